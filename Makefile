@@ -1,0 +1,59 @@
+# pdml-spdz. `make` lists the targets; each one sets up what it needs.
+.DEFAULT_GOAL := help
+.DELETE_ON_ERROR:
+SHELL := /bin/sh
+
+PYTHON ?= python3
+VENV   ?= .venv
+BIN    := $(VENV)/bin
+OUT    ?= runs/svd
+
+# make svd RANK=5 ITERATIONS=50 ENGINE=plain FILES="a.npy b.npy" ARGS="--tol 1e-6"
+RANK       ?= 7
+ITERATIONS ?= 300
+ENGINE     ?= secsum
+FILES      ?= examples/digits/party-0.csv.gz examples/digits/party-1.csv.gz examples/digits/party-2.csv.gz
+ARGS       ?=
+
+.PHONY: help svd test check lint bench clean
+
+help: ## this list
+	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "  make %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+
+svd: $(VENV)/.run-stamp ## PD-SVD of three parties' rows (digits), each party a process of its own
+	$(BIN)/pdml-spdz svd $(FILES) --rank $(RANK) --iterations $(ITERATIONS) --engine $(ENGINE) --out $(OUT) --force $(ARGS)
+
+test: lint ## linters, types and all tests (about five minutes at the most)
+	$(BIN)/python -m pytest -n 2 --dist worksteal -q
+
+check: lint ## linters, types and the quick tests
+	$(BIN)/python -m pytest -n 2 -q tests/unit tests/properties
+
+lint: $(VENV)/.dev-stamp ## ruff and mypy --strict
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+
+bench: $(VENV)/.dev-stamp ## the benchmarks, as ratios measured in one run
+	$(BIN)/python -m benchmarks.bench_sec_sum
+	$(BIN)/python -m benchmarks.bench_svd
+
+clean: ## remove the virtual environment and what runs left behind
+	rm -rf $(VENV) runs build dist .mypy_cache .ruff_cache .pytest_cache .hypothesis
+
+$(VENV)/bin/python:
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { \
+	  echo "pdml-spdz: found $$($(PYTHON) --version 2>&1), wanted Python 3.11 or newer."; \
+	  echo "Do this: make PYTHON=/path/to/python3.11 $(MAKECMDGOALS)"; exit 1; }
+	@$(PYTHON) -c 'import venv, ensurepip' 2>/dev/null || { \
+	  echo "pdml-spdz: $(PYTHON) has no venv module, which holds this project's packages."; \
+	  echo "Do this: sudo apt-get install -y python3-venv"; exit 1; }
+	$(PYTHON) -m venv $(VENV)
+
+$(VENV)/.run-stamp: pyproject.toml | $(VENV)/bin/python
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -e .
+	@touch $@
+
+$(VENV)/.dev-stamp: pyproject.toml | $(VENV)/bin/python
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -e '.[dev]'
+	@touch $@ $(VENV)/.run-stamp

@@ -1,0 +1,33 @@
+"""pdml-spdz: private distributed SVD, PCA and NMF.
+
+M organisations, each with its own rows, compute one factorisation of the union of their data, without a trusted third
+party.
+
+    import pdml_spdz
+    result = pdml_spdz.svd([X_0, X_1, X_2], rank=7)     # arrays or paths; one process for each party
+    result.V                                            # (d, 7), the same as the SVD of the pooled rows
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+__version__ = "0.1.0"
+__all__ = ["SVDResult", "__version__", "errors", "svd"]
+
+if TYPE_CHECKING:
+    from pdml_spdz import errors
+    from pdml_spdz.api import SVDResult, svd
+
+
+def __getattr__(name: str) -> Any:
+    # Parties are processes of their own: what starts them is imported only where it is used.
+    if name in ("svd", "SVDResult"):
+        from pdml_spdz import api
+
+        return getattr(api, name)
+    if name == "errors":
+        import importlib
+
+        return importlib.import_module("pdml_spdz.errors")
+    raise AttributeError(f"module 'pdml_spdz' has no attribute {name!r}")

@@ -1,0 +1,5 @@
+"""python -m pdml_spdz"""
+
+from pdml_spdz.cli.app import main
+
+main()

@@ -1,0 +1,56 @@
+"""How close a distributed result is to the SVD of the pooled rows. Only where one machine has all files:
+a demonstration.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import scipy.sparse.linalg
+
+from pdml_spdz import data as data_files
+from pdml_spdz.fixedpoint import Reals
+from pdml_spdz.linalg import GramOperator, sine
+
+DENSE_LIMIT = 2000  # up to this d the pooled covariance is formed and decomposed as a whole
+
+
+def pooled_svd(files: Sequence[Path], k: int) -> tuple[Reals, Reals]:
+    """V_k and the k + 1 largest singular values (or all d) of the pooled rows, by LAPACK or ARPACK."""
+    tables = [data_files.load(path).X for path in files]
+    d = int(tables[0].shape[1])
+    if d <= DENSE_LIMIT or k >= d - 1:
+        S = sum(
+            (np.asarray((X.T @ X).todense() if hasattr(X, "todense") else X.T @ X) for X in tables), np.zeros((d, d))
+        )
+        w, V = np.linalg.eigh(S)
+    else:
+        parts = [GramOperator(X) for X in tables]
+
+        def times(v: Reals) -> Reals:
+            return np.sum([S_m.times(v) for S_m in parts], axis=0)  # type: ignore[no-any-return]
+
+        S = scipy.sparse.linalg.LinearOperator((d, d), matvec=times, matmat=times, dtype=np.float64)
+        w, V = scipy.sparse.linalg.eigsh(S, k=k + 1, v0=np.ones(d))
+    order = np.argsort(w)[::-1]
+    sigma = np.sqrt(np.maximum(w[order[: k + 1]], 0.0))
+    return V[:, order[:k]], sigma
+
+
+def accuracy(V: Reals, files: Sequence[Path]) -> dict[str, Any]:
+    """Sine of the largest angle between V and the pooled V_k,
+    and the spectral gap that says how well defined V_k is.
+    """
+    k = V.shape[1]
+    V_k, sigma = pooled_svd(files, k)
+    gap = float(1.0 - (sigma[k] / sigma[k - 1]) ** 2) if len(sigma) > k and sigma[k - 1] > 0 else 1.0
+    columns = np.sqrt(np.maximum(0.0, 1.0 - np.sum(V * V_k, axis=0) ** 2))
+    return {
+        "reference": "SVD of the pooled rows",
+        "largest_angle_sine": sine(V_k, V),
+        "largest_column_sine": float(columns.max()),
+        "relative_gap": gap,
+    }

@@ -1,0 +1,171 @@
+"""PD-SVD: block power iteration on the sum of the parties' covariances. [PDML Alg. PD-SVD]"""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from pdml_spdz.clock import Clock
+from pdml_spdz.errors import InputError
+from pdml_spdz.fixedpoint import Reals
+from pdml_spdz.linalg import Covariance, fix_signs, gaussian, orthonormalise, qr_tolerance, sine
+from pdml_spdz.primitives.agree import Agreement
+from pdml_spdz.primitives.normed_sum import NormedColumns, NormedSum
+from pdml_spdz.primitives.sec_sum import SecSum
+
+GO_ON, CONVERGED, EXHAUSTED = 0, 1, 2
+STOP_REASONS = {CONVERGED: "subspace change below tol", EXHAUSTED: "iterations used up"}
+STRIKES = 3  # a column that shows nothing but noise this many times in a row is dropped
+
+
+@dataclass(frozen=True)
+class State:
+    """All that an iteration hands on; public, and all that a checkpoint needs.
+
+    V : (d, k) orthonormal; t : iterations done; change : sine of the largest angle between the last two V
+    strikes : (k,) how often in a row each column was below the noise; norms : ||S v_i|| if revealed
+    """
+
+    V: Reals
+    t: int = 0
+    change: float = 1.0
+    strikes: tuple[int, ...] = ()
+    norms: tuple[float, ...] | None = None
+    stop: int = GO_ON
+    dropped: int = 0
+
+
+@dataclass(frozen=True)
+class Settings:
+    """Public parameters of one fit: rank k, at most tau iterations, stop when the subspace changes by less than tol."""
+
+    k: int
+    tau: int
+    tol: float
+
+
+@dataclass(frozen=True)
+class Result:
+    """V : (d, k) with fixed signs; sigma : singular values if the norms were revealed."""
+
+    V: Reals
+    sigma: Reals | None
+    state: State
+    warnings: list[str] = field(default_factory=list)
+
+
+def start_by_sec_sum(d: int, k: int, M: int, sec_sum: SecSum, agree: Agreement) -> State:
+    """V_0 that no coalition of fewer than M parties chose.  [PDML Alg. PD-SVD, lines 2-3]
+
+    1. V^(m) <- N(0, 1/(sqrt(M) d)), d x k
+    2. V <- SecSum(V^(m)), distributed as N(0, 1/d)
+
+    Reveals: V_0, which everyone needs. Cost: one SecSum of d k numbers.
+    The addends protect nothing, so NumPy's generator, seeded by the operating system, is good enough for them.
+    """
+    rng = np.random.default_rng(secrets.randbits(256))
+    deviation = 1.0 / (np.sqrt(M) * d)
+    # A normal number beyond 40 deviations does not occur.
+    V_m = gaussian(rng, d, k, deviation)
+    return _started(sec_sum(V_m, 40.0 * deviation, "start"), agree)
+
+
+def start_by_seed(d: int, k: int, seed: int, agree: Agreement) -> State:
+    """V_0 from a public generator; the study's seed makes it the same at every party (and known before the run)."""
+    return _started(gaussian(np.random.default_rng(seed), d, k, 1.0 / d), agree)
+
+
+def _started(V: Reals, agree: Agreement) -> State:
+    # Orthonormal from the start (the span, and with it every later V_t, is the same), and the same bytes for all.
+    U = V / np.linalg.norm(V, axis=0)
+    Q, r = orthonormalise(U)
+    return State(agree(Q, (), qr_tolerance(r, len(Q)))[0])
+
+
+def pd_svd(
+    S_m: Covariance,
+    state: State,
+    settings: Settings,
+    normed_sum: NormedSum,
+    agree: Agreement,
+    *,
+    clock: Clock,
+    done: Callable[[State], None] = lambda state: None,
+) -> Result:
+    """The top-k right singular vectors of all parties' rows, party m's view.
+
+    1. for t = 1 .. tau:
+    2.     U <- NormedSecSum(S_m V), all k columns in one call
+    3.     V <- Orthonormalise(U), party 0's bytes for all
+    4.     stop when the subspace changes by less than tol (or by less than the noise lets one see)
+
+    A column whose part orthogonal to the earlier ones stays below the noise for three iterations in a row has died
+    (the rows have a rank below k): it is dropped, with a warning.
+
+    Reveals: V_t after every iteration, and what normed_sum reveals. Cost: per iteration one normed_sum of d k numbers
+    and one broadcast. Ref: [PDML Alg. PD-SVD; Theorem 3].
+    """
+    while state.stop == GO_ON:
+        with clock("local"):
+            SV = S_m.times(state.V)
+        columns = normed_sum(SV, state.V)
+        with clock("local"):
+            V, r = orthonormalise(columns.U)
+            own = step(state, V, r, columns, settings)
+        V, verdict = agree(own.V, (own.t, own.stop, *own.strikes), qr_tolerance(r, len(V))[_kept(state, columns, r)])
+        state = State(V, own.t, own.change, verdict[2:], own.norms, verdict[1], own.dropped)
+        done(state)
+    return finish(state, settings)
+
+
+def step(state: State, V: Reals, r: Reals, columns: NormedColumns, settings: Settings) -> State:
+    """What one party makes of an iteration: the next basis and whether to stop. Pure, the same for every engine."""
+    strikes = _strikes(state, columns, r)
+    kept = _kept(state, columns, r)
+    if not kept.any():
+        raise InputError(
+            "the rows of all parties together are zero, or too small for the agreed bound.",
+            "rows that are not all zero",
+            "agree on a smaller --bound, or scale the data",
+        )
+    V = V[:, kept]
+    change = sine(V, state.V[:, kept]) if kept.all() else 1.0
+    alive = kept & (strikes == 0)
+    floor = 2.0 * np.sqrt(V.shape[1]) * float(np.max((columns.noise / r)[alive], initial=0.0))
+    t = state.t + 1
+    dying = bool(strikes[kept].any())
+    converged = change < max(settings.tol, floor) and not dying
+    stop = CONVERGED if converged else EXHAUSTED if t >= settings.tau else GO_ON
+    norms = None if columns.norms is None else tuple(float(x) for x in columns.norms[kept])
+    dropped = state.dropped + int(np.sum(~kept))
+    return State(V, t, change, tuple(int(x) for x in strikes[kept]), norms, stop, dropped)
+
+
+def _strikes(state: State, columns: NormedColumns, r: Reals) -> np.ndarray[tuple[int, ...], np.dtype[np.int64]]:
+    before = np.array(state.strikes or (0,) * len(r))
+    return np.where(r <= columns.noise, before + 1, 0)
+
+
+def _kept(state: State, columns: NormedColumns, r: Reals) -> np.ndarray[tuple[int, ...], np.dtype[np.bool_]]:
+    kept: np.ndarray[tuple[int, ...], np.dtype[np.bool_]] = _strikes(state, columns, r) < STRIKES
+    return kept
+
+
+def finish(state: State, settings: Settings) -> Result:
+    """Signs fixed, singular values where they are known, and what the user should hear of."""
+    warnings = []
+    if state.stop == EXHAUSTED:
+        warnings.append(
+            f"not converged: the subspace still changed by {state.change:.2e} in iteration {state.t} "
+            f"(tol {settings.tol:g}); raise --iterations, or go on with --resume"
+        )
+    if state.dropped:
+        warnings.append(
+            f"the rows have a numerical rank of {state.V.shape[1]}, below the rank {settings.k} asked for: "
+            f"{state.dropped} column(s) were dropped"
+        )
+    sigma = None if state.norms is None else np.sqrt(np.array(state.norms))
+    return Result(fix_signs(state.V), sigma, state, warnings)

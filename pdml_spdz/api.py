@@ -1,0 +1,67 @@
+"""The Python interface: the local commands as functions of arrays or paths."""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+
+from pdml_spdz.errors import InputError
+from pdml_spdz.fixedpoint import Reals
+from pdml_spdz.linalg import Rows
+from pdml_spdz.local import LocalRun, local_study, run_local
+
+
+@dataclass(frozen=True)
+class SVDResult:
+    """V : (d, k) right singular vectors of the pooled rows;
+    singular_values : (k,) if the run revealed them, else None.
+    """
+
+    V: Reals
+    singular_values: Reals | None
+    report: dict[str, Any]
+
+
+def svd(
+    parties: Sequence[Rows | str | Path], *, rank: int, out: str | Path | None = None, **settings: Any
+) -> SVDResult:
+    """The top-`rank` right singular vectors of all parties' rows, computed by one process for each party.
+
+    parties : for each party its rows: an array (n_m, d), a scipy.sparse matrix, or a path that `pdml-spdz svd` would
+    take out : directory for reports and checkpoints; none is kept by default
+    settings : any setting of a study: iterations, tol, engine, bound, start, seed, aggregator, ...
+
+    >>> import numpy as np, pdml_spdz
+    >>> X = np.random.default_rng(0).normal(size=(90, 5)) * [5, 3, 1, 1, 1]
+    >>> result = pdml_spdz.svd([X[:20], X[20:50], X[50:]], rank=2)  # doctest: +SKIP
+    >>> result.V.shape  # doctest: +SKIP
+    (5, 2)
+    """
+    if settings.get("seed") is not None:
+        settings.setdefault("start", "seed")
+    study = local_study(len(parties), rank=rank, **settings)
+    with tempfile.TemporaryDirectory(prefix="pdml-spdz-") as private:
+        files = [_as_file(rows, Path(private) / f"rows-{m}") for m, rows in enumerate(parties)]
+        target = Path(private) / "out" if out is None else Path(out)
+        result = run_local(LocalRun(files, study, target))
+    sigma = result.report["singular_values"]
+    return SVDResult(result.V, None if sigma is None else np.array(sigma), result.report)
+
+
+def _as_file(rows: Rows | str | Path, stem: Path) -> Path:
+    if isinstance(rows, str | Path):
+        return Path(rows)
+    if sp.issparse(rows):
+        sp.save_npz(path := stem.with_suffix(".npz"), sp.csr_array(rows))
+        return path
+    array = np.asarray(rows)
+    if array.dtype == object:
+        raise InputError("a party's rows are not an array of numbers.", "an array of shape (n, d), or a path")
+    np.save(path := stem.with_suffix(".npy"), array)
+    return path

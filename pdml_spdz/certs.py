@@ -1,0 +1,186 @@
+"""Keys and certificates: made where they are used, pinned by fingerprint, never copied.
+
+Party i has `P<i>.key` (mode 0600) and the self-signed `P<i>.pem` (CN=P<i>, as MP-SPDZ wants it) in its own directory,
+and there it pins the other parties' `P<j>.pem`. There is no authority: a certificate is trusted because its
+fingerprint was compared by people, over another channel.
+"""
+
+from __future__ import annotations
+
+import datetime as dt
+import os
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from cryptography import x509
+from cryptography.hazmat.primitives import hashes, serialization
+from cryptography.hazmat.primitives.asymmetric import ec
+from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
+
+from pdml_spdz.errors import CertificateError
+
+VALID_DAYS = 365
+
+
+@dataclass(frozen=True)
+class Certificate:
+    """What people and the transport need to know of one certificate."""
+
+    party: int
+    fingerprint: str
+    not_before: dt.datetime
+    not_after: dt.datetime
+    path: Path
+
+    def check_valid_now(self) -> None:
+        now = dt.datetime.now(dt.UTC)
+        if not self.not_before <= now <= self.not_after:
+            raise CertificateError(
+                f"P{self.party}'s certificate ({self.path}) is valid from {self.not_before:%Y-%m-%d %H:%M} "
+                f"to {self.not_after:%Y-%m-%d %H:%M} UTC; this machine's clock says {now:%Y-%m-%d %H:%M} UTC.",
+                "a certificate that is valid now",
+                f"set the clock, or make a new one at P{self.party} (`pdml-spdz certs make --id {self.party} --force`) "
+                "and `certs add` it at the others",
+                culprit=self.party,
+            )
+
+
+@dataclass(frozen=True)
+class Identity:
+    """Party `me`'s own key and the certificates it trusts, by party."""
+
+    me: int
+    key_path: Path
+    certificates: Mapping[int, Certificate]
+
+    @property
+    def cert_path(self) -> Path:
+        return self.certificates[self.me].path
+
+
+def make(directory: Path, party: int, *, days: int = VALID_DAYS, force: bool = False) -> Certificate:
+    """Make party's key and self-signed certificate in `directory`."""
+    key_path, cert_path = directory / f"P{party}.key", directory / f"P{party}.pem"
+    if not force and (key_path.exists() or cert_path.exists()):
+        raise CertificateError(
+            f"{key_path if key_path.exists() else cert_path} is already there.",
+            do="keep it, or pass --force to replace key and certificate (then every peer must `certs add` the new one)",
+        )
+    directory.mkdir(parents=True, exist_ok=True)
+    key = ec.generate_private_key(ec.SECP256R1())
+    name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, f"P{party}")])
+    now = dt.datetime.now(dt.UTC)
+    certificate = (
+        x509.CertificateBuilder()
+        .subject_name(name)
+        .issuer_name(name)
+        .public_key(key.public_key())
+        .serial_number(x509.random_serial_number())
+        .not_valid_before(now - dt.timedelta(minutes=5))  # clocks differ a little
+        .not_valid_after(now + dt.timedelta(days=days))
+        .add_extension(x509.BasicConstraints(ca=True, path_length=0), critical=True)
+        .add_extension(x509.SubjectAlternativeName([x509.DNSName(f"P{party}")]), critical=False)
+        .add_extension(
+            x509.ExtendedKeyUsage([ExtendedKeyUsageOID.SERVER_AUTH, ExtendedKeyUsageOID.CLIENT_AUTH]), critical=False
+        )
+        .sign(key, hashes.SHA256())
+    )
+    pem = key.private_bytes(serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption())
+    key_path.unlink(missing_ok=True)
+    # Created with its final mode: the key is at no moment readable by others.
+    descriptor = os.open(key_path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+    with os.fdopen(descriptor, "wb") as file:
+        file.write(pem)
+    cert_path.write_bytes(certificate.public_bytes(serialization.Encoding.PEM))
+    return read(cert_path)
+
+
+def read(path: Path) -> Certificate:
+    """Read one PEM certificate whose common name says which party it is."""
+    try:
+        pem = path.read_bytes()
+    except OSError as error:
+        raise CertificateError(
+            f"{path} cannot be read ({error.strerror}).",
+            "a party's certificate, P<i>.pem",
+            "make your own with `pdml-spdz certs make --id I`, pin a peer's with `pdml-spdz certs add FILE`",
+        ) from None
+    if b"PRIVATE KEY" in pem:
+        raise CertificateError(
+            f"{path} holds a private key.",
+            "a certificate alone",
+            "send only P<i>.pem to the other parties; a key that has travelled must be replaced (`certs make --force`)",
+        )
+    try:
+        certificate = x509.load_pem_x509_certificate(pem)
+    except ValueError:
+        raise CertificateError(f"{path} is not a PEM certificate.", "the P<i>.pem of a party") from None
+    names = certificate.subject.get_attributes_for_oid(NameOID.COMMON_NAME)
+    match = re.fullmatch(r"P(\d{1,4})", str(names[0].value)) if names else None
+    if match is None:
+        raise CertificateError(
+            f"{path} is not a party's certificate (its common name is {names[0].value if names else 'missing'!r}).",
+            "the common name P<i>",
+            "make it with `pdml-spdz certs make --id I`",
+        )
+    digest = certificate.fingerprint(hashes.SHA256()).hex()
+    return Certificate(int(match[1]), digest, certificate.not_valid_before_utc, certificate.not_valid_after_utc, path)
+
+
+def add(directory: Path, file: Path, *, force: bool = False) -> Certificate:
+    """Pin a peer's certificate; a different one that is pinned already is not replaced unless forced."""
+    new = read(file)
+    new.check_valid_now()
+    target = directory / f"P{new.party}.pem"
+    if target.exists() and not force:
+        old = read(target)
+        if old.fingerprint != new.fingerprint:
+            raise CertificateError(
+                f"another certificate is pinned for P{new.party} (fingerprint {old.fingerprint[:16]}..., the new "
+                f"one's {new.fingerprint[:16]}).",
+                do=f"ask P{new.party}, by telephone, whether it made a new one; then add it with --force",
+            )
+    directory.mkdir(parents=True, exist_ok=True)
+    pem = file.read_bytes()  # before the target is opened: they may be the same file
+    target.write_bytes(pem)
+    return read(target)
+
+
+def load_identity(directory: Path, me: int, fingerprints: Mapping[int, str]) -> Identity:
+    """Party me's key and all parties' certificates, checked.
+
+    fingerprints : for every party the fingerprint that the study states, "" where it states none
+    """
+    certificates = {}
+    for party, stated in fingerprints.items():
+        certificate = read(directory / f"P{party}.pem")
+        if certificate.party != party:
+            raise CertificateError(
+                f"{certificate.path} is the certificate of P{certificate.party}.", f"one with the common name P{party}"
+            )
+        certificate.check_valid_now()
+        if stated and stated.replace(":", "").lower() != certificate.fingerprint:
+            raise CertificateError(
+                f"the certificate pinned for P{party} ({certificate.path}) is not the one that the study names.",
+                f"the fingerprint {stated}",
+                f"get P{party}.pem again and compare the fingerprint (`pdml-spdz certs show`)",
+                culprit=party,
+            )
+        certificates[party] = certificate
+    key_path = directory / f"P{me}.key"
+    if not key_path.is_file():
+        raise CertificateError(
+            f"{key_path} is missing.", "this party's own key", f"make it here: `pdml-spdz certs make --id {me}`"
+        )
+    if key_path.stat().st_mode & 0o077:
+        raise CertificateError(
+            f"{key_path} can be read by other users of this machine.", "mode 0600", f"chmod 600 {key_path}"
+        )
+    return Identity(me, key_path, certificates)
+
+
+def spoken(fingerprint: str) -> str:
+    """A fingerprint in groups of four, to be read out."""
+    return " ".join(fingerprint[i : i + 4] for i in range(0, len(fingerprint), 4))

@@ -1,0 +1,133 @@
+"""V_t of every finished iteration, on each party's own disk, and the way back into a run.
+
+Only public values and a salted digest of the party's own data are kept; keys are not, a resumed run has fresh ones.
+Resuming on changed data would show the others the difference between two data sets, so it is refused.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import secrets
+import zipfile
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from pdml_spdz.algorithms.svd import State
+from pdml_spdz.data import Data
+from pdml_spdz.errors import ResumeError
+from pdml_spdz.primitives.bound import Bound
+from pdml_spdz.storage import replaced, save_json, writing
+from pdml_spdz.study import Study
+from pdml_spdz.transport.base import Link
+
+KEPT = 2  # parties that are cut off in the middle of an iteration differ by one
+
+
+@dataclass(frozen=True)
+class Checkpoint:
+    state: State
+    bound: Bound
+
+
+class Checkpoints:
+    """One party's checkpoints in `directory`."""
+
+    def __init__(self, directory: Path) -> None:
+        self.directory = directory
+
+    def begin(self, study: Study, data: Data) -> None:
+        """A new run: forget an older one, remember the problem and the data."""
+        with writing(self.directory):
+            self.directory.mkdir(parents=True, exist_ok=True)
+            for old in self.directory.glob("iteration-*.npz"):
+                old.unlink()
+        salt = secrets.token_bytes(16)
+        content = {"problem": study.problem_digest, "salt": salt.hex(), "data": data.digest(salt)}
+        save_json(self.directory / "run.json", content)
+
+    def check_resumable(self, study: Study, data: Data) -> None:
+        """The same problem and the same data as when the run began."""
+        path = self.directory / "run.json"
+        try:
+            begun = json.loads(path.read_text(encoding="utf-8"))
+            salt, problem, digest = bytes.fromhex(begun["salt"]), begun["problem"], begun["data"]
+        except (OSError, ValueError, KeyError):
+            raise ResumeError(
+                f"{self.directory} holds no run to resume.",
+                "the --out of the run that stopped",
+                "start without --resume",
+            ) from None
+        if problem != study.problem_digest:
+            raise ResumeError(
+                "the study differs from the one that the run began with.",
+                "the same algorithm, rank, features, engine, start and bound",
+                "restore the study, or start anew without --resume",
+            )
+        if digest != data.digest(salt):
+            raise ResumeError(
+                "the data differ from those that the run began with.",
+                "the same rows (resuming on others would reveal the difference)",
+                "restore the file, or start anew without --resume",
+            )
+
+    def save(self, checkpoint: Checkpoint) -> None:
+        state = checkpoint.state
+        meta = {k: v for k, v in asdict(state).items() if k != "V"} | {"bound": asdict(checkpoint.bound)}
+        with replaced(self._path(state.t)) as temporary, temporary.open("wb") as file:
+            np.savez(file, V=state.V, meta=np.array(json.dumps(meta)))
+        self._path(state.t - KEPT).unlink(missing_ok=True)
+
+    def load(self) -> dict[int, Checkpoint]:
+        """What can be read, by iteration."""
+        found = {}
+        for path in sorted(self.directory.glob("iteration-*.npz")):
+            try:
+                with np.load(path, allow_pickle=False) as archive:
+                    V, meta = archive["V"], json.loads(str(archive["meta"]))
+                found[int(meta["t"])] = _checkpoint(V, meta)
+            except (OSError, ValueError, KeyError, EOFError, zipfile.BadZipFile):
+                continue  # cut off while it was written: the one before serves
+        return found
+
+    def common(self, link: Link) -> Checkpoint:
+        """The latest checkpoint that all parties have.
+
+        1. each party sends (t, digest of V_t and bound) of its checkpoints; 2. the largest t with equal digests is
+        taken
+        Reveals: digests of public values. Cost: one round. Ref: -
+        """
+        found = self.load()
+        own = {str(t): _digest(c) for t, c in found.items()}
+        received = link.all_to_all("resume", json.dumps(own).encode())
+        candidates = set(own.items())
+        for data in received.values():
+            candidates &= set(json.loads(bytes(data)).items())
+        if not candidates:
+            raise ResumeError(
+                "the parties have no checkpoint in common.",
+                "one finished iteration that all of them have",
+                "check that every party passes the --out of the same run, or start anew without --resume",
+            )
+        return found[max(int(t) for t, _ in candidates)]
+
+    def _path(self, t: int) -> Path:
+        return self.directory / f"iteration-{t}.npz"
+
+
+def _checkpoint(V: Any, meta: dict[str, Any]) -> Checkpoint:
+    bound = Bound(**meta.pop("bound"))
+    norms = meta.pop("norms")
+    strikes = tuple(meta.pop("strikes"))
+    # A run that had used up its iterations may go on with more of them.
+    meta["stop"] = 0
+    return Checkpoint(State(V=V, strikes=strikes, norms=None if norms is None else tuple(norms), **meta), bound)
+
+
+def _digest(checkpoint: Checkpoint) -> str:
+    bound = checkpoint.bound
+    content = checkpoint.state.V.tobytes() + repr((bound.addend, bound.total)).encode()
+    return hashlib.sha256(content).hexdigest()

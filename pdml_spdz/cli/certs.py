@@ -1,0 +1,78 @@
+"""pdml-spdz certs: keys and certificates."""
+
+from __future__ import annotations
+
+import datetime as dt
+import json
+from pathlib import Path
+
+import click
+
+from pdml_spdz import certs as certificates
+from pdml_spdz.certs import Certificate
+
+_directory = click.option(
+    "--dir",
+    "directory",
+    type=click.Path(path_type=Path),
+    default=Path("certs"),
+    show_default=True,
+    help="Where they are.",
+)
+
+
+@click.group()
+def certs() -> None:
+    """Keys and certificates: made where they are used, pinned by fingerprint.
+
+    \b
+    Examples:
+      pdml-spdz certs make --id 0      at P0: makes certs/P0.key (stays here) and certs/P0.pem (send it to the others)
+      pdml-spdz certs add P1.pem       at P0: pins P1's certificate; compare the fingerprint by telephone
+      pdml-spdz certs show
+    """
+
+
+@certs.command()
+@click.option("--id", "party", type=click.IntRange(0), required=True, help="Which party of the study this is.")
+@click.option("--days", type=click.IntRange(1), default=certificates.VALID_DAYS, show_default=True)
+@click.option("--force", is_flag=True, help="Replace key and certificate.")
+@_directory
+def make(party: int, days: int, force: bool, directory: Path) -> None:
+    """Make this party's key and certificate here. The key never leaves this directory."""
+    made = certificates.make(directory, party, days=days, force=force)
+    _print(made)
+    click.echo(f"send {made.path} to the other parties, and read this fingerprint out to them; never send P{party}.key")
+
+
+@certs.command()
+@click.argument("file", type=click.Path(path_type=Path))
+@click.option("--force", is_flag=True, help="Replace another certificate that is pinned for this party.")
+@_directory
+def add(file: Path, force: bool, directory: Path) -> None:
+    """Pin another party's certificate FILE and print the fingerprint to compare."""
+    added = certificates.add(directory, file, force=force)
+    _print(added)
+    click.echo(f"compare this fingerprint with P{added.party}, by telephone, before the first run")
+
+
+@certs.command()
+@_directory
+@click.option("--json", "as_json", is_flag=True)
+def show(directory: Path, as_json: bool) -> None:
+    """The certificates that are pinned here."""
+    found = [certificates.read(path) for path in sorted(directory.glob("P*.pem"))]
+    if as_json:
+        rows = [{"party": c.party, "fingerprint": c.fingerprint, "not_after": c.not_after.isoformat()} for c in found]
+        click.echo(json.dumps(rows))
+        return
+    if not found:
+        click.echo(f"no certificates in {directory}; make this party's with `pdml-spdz certs make --id I`")
+    for certificate in found:
+        _print(certificate)
+
+
+def _print(certificate: Certificate) -> None:
+    left = (certificate.not_after - dt.datetime.now(dt.UTC)).days
+    click.echo(f"P{certificate.party}  {certificate.path}  valid for {left} days")
+    click.echo(f"    {certificates.spoken(certificate.fingerprint)}")

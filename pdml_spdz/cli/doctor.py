@@ -1,0 +1,112 @@
+"""pdml-spdz doctor: what is there, what is missing, and what that means."""
+
+from __future__ import annotations
+
+import datetime as dt
+import json
+import os
+import sys
+from collections.abc import Iterator
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+import click
+from rich.console import Console
+from rich.table import Table
+
+from pdml_spdz import certs, study
+from pdml_spdz.engines.mp_spdz.home import find_home
+from pdml_spdz.errors import PdmlError
+from pdml_spdz.report import versions
+from pdml_spdz.study_file import template_directory
+from pdml_spdz.transport.connect import listen
+
+
+@dataclass(frozen=True)
+class Finding:
+    """level : "ok", "note" (works without) or "problem" (will fail)."""
+
+    level: str
+    what: str
+    found: str
+
+
+@click.command()
+@click.argument("study_file", metavar="[STUDY]", required=False, type=click.Path(path_type=Path))
+@click.option("--id", "me", type=click.IntRange(0), help="Which party of STUDY this is: checks its key and port.")
+@click.option("--certs", "directory", type=click.Path(path_type=Path), help="[default: certs/ beside STUDY]")
+@click.option("--mp-spdz", "home", type=click.Path(path_type=Path), help="Where MP-SPDZ is.")
+@click.option("--json", "as_json", is_flag=True)
+def doctor(study_file: Path | None, me: int | None, directory: Path | None, home: Path | None, as_json: bool) -> None:
+    """Check this machine and, with STUDY, this party's certificates and port. Exit code 1 if something will fail.
+
+    \b
+    Examples:
+      pdml-spdz doctor
+      pdml-spdz doctor study.toml --id 0
+    """
+    findings = [*_machine(), _mp_spdz(home)]
+    if study_file is not None:
+        findings += _study(study_file, me, directory or study_file.parent / "certs")
+    if as_json:
+        click.echo(json.dumps([asdict(f) for f in findings]))
+    else:
+        _show(findings)
+    sys.exit(any(f.level == "problem" for f in findings))
+
+
+def _machine() -> Iterator[Finding]:
+    for name, found in versions().items():
+        yield Finding("ok", name, found)
+    yield Finding("ok", "cores", str(os.cpu_count()))
+    templates = sorted(path.name for path in template_directory().glob("*.j2"))
+    yield Finding("ok" if templates else "problem", "templates", ", ".join(templates) or "none found")
+    now = dt.datetime.now(dt.UTC)
+    level = "ok" if now.year >= 2026 else "problem"
+    yield Finding(level, "clock", f"{now:%Y-%m-%d %H:%M:%S} UTC (certificates depend on it)")
+    try:
+        listen("127.0.0.1", 0).close()
+        yield Finding("ok", "loopback", "can listen on 127.0.0.1: local runs work")
+    except PdmlError as error:
+        yield Finding("problem", "loopback", error.found)
+
+
+def _mp_spdz(home: Path | None) -> Finding:
+    found = find_home(home)
+    if found is None:
+        return Finding("note", "MP-SPDZ", "not found; not needed for the engines plain and secsum")
+    return Finding("ok", "MP-SPDZ", f"{found} (no engine of this version uses it yet)")
+
+
+def _study(path: Path, me: int | None, directory: Path) -> Iterator[Finding]:
+    try:
+        agreed = study.load(path)
+    except PdmlError as error:
+        yield Finding("problem", "study", str(error))
+        return
+    yield Finding(
+        "ok", "study", f"{agreed.M} parties, {agreed.algorithm}, rank {agreed.rank}, digest {agreed.digest[:16]}"
+    )
+    if me is None:
+        yield Finding("note", "party", "pass --id to check this party's key, certificates and port")
+        return
+    try:
+        fingerprints = {i: p.fingerprint for i, p in enumerate(agreed.parties)}
+        identity = certs.load_identity(directory, me, fingerprints)
+        for party, certificate in identity.certificates.items():
+            left = (certificate.not_after - dt.datetime.now(dt.UTC)).days
+            yield Finding("ok", f"P{party}.pem", f"valid for {left} days, {certificate.fingerprint[:16]}...")
+        listen(agreed.parties[me].host, agreed.parties[me].port).close()
+        yield Finding("ok", "port", f"{agreed.parties[me].host}:{agreed.parties[me].port} is free")
+    except PdmlError as error:
+        yield Finding("problem", f"P{me}", str(error))
+    except IndexError:
+        yield Finding("problem", f"P{me}", f"the study has only {agreed.M} parties")
+
+
+def _show(findings: list[Finding]) -> None:
+    table = Table(box=None, show_header=False)
+    colours = {"ok": "green", "note": "yellow", "problem": "red"}
+    for f in findings:
+        table.add_row(f"[{colours[f.level]}]{f.level}[/]", f.what, f.found)
+    Console().print(table)

@@ -1,0 +1,45 @@
+"""pdml-spdz init: a commented study file to agree on."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import click
+
+from pdml_spdz import study_file
+from pdml_spdz.cli.options import study_options
+from pdml_spdz.errors import StorageError
+from pdml_spdz.study import MAX_PARTIES, PartyEntry, Study, Timeouts
+
+
+@click.command()
+@click.option("--parties", type=click.IntRange(2, MAX_PARTIES), required=True, help="How many parties.")
+@study_options
+@click.option("--dim", "d", type=click.IntRange(0), default=0, help="Number of features; 0: the files must agree.")
+@click.option("--port", type=click.IntRange(1, 65535), default=7000, show_default=True, help="Party i gets PORT + i.")
+@click.option("--out", type=click.Path(path_type=Path), default=Path("study.toml"), show_default=True)
+@click.option("--force", is_flag=True, help="Replace an existing file.")
+def init(parties: int, port: int, out: Path, force: bool, **given: Any) -> None:
+    """Write a commented study.toml: edit hosts and fingerprints, then give the same file to every party.
+
+    \b
+    Example:
+      pdml-spdz init --parties 3 --rank 7 --bound rows:1.0,50000
+    """
+    if out.exists() and not force:
+        raise StorageError(f"{out} is already there.", do="choose another --out, or pass --force to replace it")
+    timeouts = Timeouts(given.pop("connect_timeout"), given.pop("timeout"))
+    entries = tuple(PartyEntry(host=f"host-{i}.example", port=port + i) for i in range(parties))
+    start = "secsum" if given["seed"] is None else "seed"
+    study_file.write(out, Study(entries, timeouts=timeouts, start=start, **given))
+    click.echo(f"wrote {out}. Next, at every party I:")
+    click.echo(
+        f"  1. pdml-spdz certs make --id I          (in the directory of {out.name}; send P<I>.pem to the others)"
+    )
+    click.echo(
+        "  2. pdml-spdz certs add P<J>.pem         (for every other party J; read the fingerprint out to each other)"
+    )
+    click.echo(f"  3. edit hosts and ports in {out.name}; every party needs the same file")
+    click.echo(f"  4. pdml-spdz doctor {out.name} --id I")
+    click.echo(f"  5. pdml-spdz party {out.name} --id I --data FILE")

@@ -1,0 +1,105 @@
+"""pdml-spdz party: one party of a study."""
+
+from __future__ import annotations
+
+import json
+import socket
+import traceback
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import click
+from rich.console import Console
+
+from pdml_spdz import process, study
+from pdml_spdz.cli.show import Watcher, show_result
+from pdml_spdz.errors import PdmlError
+from pdml_spdz.party import PartyRun, run_party
+
+
+def _address(context: click.Context, parameter: click.Parameter, value: str | None) -> tuple[str, int] | None:
+    if value is None:
+        return None
+    host, _, port = value.rpartition(":")
+    if not host or not port.isdigit():
+        raise click.BadParameter("wanted HOST:PORT, for example 0.0.0.0:7000")
+    return host, int(port)
+
+
+@click.command()
+@click.argument("study_file", metavar="STUDY", type=click.Path(path_type=Path))
+@click.option("--id", "me", type=click.IntRange(0), required=True, help="Which party of the study this is.")
+@click.option("--data", type=click.Path(path_type=Path), required=True, help="This party's rows.")
+@click.option(
+    "--certs",
+    "certificates",
+    type=click.Path(path_type=Path),
+    help="Key and certificates [default: certs/ beside STUDY].",
+)
+@click.option("--out", type=click.Path(path_type=Path), default=Path("runs/party"), show_default=True)
+@click.option("--listen", callback=_address, metavar="HOST:PORT", help="Listen here instead of the study's address.")
+@click.option("--resume", is_flag=True, help="Go on from the last finished iteration in --out (all parties must).")
+@click.option("--force", is_flag=True, help="Replace a finished run in --out.")
+@click.option("--json", "as_json", is_flag=True, help="Print report.json, and nothing else, on standard output.")
+@click.option("--listen-fd", type=int, hidden=True, help="An open listening socket, from the local command.")
+@click.option("--supervised", is_flag=True, hidden=True, help="Events on standard output; end with the parent.")
+def party(
+    study_file: Path,
+    me: int,
+    data: Path,
+    certificates: Path | None,
+    out: Path,
+    listen: tuple[str, int] | None,
+    resume: bool,
+    force: bool,
+    as_json: bool,
+    listen_fd: int | None,
+    supervised: bool,
+) -> None:
+    """Run one party of STUDY, with this party's rows.
+
+    The parties may start in any order within the study's connect time-out. The files of this party are written to
+    OUT/party-ID: V.npy, report.json, checkpoints.
+
+    \b
+    Examples:
+      pdml-spdz party study.toml --id 0 --data rows.csv
+      pdml-spdz party study.toml --id 2 --data rows.npz --listen 0.0.0.0:7002 --out runs/march
+    """
+
+    def run(notify: Callable[[dict[str, Any]], None]) -> dict[str, Any]:
+        listener = None if listen_fd is None else socket.socket(fileno=listen_fd)
+        where = certificates or study_file.parent / "certs"
+        return run_party(
+            PartyRun(study.load(study_file), me, data, where, out, resume, force, listener, listen, notify)
+        )
+
+    if supervised:
+        process.watch_parent()
+        _supervised(run)
+        return
+    console = Console(stderr=as_json)
+    with Watcher(console) as watcher:
+        report = run(lambda event: watcher(me if event["event"] != "iteration" else 0, event))
+    if as_json:
+        click.echo(json.dumps(report))
+    else:
+        show_result(console, report, [report], out / f"party-{me}")
+
+
+def _supervised(run: Callable[[Callable[[dict[str, Any]], None]], dict[str, Any]]) -> None:
+    """Events as JSON lines on standard output, for the process that started this one."""
+
+    def tell(event: dict[str, Any]) -> None:
+        click.echo(json.dumps(event))
+
+    try:
+        tell({"event": "report", "report": run(tell)})
+    except PdmlError as error:
+        tell({"event": "error", "class": type(error).__name__, "message": str(error), "culprit": error.culprit})
+        raise
+    except Exception:
+        click.echo(traceback.format_exc(), err=True)
+        tell({"event": "error", "class": "PdmlError", "message": "an unexpected error; its trace is in the log"})
+        raise

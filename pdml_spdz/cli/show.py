@@ -1,0 +1,106 @@
+"""Results for people: a progress bar while a run goes on, tables when it is over."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from types import TracebackType
+from typing import Any
+
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TaskID, TextColumn, TimeElapsedColumn
+from rich.table import Table
+
+Event = dict[str, Any]
+
+
+class Watcher:
+    """Shows what the parties say of themselves: notes while they meet, a bar while they iterate."""
+
+    def __init__(self, console: Console) -> None:
+        self.progress = Progress(
+            TextColumn("{task.description}"),
+            BarColumn(bar_width=30),
+            MofNCompleteColumn(),
+            TextColumn("change {task.fields[change]}"),
+            TimeElapsedColumn(),
+            console=console,
+        )
+        self._task: TaskID | None = None
+
+    def __enter__(self) -> Watcher:
+        self.progress.start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.progress.stop()
+
+    def __call__(self, party: int, event: Event) -> None:
+        if event["event"] == "note":
+            self.progress.console.print(f"[dim]P{party}: {event['text']}[/dim]", highlight=False)
+        elif event["event"] == "failing":
+            self.progress.console.print(f"[red]P{party}: {event['message']}[/red]", highlight=False)
+        elif event["event"] == "iteration" and party == 0:
+            if self._task is None:
+                self._task = self.progress.add_task("iterations", total=event["of"], change="-")
+            self.progress.update(self._task, completed=event["t"], change=f"{event['change']:.1e}")
+
+
+def show_result(console: Console, report: Event, party_reports: list[Event], out: Path) -> None:
+    """What a person wants to know after a run."""
+    state = "converged" if report["converged"] else "NOT converged"
+    console.print(
+        f"\n[bold]PD-{report['algorithm'].upper()}[/bold]: {report['parties']} parties, d = {report['d']}, "
+        f"rank {report['rank_found']}, {report['iterations']} iterations, {state} ({report['stop_reason']})"
+    )
+    security = report["security"]
+    console.print(
+        f"engine {report['engine']}, reveals {report['reveal']}; {security['model']}; "
+        f"collusion: {security['corruptions']}"
+    )
+    console.print(_cost_table(party_reports))
+    accuracy = report.get("accuracy")
+    if accuracy:
+        console.print(
+            f"accuracy: sine of the largest angle to the SVD of the pooled rows [bold]"
+            f"{accuracy['largest_angle_sine']:.2e}[/bold]  (worst single vector {accuracy['largest_column_sine']:.2e}, "
+            f"relative gap {accuracy['relative_gap']:.3g})"
+        )
+    if report.get("singular_values"):
+        values = ", ".join(f"{s:.5g}" for s in report["singular_values"][:10])
+        console.print(f"singular values (revealed): {values}")
+    for warning in report["warnings"]:
+        console.print(f"[yellow]note:[/yellow] {warning}", highlight=False)
+    console.print(f"files: {out}/V.npy, {out}/report.json, {out}/party-*/", highlight=False)
+
+
+def _cost_table(reports: list[Event]) -> Table:
+    table = Table(title="cost by party", title_justify="left")
+    columns = (
+        "party",
+        "rows",
+        "local s",
+        "wait s",
+        "transport s",
+        "crypto s",
+        "offline s",
+        "total s",
+        "sent MB",
+        "rounds",
+    )
+    for column in columns:
+        table.add_column(column, justify="right")
+    for report in reports:
+        seconds = report["seconds"]
+        online = seconds["online"]
+        spent = (seconds["local"], online["wait"], online["transport"], online["crypto"], seconds["offline"])
+        table.add_row(
+            f"P{report['party_id']}",
+            f"{report['rows_own']:,}",
+            *(f"{s:.3f}" for s in spent),
+            f"{seconds['total']:.3f}",
+            f"{report['bytes_sent'] / 1e6:.3f}",
+            str(report["rounds"]),
+        )
+    return table

@@ -1,0 +1,54 @@
+"""What an engine offers to the algorithms, and what it must say of itself."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from dataclasses import dataclass
+from typing import ClassVar
+
+from pdml_spdz.primitives.bound import Bound
+from pdml_spdz.primitives.normed_sum import NormedSum, RevealedNorm
+from pdml_spdz.primitives.sec_sum import ClearSum, MaskedSum
+from pdml_spdz.transport.base import Link
+
+
+@dataclass(frozen=True)
+class Security:
+    """model : in words; malicious : holds against parties that deviate; corruptions : how many of M may collude."""
+
+    model: str
+    malicious: bool
+    corruptions: str
+
+
+class Engine(ABC):
+    """sec_sum and normed_sum on one party's link, and what they reveal."""
+
+    name: ClassVar[str]
+    reveal: ClassVar[str]
+    insecure: ClassVar[bool] = False
+    security: ClassVar[Security]
+    warnings: ClassVar[tuple[str, ...]] = ()
+
+    def __init__(self, link: Link) -> None:
+        self.link = link
+
+    @property
+    @abstractmethod
+    def sec_sum(self) -> MaskedSum | ClearSum: ...
+
+    @abstractmethod
+    def normed_sum(self, bound: Bound) -> NormedSum: ...
+
+    @abstractmethod
+    def observables(self) -> list[str]:
+        """What the other parties see of one run's columns, in words."""
+
+
+class SumEngine(Engine):
+    """An engine that normalises after the sum is known to all: NormedSecSum by way of its SecSum."""
+
+    reveal = "sum"
+
+    def normed_sum(self, bound: Bound) -> NormedSum:
+        return RevealedNorm(self.sec_sum, bound.addend, self.link.M)

@@ -1,0 +1,1 @@
+"""MP-SPDZ as an external engine."""

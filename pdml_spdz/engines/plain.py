@@ -1,0 +1,27 @@
+"""The engine `plain`: the same computation on clear numbers. The oracle of tests, the baseline of benchmarks;
+not private.
+"""
+
+from __future__ import annotations
+
+from pdml_spdz.engines.base import Security, SumEngine
+from pdml_spdz.primitives.sec_sum import ClearSum
+from pdml_spdz.transport.base import Link
+
+
+class PlainEngine(SumEngine):
+    name = "plain"
+    insecure = True
+    security = Security("none: insecure, for comparison only", False, "none")
+    warnings = ("INSECURE: engine plain shows every party's own S_m V_t to all others",)
+
+    def __init__(self, link: Link) -> None:
+        super().__init__(link)
+        self._sec_sum = ClearSum(link)
+
+    @property
+    def sec_sum(self) -> ClearSum:
+        return self._sec_sum
+
+    def observables(self) -> list[str]:
+        return ["every party's own S_m V_t in every iteration t, to every party", "V_t in every iteration t"]

@@ -1,0 +1,120 @@
+"""Every error a user can meet: what was found, what was wanted, what to do, and an exit code for its class.
+
+The classes are the one table of exit codes (`exit_codes()` prints it, docs/troubleshooting.md explains it).
+`public` is the sentence that may travel to the other parties: it never depends on a party's data.
+"""
+
+from __future__ import annotations
+
+
+class PdmlError(Exception):
+    """The root. `code` is the process's exit code; `public` is what the other parties are told."""
+
+    code = 1
+    public = "it met an unexpected error"
+
+    def __init__(self, found: str, wanted: str = "", do: str = "", *, culprit: int | None = None) -> None:
+        self.found, self.wanted, self.do, self.culprit = found, wanted, do, culprit
+        lines = [found, wanted and f"Wanted: {wanted}", do and f"Do this: {do}"]
+        super().__init__("\n".join(line for line in lines if line))
+
+
+class InputError(PdmlError, ValueError):
+    """A party's own rows cannot be used: shape, NaN, format, an empty file."""
+
+    code, public = 3, "it could not use its own input file"
+
+
+class StudyError(PdmlError, ValueError):
+    """The study file or a parameter is wrong."""
+
+    code, public = 4, "its study file or a parameter is wrong"
+
+
+class MismatchError(PdmlError, ValueError):
+    """Two parties hold different studies, features, programs or versions."""
+
+    code, public = 5, "it holds a different study, feature list or version"
+
+
+class CertificateError(PdmlError):
+    """A key or certificate is missing, expired, not pinned or not the pinned one."""
+
+    code, public = 6, "it has a problem with a certificate"
+
+
+class PeerError(PdmlError, ConnectionError):
+    """A peer is unreachable, died or stalled."""
+
+    code, public = 7, "it lost another party"
+
+
+class PeerAborted(PdmlError):
+    """Another party ended the run and said so."""
+
+    code, public = 8, "it was told that another party ended the run"
+
+
+class ProtocolError(PdmlError):
+    """The parties are out of step, or a check of the protocol failed."""
+
+    code, public = 9, "a check of the protocol failed"
+
+
+class QuotaError(PdmlError, ValueError):
+    """A number does not fit the agreed bound; nothing that depends on it was sent."""
+
+    code, public = 10, "its rows exceed the agreed bound"
+
+
+class EngineError(PdmlError):
+    """The engine is unknown, missing, or does not offer what was asked."""
+
+    code, public = 11, "its engine is missing or failed"
+
+
+class ResumeError(PdmlError):
+    """The run cannot be resumed: no common checkpoint, other data, other study."""
+
+    code, public = 12, "it cannot resume from its checkpoint"
+
+
+class StorageError(PdmlError, OSError):
+    """A file could not be written or read: full disk, permissions."""
+
+    code, public = 13, "it could not write to its disk"
+
+    def __str__(self) -> str:  # OSError's own would print the arguments as a tuple
+        return "\n".join(self.args)
+
+
+CLASSES: tuple[type[PdmlError], ...] = (
+    PdmlError,
+    InputError,
+    StudyError,
+    MismatchError,
+    CertificateError,
+    PeerError,
+    PeerAborted,
+    ProtocolError,
+    QuotaError,
+    EngineError,
+    ResumeError,
+    StorageError,
+)
+
+# Consequences of someone else's failure: never the reason of a run's end when another error is known.
+SECONDARY: tuple[type[PdmlError], ...] = (PeerAborted, PeerError)
+
+
+def by_name(name: str) -> type[PdmlError]:
+    """The error class called `name`; the root class for a name from a newer version."""
+    return {c.__name__: c for c in CLASSES}.get(name, PdmlError)
+
+
+def exit_codes() -> list[tuple[int, str, str]]:
+    """(exit code, class, meaning): the table of the docs and of `pdml-spdz --help`."""
+    rows = [(0, "-", "the run ended well"), (2, "usage", "an option or argument of the command is wrong")]
+    rows += [(c.code, c.__name__, (c.__doc__ or "").splitlines()[0]) for c in CLASSES]
+    rows += [(130, "interrupted", "stopped from the keyboard or by a signal")]
+    return sorted(rows)

@@ -1,0 +1,120 @@
+"""Local linear algebra of one party: its covariance as matrix or operator, orthonormal bases, angles between them."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from typing import Any, TypeAlias
+
+import numpy as np
+import scipy.sparse as sp
+from numpy.typing import NDArray
+
+from pdml_spdz.fixedpoint import Reals
+
+Rows: TypeAlias = Any  # Reals or a scipy.sparse CSR array (scipy states no types)
+EPS = float(np.finfo(np.float64).eps)
+
+GRAM_BYTES = 2 << 30  # never form a Gram matrix above this size
+EXPECTED_ITERATIONS = 100  # what the choice between the two forms reckons with, if tau allows as many
+SPARSE_PENALTY = 4.0  # a flop on sparse rows costs about this many dense ones
+
+
+class Covariance(ABC):
+    """S = X^T X of shape (d, d) for one party's rows X of shape (n, d)."""
+
+    d: int
+
+    @abstractmethod
+    def times(self, V: Reals) -> Reals:
+        """S V, of shape (d, k)."""
+
+    @abstractmethod
+    def norm_bound(self) -> float:
+        """An upper bound of ||S||_F (and so of every entry of S v for a unit v)."""
+
+
+class GramMatrix(Covariance):
+    """S formed once: O(n d^2) once, O(d^2 k) for each product."""
+
+    def __init__(self, X: Rows) -> None:
+        S = X.T @ X
+        self.S: Reals = S.toarray() if sp.issparse(S) else S
+        self.d = X.shape[1]
+
+    def times(self, V: Reals) -> Reals:
+        return self.S @ V
+
+    def norm_bound(self) -> float:
+        return float(np.linalg.norm(self.S))
+
+
+class GramOperator(Covariance):
+    """S never formed: O(n d k), or O(nnz k) for sparse rows, for each product."""
+
+    def __init__(self, X: Rows) -> None:
+        self.X = X
+        self.d = X.shape[1]
+
+    def times(self, V: Reals) -> Reals:
+        product: Reals = np.asarray(self.X.T @ (self.X @ V))
+        return product
+
+    def norm_bound(self) -> float:
+        # ||X^T X||_F <= trace(X^T X) = ||X||_F^2, without forming anything.
+        data = self.X.data if sp.issparse(self.X) else self.X
+        return float(np.vdot(data, data))
+
+
+def covariance(X: Rows, k: int, tau: int) -> Covariance:
+    """The cheaper form of X^T X for tau products with k columns."""
+    n, d = X.shape
+    products = k * min(tau, EXPECTED_ITERATIONS)
+    if sp.issparse(X):
+        row_sizes = np.diff(X.indptr).astype(np.float64)
+        build, operator = SPARSE_PENALTY * float(row_sizes @ row_sizes), SPARSE_PENALTY * 4.0 * products * X.nnz
+    else:
+        build, operator = float(n) * d * d, 4.0 * products * n * d
+    gram = build + 2.0 * products * d * d
+    fits = 8 * d * d <= GRAM_BYTES
+    return GramMatrix(X) if fits and gram <= operator else GramOperator(X)
+
+
+def orthonormalise(Y: Reals) -> tuple[Reals, Reals]:
+    """Q with orthonormal columns and r = diag(R) >= 0 of the QR factorisation Y = Q R.
+
+    With a non-negative diagonal Q is unique, so centralised and distributed iterations can be compared column by
+    column, and scaling a column of Y by a positive number leaves Q as it is.
+    """
+    Q, R = np.linalg.qr(Y)
+    signs = np.where(np.diag(R) < 0, -1.0, 1.0)
+    return Q * signs, np.abs(np.diag(R))
+
+
+def qr_tolerance(r: Reals, d: int) -> Reals:
+    """How far column i of Q may differ between two correct computations on the same unit columns.
+
+    QR amplifies rounding by the reciprocal of how much of a column is left after the earlier ones are removed; 1e-10 is
+    the agreed floor.
+    """
+    left = np.minimum.accumulate(np.maximum(r, EPS))
+    tolerance: Reals = np.maximum(1e-10, 8.0 * d * EPS / left)
+    return tolerance
+
+
+def fix_signs(V: Reals) -> Reals:
+    """V with each column's largest entry (in size) made positive: a singular vector is defined up to its sign."""
+    largest = np.take_along_axis(V, np.argmax(np.abs(V), axis=0)[None, :], axis=0)
+    return V * np.where(largest < 0, -1.0, 1.0)
+
+
+def sine(V: Reals, W: Reals) -> float:
+    """Sine of the largest principal angle between the column spaces of two orthonormal bases;
+    1 if W has more columns.
+    """
+    if W.shape[1] > V.shape[1]:
+        return 1.0
+    return min(1.0, float(np.linalg.norm(W - V @ (V.T @ W), 2)))
+
+
+def gaussian(rng: np.random.Generator, d: int, k: int, deviation: float) -> NDArray[np.float64]:
+    return deviation * rng.standard_normal((d, k))

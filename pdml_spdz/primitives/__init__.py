@@ -1,0 +1,1 @@
+"""What algorithms receive as arguments: `sec_sum` and `normed_sum`."""

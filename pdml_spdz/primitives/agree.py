@@ -1,0 +1,58 @@
+"""Parties that compute the same public thing on different machines go on with the same bytes."""
+
+from __future__ import annotations
+
+import hashlib
+
+import numpy as np
+
+from pdml_spdz.errors import ProtocolError
+from pdml_spdz.fixedpoint import Reals
+from pdml_spdz.transport.base import Link
+
+
+class Agreement:
+    """One party's numbers become everyone's.
+
+    1. party 0 sends V and its verdict (a few integers, such as "stop")
+    2. each other party compares V with its own, column by column, and ends the run if they differ by more than
+    rounding explains
+    3. all go on with party 0's bytes
+
+    Reveals: nothing that the parties do not compute themselves. Cost: one round, 8 d k bytes from party 0 to each.
+    Ref: linear algebra libraries differ in the last bit from machine to machine; the digest at the end must not.
+    """
+
+    def __init__(self, link: Link) -> None:
+        self.link = link
+
+    def __call__(self, V: Reals, verdict: tuple[int, ...], tolerance: Reals) -> tuple[Reals, tuple[int, ...]]:
+        head = np.array([*V.shape, *verdict], "<i8")
+        own = head.tobytes() + V.tobytes() if self.link.me == 0 else None
+        data = self.link.broadcast("agree", own)
+        head = np.frombuffer(data[: head.nbytes], "<i8")
+        shape, said = tuple(head[:2]), tuple(int(x) for x in head[2:])
+        if data.nbytes != head.nbytes + 8 * int(np.prod(shape)):
+            raise _differ("has a broken message", 0)
+        agreed: Reals = np.frombuffer(data[head.nbytes :], "<f8").reshape(shape).copy()
+        # NaN must not pass: `not all(<=)`.
+        if agreed.shape != V.shape or not np.all(np.abs(agreed - V).max(axis=0) <= tolerance):
+            raise _differ("computed another basis from the same sums", 0)
+        return agreed, said
+
+    def digest(self, what: str, content: bytes) -> str:
+        """A digest that all parties have in common, or ProtocolError."""
+        own = hashlib.sha256(what.encode() + b"|" + content).digest()
+        for peer, theirs in self.link.all_to_all(f"digest:{what}", own).items():
+            if bytes(theirs) != own:
+                raise _differ(f"has another {what}", peer)
+        return own.hex()
+
+
+def _differ(what: str, peer: int) -> ProtocolError:
+    return ProtocolError(
+        f"P{peer} {what} than this party.",
+        "results that are equal up to rounding",
+        "check that all parties run the same version; if they do, report this with both logs",
+        culprit=peer,
+    )

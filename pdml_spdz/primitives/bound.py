@@ -1,0 +1,53 @@
+"""The public bound B with ||sum_m S_m||_F <= B that fixes the number format of a run.
+[PDML App., numerical precision]
+"""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from pdml_spdz.errors import InputError, QuotaError
+
+
+@dataclass(frozen=True)
+class Bound:
+    """addend : no party's S_m v has a larger entry (or norm);
+    total : no sum has. `source` says where they come from.
+    """
+
+    addend: float
+    total: float
+    source: str
+
+
+def bound_by_quotas(norm: float, me: int, quotas: list[float]) -> Bound:
+    """The bound that the parties' agreed quotas B_m make, once this party has seen that it keeps to its own.
+
+    ||S_m||_F <= B_m is found out locally, before anything is sent.
+    """
+    quota = quotas[me]
+    if norm > quota:
+        raise QuotaError(
+            f"this party's ||X^T X||_F (or its upper bound ||X||_F^2) is {norm:.6g}; nothing was sent.",
+            f"at most the agreed {quota:.6g}",
+            "agree on a larger --bound or quota, scale the data, or leave out the rows that are too long",
+        )
+    return Bound(max(quotas), sum(quotas), "agreed")
+
+
+def bound_by_sec_sum(norm: float, exact_sum: Callable[[float, str], float]) -> Bound:
+    """A bound from the data.
+
+    1. b_m <- ||S_m||_F (1 + u), u uniform in [0, 1) and secret, so that the sum's last digits say nothing
+    2. B <- SecSum(b_m)
+
+    Reveals: B, which is between one and two times sum_m ||S_m||_F. Cost: one round, 280 bytes a peer.
+    Ref: [PDML App. NormedSecSum, numerical precision], whose s lacks the sum over m.
+    """
+    u = secrets.randbits(53) / (1 << 53)
+    total = exact_sum(norm * (1.0 + u), "bound")
+    if not total > 0:
+        raise InputError("the rows of all parties together are zero.", "rows that are not all zero")
+    return Bound(total, total, "secsum")

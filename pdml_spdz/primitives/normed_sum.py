@@ -1,0 +1,64 @@
+"""NormedSecSum: the direction of a sum of vectors, column by column. [PDML App. NormedSecSum]"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Protocol
+
+import numpy as np
+
+from pdml_spdz.fixedpoint import Format, Reals
+from pdml_spdz.linalg import EPS
+from pdml_spdz.primitives.sec_sum import SecSum
+
+
+@dataclass(frozen=True)
+class NormedColumns:
+    """Directions of k sums.
+
+    U : (d, k), column i is s_i / ||s_i||, or 0 if s_i is 0
+    noise : (k,), how far (in l2) column i may be from the exact direction, by encoding and rounding
+    norms : (k,), ||s_i|| where the engine reveals it, else None
+    """
+
+    U: Reals
+    noise: Reals
+    norms: Reals | None
+
+
+class NormedSum(Protocol):
+    """What algorithms receive: x_m of shape (d, k) -> the direction of each column of sum_m x_m.
+
+    g : (d, k), public unit columns that are not orthogonal to the sums; engines that hide the norms project on them
+    """
+
+    def __call__(self, x: Reals, g: Reals) -> NormedColumns: ...
+
+
+class RevealedNorm:
+    """The directions by way of the sums themselves.
+
+    1. s = SecSum(x_m)
+    2. u_i = s_i / ||s_i||, by everyone
+
+    Reveals: s, and so every norm (in PD-SVD: Sigma). Cost: that of one SecSum of d k numbers.
+    Ref: [PDML App. NormedSecSum, efficiency], PD-SVD "with SecSum replacing NormedSecSum".
+    """
+
+    def __init__(self, sec_sum: SecSum, bound: float, M: int) -> None:
+        self.sec_sum, self.bound, self.M = sec_sum, bound, M
+
+    def __call__(self, x: Reals, g: Reals) -> NormedColumns:
+        s = self.sec_sum(x, self.bound, "columns")
+        return normalise(s, Format.for_bound(self.bound, self.M).tolerance)
+
+
+def normalise(s: Reals, ulp: float) -> NormedColumns:
+    """The directions of the columns of s, each entry of which is off by at most `ulp` and by float64 rounding."""
+    d = s.shape[0]
+    norms = np.linalg.norm(s, axis=0)
+    error = np.sqrt(d) * ulp + d * EPS * norms.max(initial=0.0)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        U = np.where(norms > 0, s / norms, 0.0)
+        noise = np.where(norms > 0, error / norms, np.inf)
+    return NormedColumns(U, noise, norms)

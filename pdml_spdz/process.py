@@ -1,0 +1,69 @@
+"""The one place where processes are started, watched and ended.
+
+A child's standard input is a pipe from this process and nothing is written to it: when this process ends, in whatever
+way, the pipe closes and the child knows (`watch_parent`).
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import threading
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+
+def start(
+    arguments: Sequence[str], *, log: Path, environment: Mapping[str, str] | None = None, keep: Sequence[int] = ()
+) -> subprocess.Popen[str]:
+    """Start this package's command line as a child: events on its standard output, everything else in `log`."""
+    with log.open("w", encoding="utf-8") as file:
+        return subprocess.Popen(  # noqa: S603 - our own interpreter, arguments as a list
+            [sys.executable, "-m", "pdml_spdz", *arguments],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=file,
+            text=True,
+            bufsize=1,
+            pass_fds=tuple(keep),
+            env=dict(os.environ) | dict(environment or {}),
+        )
+
+
+def end(processes: Sequence[subprocess.Popen[str]], grace: float = 3.0) -> None:
+    """Ask, then make, every process that still runs end."""
+    for process in processes:
+        if process.poll() is None:
+            process.terminate()
+    for process in processes:
+        try:
+            process.wait(grace)
+        except subprocess.TimeoutExpired:
+            process.kill()
+            process.wait()
+        for stream in (process.stdin, process.stdout):
+            if stream is not None:
+                stream.close()
+
+
+def watch_parent() -> None:
+    """End this process as soon as the parent's end of standard input closes."""
+
+    def watch() -> None:
+        while os.read(0, 4096):
+            pass
+        os._exit(128 + signal.SIGHUP)
+
+    threading.Thread(target=watch, daemon=True).start()
+
+
+def in_words(code: int) -> str:
+    """What an exit code means."""
+    if code < 0:
+        try:
+            return f"killed by signal {signal.Signals(-code).name}"
+        except ValueError:
+            return f"killed by signal {-code}"
+    return "ended well" if code == 0 else f"exit code {code}"

@@ -1,0 +1,52 @@
+"""Files of a run: written whole or not at all, and an error in words when the disk will not have them."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from pdml_spdz.errors import StorageError
+
+
+@contextmanager
+def writing(path: Path) -> Iterator[None]:
+    """Turn the operating system's error into ours."""
+    try:
+        yield
+    except StorageError:
+        raise
+    except OSError as error:
+        raise StorageError(
+            f"{path} cannot be written ({error.strerror or error}).",
+            "room and the right to write there",
+            "free some room or choose another --out; finished iterations are kept, `--resume` goes on from them",
+        ) from None
+
+
+@contextmanager
+def replaced(path: Path) -> Iterator[Path]:
+    """A temporary path beside `path` that takes its place when the block ends well."""
+    temporary = path.with_name(f".{path.name}.new")
+    with writing(path):
+        path.parent.mkdir(parents=True, exist_ok=True)
+        try:
+            yield temporary
+            temporary.replace(path)
+        finally:
+            temporary.unlink(missing_ok=True)
+
+
+def save_array(path: Path, array: NDArray[Any]) -> None:
+    with replaced(path) as temporary, temporary.open("wb") as file:
+        np.save(file, array, allow_pickle=False)
+
+
+def save_json(path: Path, content: Any) -> None:
+    with replaced(path) as temporary:
+        temporary.write_text(json.dumps(content, indent=2) + "\n", encoding="utf-8")

@@ -1,0 +1,197 @@
+"""The study: everything the parties must agree on before any of them starts. One TOML file, the same at every party."""
+
+from __future__ import annotations
+
+import difflib
+import hashlib
+import json
+import tomllib
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field, fields
+from pathlib import Path
+from typing import Any
+
+from pdml_spdz.errors import StudyError
+
+ALGORITHMS = ("svd",)
+ENGINES = ("plain", "secsum")
+REVEALS = ("sum",)
+STARTS = ("secsum", "seed")
+MAX_PARTIES = 30
+
+
+@dataclass(frozen=True)
+class PartyEntry:
+    """One party: where it listens, which certificate it shows, how large its share of the bound is."""
+
+    host: str = "127.0.0.1"
+    port: int = 0
+    fingerprint: str = ""
+    quota: float = 0.0  # ||X_m^T X_m||_F at most; 0: the study's `bound` says it
+
+
+@dataclass(frozen=True)
+class Timeouts:
+    """Seconds. connect: until all parties have met; round: without a byte from a party we wait for."""
+
+    connect: float = 60.0
+    round: float = 300.0
+
+
+@dataclass(frozen=True)
+class Study:
+    """A study as read from its file; `digest` is what the parties compare first."""
+
+    parties: tuple[PartyEntry, ...]
+    rank: int
+    algorithm: str = "svd"
+    d: int = 0  # 0: whatever the files have, as long as all agree
+    features: tuple[str, ...] = ()
+    iterations: int = 300
+    tol: float = 1e-9
+    engine: str = "secsum"
+    reveal: str = "sum"
+    bound: str = "secsum"
+    start: str = "secsum"
+    seed: int | None = None
+    aggregator: str = "auto"
+    timeouts: Timeouts = field(default_factory=Timeouts)
+
+    def __post_init__(self) -> None:
+        _validate(self)
+
+    @property
+    def M(self) -> int:  # noqa: N802
+        return len(self.parties)
+
+    @property
+    def quotas(self) -> list[float] | None:
+        """B_m by party, or None if the bound is to come from the data."""
+        value = parse_bound(self.bound)
+        if value is None and not self.parties[0].quota:
+            return None
+        return [party.quota or float(value or 0.0) for party in self.parties]
+
+    @property
+    def digest(self) -> str:
+        return _digest(asdict(self))
+
+    @property
+    def problem_digest(self) -> str:
+        """Of what determines V_t: a resumed run may have other hosts, time-outs, or more iterations, nothing else."""
+        free = {"parties", "timeouts", "iterations", "tol", "aggregator"}
+        problem = {k: v for k, v in asdict(self).items() if k not in free}
+        return _digest(problem | {"M": self.M, "quotas": [p.quota for p in self.parties]})
+
+
+def _digest(content: Mapping[str, Any]) -> str:
+    return hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()
+
+
+def load(path: Path) -> Study:
+    """Read and check a study file."""
+    try:
+        content = tomllib.loads(path.read_text(encoding="utf-8"))
+    except OSError as error:
+        raise StudyError(f"{path} cannot be read ({error.strerror}).", do="`pdml-spdz init` writes one") from None
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        raise StudyError(f"{path} is not valid TOML: {error}.", do="`pdml-spdz init` writes a commented one") from None
+    return parse(content)
+
+
+def parse(content: Mapping[str, Any]) -> Study:
+    """A Study from the tables of a TOML file."""
+    entries = content.get("parties", [])
+    if not isinstance(entries, list) or not all(isinstance(e, dict) for e in entries):
+        raise StudyError("`parties` is not a list of tables.", "one [[parties]] table for each party")
+    parties = tuple(_build(PartyEntry, entry, f"[[parties]] number {i}") for i, entry in enumerate(entries))
+    timeouts = _build(Timeouts, content.get("timeouts", {}), "[timeouts]")
+    rest = {k: v for k, v in content.items() if k not in ("parties", "timeouts")}
+    if "rank" not in rest:
+        raise StudyError("the study has no `rank`.", "rank = k, the number of vectors wanted")
+    study: Study = _build(Study, rest | {"parties": parties, "timeouts": timeouts}, "the study")
+    return study
+
+
+def _build(cls: type[Any], content: Mapping[str, Any], where: str) -> Any:
+    known = {f.name: f for f in fields(cls)}
+    for name in content:
+        if name not in known:
+            near = difflib.get_close_matches(name, known, 1)
+            hint = f"did you mean `{near[0]}`?" if near else ""
+            raise StudyError(f"{where} has an unknown key `{name}`.", f"keys among {', '.join(known)}", hint)
+    return cls(**{name: _cast(name, str(known[name].type), value, where) for name, value in content.items()})
+
+
+def _cast(name: str, kind: str, value: Any, where: str) -> Any:
+    """TOML's value as the field's type: whole numbers do for floats, numbers do for `bound` and `aggregator`."""
+    number = isinstance(value, int | float) and not isinstance(value, bool)
+    if kind == "float" and number:
+        return float(value)
+    if kind == "str" and (isinstance(value, str) or (number and name in ("bound", "aggregator"))):
+        return str(value)
+    if kind in ("int", "int | None") and isinstance(value, int) and not isinstance(value, bool):
+        return value
+    if kind == "tuple[str, ...]" and isinstance(value, list | tuple) and all(isinstance(v, str) for v in value):
+        return tuple(value)
+    if name in ("parties", "timeouts"):
+        return value
+    raise StudyError(f"`{name}` in {where} is {value!r}.", f"a value of type {kind}")
+
+
+def _validate(study: Study) -> None:
+    def want(ok: bool, found: str, wanted: str, do: str = "") -> None:
+        if not ok:
+            raise StudyError(found, wanted, do)
+
+    for name, choices in (("algorithm", ALGORITHMS), ("engine", ENGINES), ("reveal", REVEALS), ("start", STARTS)):
+        value = getattr(study, name)
+        want(value in choices, f"`{name}` is {value!r}.", f"one of {', '.join(choices)}")
+    want(2 <= study.M <= MAX_PARTIES, f"the study has {study.M} parties.", f"2 to {MAX_PARTIES} parties")
+    want(study.rank >= 1, f"`rank` is {study.rank}.", "at least 1")
+    want(study.iterations >= 1, f"`iterations` is {study.iterations}.", "at least 1")
+    want(study.tol >= 0, f"`tol` is {study.tol}.", "zero or more")
+    want(study.d >= 0, f"`d` is {study.d}.", "the number of features, or 0 to take it from the files")
+    want(not study.d or study.rank <= study.d, f"`rank` is {study.rank} and `d` is {study.d}.", "a rank of at most d")
+    want(
+        not (study.d and study.features) or len(study.features) == study.d,
+        f"`d` is {study.d} and `features` has {len(study.features)} names.",
+        "as many names as d, or only one of the two",
+    )
+    want(
+        (study.start == "seed") == (study.seed is not None), "`start` and `seed` disagree.", 'start = "seed" and a seed'
+    )
+    for name in ("connect", "round"):
+        seconds = getattr(study.timeouts, name)
+        want(seconds > 0, f"`timeouts.{name}` is {seconds}.", "a positive number of seconds")
+    for i, party in enumerate(study.parties):
+        want(0 <= party.port <= 65535, f"P{i}'s port is {party.port}.", "a port from 0 to 65535")
+        want(party.quota >= 0, f"P{i}'s quota is {party.quota}.", "a positive number")
+    named = study.aggregator in ("auto", "none") or (study.aggregator.isdigit() and int(study.aggregator) < study.M)
+    want(named, f"`aggregator` is {study.aggregator!r}.", "auto, none, or a party's number")
+    quota = parse_bound(study.bound)
+    some = [p.quota > 0 for p in study.parties]
+    want(
+        quota is not None or all(some) or not any(some),
+        "some parties have a quota, others have none, and `bound` is secsum.",
+        "a quota for every party, or a `bound` that holds for the others",
+    )
+
+
+def parse_bound(bound: str) -> float | None:
+    """The quota that `bound` gives to every party: B_m itself, or N R^2 for "rows:R,N"; None for "secsum"."""
+    if bound == "secsum":
+        return None
+    text = bound.removeprefix("rows:")
+    try:
+        numbers = tuple(float(part) for part in text.split(","))
+    except ValueError:
+        numbers = ()
+    wanted = 2 if bound.startswith("rows:") else 1
+    if len(numbers) != wanted or not all(0 < x < float("inf") for x in numbers):
+        raise StudyError(
+            f"`bound` is {bound!r}.",
+            "a number (the largest ||X_m^T X_m||_F of any party), rows:R,N (no row longer than R, no party with "
+            "more than N rows), or secsum",
+        )
+    return numbers[0] if wanted == 1 else numbers[1] * numbers[0] ** 2

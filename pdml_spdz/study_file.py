@@ -1,0 +1,40 @@
+"""Writes a study as a commented TOML file, from its template."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import jinja2
+
+from pdml_spdz.storage import replaced
+from pdml_spdz.study import Study
+
+
+def template_directory() -> Path:
+    """templates/ inside the installed package, or beside it in a checkout."""
+    package = Path(__file__).parent
+    inside = package / "templates"
+    return inside if inside.is_dir() else package.parent / "templates"
+
+
+def environment() -> jinja2.Environment:
+    """A missing value is an error, never an empty string."""
+    return jinja2.Environment(  # noqa: S701 - the output is TOML and MPC programs, not HTML
+        loader=jinja2.FileSystemLoader(template_directory()),
+        undefined=jinja2.StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+        keep_trailing_newline=True,
+    )
+
+
+def render(study: Study) -> str:
+    env = environment()
+    env.filters["toml"] = lambda value: json.dumps(value)  # JSON's strings, numbers and lists are TOML's
+    return env.get_template("study.toml.j2").render(study=study)
+
+
+def write(path: Path, study: Study) -> None:
+    with replaced(path) as temporary:
+        temporary.write_text(render(study), encoding="utf-8")

@@ -1,0 +1,197 @@
+"""What every link between M parties offers: rounds of frames, counted, in step, with a word before leaving.
+
+A frame is a fixed header (kind, step, sequence number, length) and a payload. The sequence number is the
+count of rounds so far and the step is a short name such as "svd:sum": a peer that is elsewhere in the protocol is
+noticed at its first frame, before its payload is used.
+"""
+
+from __future__ import annotations
+
+import json
+import struct
+from abc import ABC, abstractmethod
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Any, TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+
+from pdml_spdz.clock import Clock
+from pdml_spdz.errors import PdmlError, PeerAborted, PeerError, ProtocolError
+
+Buffer: TypeAlias = "bytes | bytearray | memoryview | NDArray[Any]"
+
+HEADER = struct.Struct("<3sB20sQQ")  # magic, kind, step, sequence, length: 40 bytes
+MAGIC = b"PD1"
+DATA, ABORT = 0, 1
+MAX_FRAME = 1 << 36  # a length above this is a broken or hostile peer, not a vector
+
+
+@dataclass(frozen=True)
+class Frame:
+    kind: int
+    step: str
+    sequence: int
+    payload: memoryview
+
+
+@dataclass
+class Traffic:
+    """What one party sent and received: bytes of frames (headers included, TLS records not) by peer."""
+
+    sent: dict[int, int] = field(default_factory=dict)
+    received: dict[int, int] = field(default_factory=dict)
+    rounds: int = 0
+
+    def add_sent(self, peer: int, n: int) -> None:
+        self.sent[peer] = self.sent.get(peer, 0) + n
+
+    def add_received(self, peer: int, n: int) -> None:
+        self.received[peer] = self.received.get(peer, 0) + n
+
+
+def view(data: Buffer) -> memoryview:
+    """The bytes of `data` without a copy (an array that is not contiguous is copied)."""
+    if isinstance(data, np.ndarray):
+        return np.ascontiguousarray(data).reshape(-1).view(np.uint8).data
+    return memoryview(data).cast("B")
+
+
+def header(kind: int, step: str, sequence: int, length: int) -> bytes:
+    return HEADER.pack(MAGIC, kind, step.encode("ascii"), sequence, length)
+
+
+def parse_header(raw: bytes | bytearray, peer: int) -> tuple[int, str, int, int]:
+    magic, kind, step, sequence, length = HEADER.unpack(raw)
+    if magic != MAGIC or kind not in (DATA, ABORT) or length > MAX_FRAME:
+        raise ProtocolError(
+            f"P{peer} sent bytes that are not a frame of this protocol.",
+            "the same version of pdml-spdz at every party",
+            "compare `pdml-spdz --version` at both ends",
+            culprit=peer,
+        )
+    return kind, step.rstrip(b"\0").decode("ascii", "replace"), sequence, length
+
+
+class Link(ABC):
+    """One party's connection to all others.
+
+    me, M : this party's number and the number of parties
+    """
+
+    def __init__(self, me: int, M: int, *, timeout: float, clock: Clock | None = None) -> None:
+        self.me, self.M, self.timeout = me, M, timeout
+        self.clock = clock or Clock()
+        self.traffic = Traffic()
+        self._sequence = 0
+
+    @property
+    def peers(self) -> list[int]:
+        return [l for l in range(self.M) if l != self.me]
+
+    def exchange(self, step: str, outgoing: Mapping[int, Buffer], expect: Iterable[int]) -> dict[int, memoryview]:
+        """One round: send `outgoing[l]` to each l, return one payload from each party in `expect`.
+
+        Every party calls the same steps in the same order, also when it has nothing to send or to receive in one.
+        """
+        self._sequence += 1
+        self.traffic.rounds += 1
+        payloads = {peer: view(data) for peer, data in outgoing.items()}
+        received = self._round(step, self._sequence, payloads, list(expect))
+        for peer, data in payloads.items():
+            self.traffic.add_sent(peer, HEADER.size + data.nbytes)
+        for peer, data in received.items():
+            self.traffic.add_received(peer, HEADER.size + data.nbytes)
+        return received
+
+    def all_to_all(self, step: str, data: Buffer) -> dict[int, memoryview]:
+        """Send the same bytes to every peer, return every peer's."""
+        payload = view(data)
+        return self.exchange(step, dict.fromkeys(self.peers, payload), self.peers)
+
+    def broadcast(self, step: str, data: Buffer | None, root: int = 0) -> memoryview:
+        """The root's bytes, at every party."""
+        if self.me == root:
+            assert data is not None
+            payload = view(data)
+            self.exchange(step, dict.fromkeys(self.peers, payload), [])
+            return payload
+        return self.exchange(step, {}, [root])[root]
+
+    def check(self, frame: Frame, peer: int, step: str, sequence: int) -> memoryview:
+        """The payload of the frame that this round expects from `peer`, or the error that its header means."""
+        if frame.kind == ABORT:
+            raise aborted(frame, peer)
+        if (frame.step, frame.sequence) != (step, sequence):
+            raise ProtocolError(
+                f"P{peer} is at step {frame.step!r} (round {frame.sequence}), "
+                f"P{self.me} is at {step!r} (round {sequence}).",
+                "all parties at the same step",
+                "start all parties with the same study file, version and --resume setting",
+                culprit=peer,
+            )
+        return frame.payload
+
+    @abstractmethod
+    def _round(
+        self, step: str, sequence: int, payloads: Mapping[int, memoryview], expect: list[int]
+    ) -> dict[int, memoryview]: ...
+
+    @abstractmethod
+    def abort(self, error: BaseException) -> None:
+        """Tell every peer, as far as it can still be told, that this party ends the run and why (class only)."""
+
+    @abstractmethod
+    def close(self) -> None: ...
+
+    def __enter__(self) -> Link:
+        return self
+
+    def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
+        if error is not None:
+            self.abort(error)
+        self.close()
+
+
+def abort_payload(error: BaseException, me: int) -> bytes:
+    """What the others may know: the class and who caused it, nothing that depends on data."""
+    known = isinstance(error, PdmlError)
+    culprit = error.culprit if isinstance(error, PdmlError) and error.culprit is not None else me
+    name = type(error).__name__ if known else "PdmlError"
+    public = type(error).public if isinstance(error, PdmlError) else PdmlError.public
+    if isinstance(error, KeyboardInterrupt | SystemExit):
+        public = "it was stopped by hand"
+    return json.dumps({"class": name, "culprit": culprit, "public": public}).encode()
+
+
+def aborted(frame: Frame, peer: int) -> PdmlError:
+    """The error for a peer's farewell: the root cause is named, not the messenger."""
+    try:
+        word = json.loads(bytes(frame.payload[:4096]))
+        culprit, public = int(word["culprit"]), str(word["public"])[:200]
+    except (ValueError, KeyError, TypeError):
+        culprit, public = peer, PdmlError.public
+    cause = f"P{peer} ended the run: {public}"
+    if culprit != peer:
+        cause += f" (P{culprit})"
+    return PeerAborted(f"{cause}.", do=f"see the message at P{culprit}, mend it there and start again", culprit=culprit)
+
+
+def lost(peer: int) -> PeerError:
+    return PeerError(
+        f"P{peer} closed the connection in the middle of the run (killed, crashed or cut off).",
+        "every party to stay until the end",
+        f"look at P{peer}'s log; `--resume` goes on from the last finished iteration",
+        culprit=peer,
+    )
+
+
+def stalled(peers: list[int], seconds: float, step: str) -> PeerError:
+    names = ", ".join(f"P{p}" for p in peers)
+    return PeerError(
+        f"{names} sent nothing for {seconds:g} s at step {step!r}.",
+        "an answer within the study's time-out",
+        "look at that party; raise `timeouts.round` in the study if its local work takes longer than that",
+        culprit=peers[0],
+    )

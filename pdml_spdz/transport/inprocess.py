@@ -1,0 +1,54 @@
+"""The same rounds between threads of one process: for tests of protocols, with no sockets and no keys."""
+
+from __future__ import annotations
+
+import queue
+from collections.abc import Mapping
+
+from pdml_spdz.transport.base import ABORT, DATA, Frame, Link, abort_payload, lost, stalled
+
+_Queue = queue.SimpleQueue  # of Frame | None; None: the sender has closed its end
+
+
+class InProcessLink(Link):
+    """One end of a mesh of queues; make all M ends with `mesh(M)`."""
+
+    def __init__(self, me: int, queues: list[list[_Queue[Frame | None]]], *, timeout: float) -> None:
+        super().__init__(me, len(queues), timeout=timeout)
+        self._queues = queues
+        self._closed = False
+
+    def _round(
+        self, step: str, sequence: int, payloads: Mapping[int, memoryview], expect: list[int]
+    ) -> dict[int, memoryview]:
+        for peer, data in payloads.items():
+            # A copy, as a network would make: the sender may overwrite its buffer at once.
+            self._queues[self.me][peer].put(Frame(DATA, step, sequence, memoryview(bytes(data))))
+        return {peer: self._receive(peer, step, sequence) for peer in expect}
+
+    def _receive(self, peer: int, step: str, sequence: int) -> memoryview:
+        try:
+            with self.clock("wait"):
+                frame = self._queues[peer][self.me].get(timeout=self.timeout)
+        except queue.Empty:
+            raise stalled([peer], self.timeout, step) from None
+        if frame is None:
+            raise lost(peer)
+        return self.check(frame, peer, step, sequence)
+
+    def abort(self, error: BaseException) -> None:
+        payload = memoryview(abort_payload(error, self.me))
+        for peer in self.peers:
+            self._queues[self.me][peer].put(Frame(ABORT, "abort", self._sequence, payload))
+
+    def close(self) -> None:
+        if not self._closed:
+            self._closed = True
+            for peer in self.peers:
+                self._queues[self.me][peer].put(None)
+
+
+def mesh(M: int, *, timeout: float = 30.0) -> list[InProcessLink]:
+    """M connected ends, one for each party's thread."""
+    queues: list[list[_Queue[Frame | None]]] = [[_Queue() for _ in range(M)] for _ in range(M)]
+    return [InProcessLink(m, queues, timeout=timeout) for m in range(M)]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import socket
+import time
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -153,9 +154,11 @@ def _fit_svd(run: PartyRun, data: Data, link: Link, engine: Engine) -> dict[str,
             checkpoints.save(Checkpoint(state, bound))
         run.notify({"event": "iteration", "t": state.t, "of": study.iterations, "change": state.change})
 
+    began = time.perf_counter()
     result = pd_svd(S_m, state, settings, engine.normed_sum(bound), agree, clock=clock, done=done)
+    loop = time.perf_counter() - began
     digest = agree.digest("result", result.V.tobytes())
-    report = svd_report(study, engine, link, bound, result, rows=data.n, d=data.d, digest=digest)
+    report = svd_report(study, engine, link, bound, result, rows=data.n, loop=loop, digest=digest)
     save_array(run.directory / "V.npy", result.V)
     save_json(run.directory / "report.json", report)
     return report

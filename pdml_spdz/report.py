@@ -48,7 +48,7 @@ def seconds(link: Link) -> dict[str, Any]:
 
 
 def svd_report(
-    study: Study, engine: Engine, link: Link, bound: Bound, result: Result, *, rows: int, d: int, digest: str
+    study: Study, engine: Engine, link: Link, bound: Bound, result: Result, *, rows: int, loop: float, digest: str
 ) -> dict[str, Any]:
     """What one party says of a PD-SVD run."""
     state = result.state
@@ -66,7 +66,7 @@ def svd_report(
         "insecure": engine.insecure,
         "parties": study.M,
         "party_id": link.me,
-        "d": d,
+        "d": state.V.shape[0],
         "rank": study.rank,
         "rank_found": state.V.shape[1],
         "iterations": state.t,
@@ -74,7 +74,7 @@ def svd_report(
         "stop_reason": STOP_REASONS[state.stop],
         "subspace_change": state.change,
         "singular_values": None if result.sigma is None else [float(s) for s in result.sigma],
-        "seconds": seconds(link),
+        "seconds": seconds(link) | {"loop": round(loop, 6)},
         "bytes_sent": sum(link.traffic.sent.values()),
         "bytes_received": sum(link.traffic.received.values()),
         "traffic": {

@@ -1,0 +1,70 @@
+"""M parties as threads of the test process: the same protocol code, with queues for sockets."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import TypeVar
+
+import numpy as np
+
+from pdml_spdz import engines
+from pdml_spdz.algorithms.svd import Result, Settings, State, pd_svd, start_by_sec_sum, start_by_seed
+from pdml_spdz.errors import SECONDARY
+from pdml_spdz.linalg import Rows, covariance
+from pdml_spdz.primitives.agree import Agreement
+from pdml_spdz.primitives.bound import bound_by_sec_sum
+from pdml_spdz.transport.base import Link
+from pdml_spdz.transport.inprocess import mesh
+
+T = TypeVar("T")
+
+
+def run_threads(M: int, party: Callable[[Link], T], links: Sequence[Link] | None = None) -> list[T]:
+    """party(link) at every party at once; raises the error of whoever failed of itself."""
+    links = links or mesh(M)
+    results: dict[int, T] = {}
+    errors: list[BaseException] = []
+
+    def go(link: Link) -> None:
+        try:
+            with link:
+                results[link.me] = party(link)
+        except BaseException as error:  # noqa: BLE001
+            errors.append(error)
+
+    threads = [threading.Thread(target=go, args=(link,)) for link in links]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    if errors:
+        raise min(errors, key=lambda error: isinstance(error, SECONDARY))
+    return [results[m] for m in range(M)]
+
+
+@dataclass(frozen=True)
+class Fit:
+    result: Result
+    V0: np.ndarray
+    bound: float
+
+
+def fit(tables: Sequence[Rows], k: int, *, tau: int = 500, tol: float = 1e-10, seed: int | None = None) -> list[Fit]:
+    """PD-SVD over SecSum between threads, one for each table; every party's outcome."""
+    M, d = len(tables), tables[0].shape[1]
+
+    def party(link: Link) -> Fit:
+        engine, agree = engines.make("secsum", link, b"test", "auto"), Agreement(link)
+        S_m = covariance(tables[link.me], k, tau)
+        bound = bound_by_sec_sum(S_m.norm_bound(), engine.sec_sum.exact)
+        if seed is None:
+            state: State = start_by_sec_sum(d, k, M, engine.sec_sum, agree)
+        else:
+            state = start_by_seed(d, k, seed, agree)
+        settings = Settings(k, tau, tol)
+        result = pd_svd(S_m, state, settings, engine.normed_sum(bound), agree, clock=link.clock)
+        return Fit(result, state.V, bound.addend)
+
+    return run_threads(M, party)

@@ -24,11 +24,13 @@ from pdml_spdz.transport.base import (
     Frame,
     Link,
     abort_payload,
+    aborted,
     header,
     lost,
     parse_header,
     stalled,
 )
+from pdml_spdz.transport.whole import whole
 
 FAREWELL_SECONDS = 2.0  # how long a failing party tries to say why
 CHUNK = 1 << 18
@@ -70,6 +72,7 @@ class _Peer:
         except (ssl.SSLWantWriteError, ssl.SSLWantReadError):
             pass
         except OSError:
+            self.read()  # it has gone; why, it may have said before
             self.closed = True
 
     def read(self) -> None:
@@ -126,8 +129,10 @@ class TlsLink(Link):
         self, step: str, sequence: int, payloads: Mapping[int, memoryview], expect: list[int]
     ) -> dict[int, memoryview]:
         with self.clock("transport"):
-            for party, payload in payloads.items():
-                self._connections[party].post(DATA, step, sequence, payload)
+            with whole():
+                for party, payload in payloads.items():
+                    self._connections[party].post(DATA, step, sequence, payload)
+                    self._connections[party].write()
             # Whoever waits for one party only may be waiting for one that itself waits for a third: it
             # gives that party time to find out, and to name, who is late.
             direct = len(expect) == self.M - 1
@@ -139,9 +144,6 @@ class TlsLink(Link):
     def _pump(self, step: str, expect: list[int], timeout: float) -> None:
         """Move bytes until everything is sent and a frame of each expected party is in its inbox."""
         started = time.monotonic()
-        for peer in self._connections.values():
-            if peer.outbox:
-                peer.write()
         while True:
             waiting = [
                 peer for party, peer in self._connections.items() if peer.outbox or (party in expect and not peer.inbox)
@@ -162,7 +164,8 @@ class TlsLink(Link):
                 self.check(peer.inbox[0], party, "", 0)
         for peer in waiting:
             if peer.closed:
-                raise lost(peer.party)
+                told = peer.inbox and peer.inbox[-1].kind == ABORT
+                raise aborted(peer.inbox[-1], peer.party) if told else lost(peer.party)
 
     def _select(self, timeout: float) -> None:
         for key in list(self._selector.get_map().values()):
@@ -175,11 +178,12 @@ class TlsLink(Link):
                 self._selector.modify(peer.sock, events, peer)
         with self.clock("wait"):
             ready = self._selector.select(min(timeout, 0.5))
-        for key, events in ready:
-            if events & selectors.EVENT_WRITE:
-                key.data.write()
-            if events & selectors.EVENT_READ:
-                key.data.read()
+        with whole():
+            for key, events in ready:
+                if events & selectors.EVENT_WRITE:
+                    key.data.write()
+                if events & selectors.EVENT_READ:
+                    key.data.read()
 
     def abort(self, error: BaseException) -> None:
         payload = memoryview(abort_payload(error, self.me))

@@ -31,8 +31,13 @@ def environment() -> jinja2.Environment:
 
 def render(study: Study) -> str:
     env = environment()
-    env.filters["toml"] = lambda value: json.dumps(value)  # JSON's strings, numbers and lists are TOML's
+    env.filters["toml"] = _toml
     return env.get_template("study.toml.j2").render(study=study)
+
+
+def _toml(value: object) -> str:
+    """A string or list of strings: JSON's form is TOML's, but for the DEL sign and characters beyond 16 bits."""
+    return json.dumps(value, ensure_ascii=False).replace("\x7f", "\\u007f")
 
 
 def write(path: Path, study: Study) -> None:

@@ -144,6 +144,10 @@ class TlsLink(Link):
     def _pump(self, step: str, expect: list[int], timeout: float) -> None:
         """Move bytes until everything is sent and a frame of each expected party is in its inbox."""
         started = time.monotonic()
+
+        def late() -> list[int]:
+            return [p.party for p in waiting if time.monotonic() - max(p.moved, started) > timeout]
+
         while True:
             waiting = [
                 peer for party, peer in self._connections.items() if peer.outbox or (party in expect and not peer.inbox)
@@ -152,10 +156,10 @@ class TlsLink(Link):
             if not waiting:
                 return
             self._select(timeout)
-            now = time.monotonic()
-            late = [p.party for p in waiting if now - max(p.moved, started) > timeout]
-            if late:
-                raise stalled(late, timeout, step)
+            if late():
+                self._select(0.0)  # if it was this party that slept, what the others sent is here by now
+                if names := late():
+                    raise stalled(names, timeout, step)
 
     def _notice(self, waiting: list[_Peer]) -> None:
         """Raise if a party has said farewell, or if one that is still needed has gone without a word."""

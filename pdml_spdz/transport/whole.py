@@ -20,7 +20,7 @@ def whole() -> Iterator[None]:
         return
     came: list[int] = []
     handlers = {
-        number: signal.signal(number, lambda number, _: came.append(number))
+        number: signal.signal(number, lambda signum, _: came.append(signum))
         for number in (signal.SIGINT, signal.SIGTERM)
     }
     try:
@@ -28,5 +28,5 @@ def whole() -> Iterator[None]:
     finally:
         for number, handler in handlers.items():
             signal.signal(number, handler)
-        for number in came:
-            signal.raise_signal(number)
+        for late in came:
+            signal.raise_signal(late)

@@ -1,0 +1,75 @@
+"""Local linear algebra: both forms of the covariance agree, and the choice between them is by cost."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+from hypothesis import given
+from hypothesis import strategies as st
+from scipy.linalg import subspace_angles
+
+from pdml_spdz.linalg import (
+    EPS,
+    GramMatrix,
+    GramOperator,
+    covariance,
+    fix_signs,
+    orthonormalise,
+    qr_tolerance,
+    sine,
+)
+
+rng = np.random.default_rng(5)
+
+
+@pytest.mark.parametrize("sparse", [False, True])
+def test_matrix_and_operator_give_the_same_product_and_bound_the_norm(sparse: bool) -> None:
+    X = rng.normal(size=(50, 20)) * (rng.random((50, 20)) < 0.3)
+    rows = sp.csr_array(X) if sparse else X
+    V = rng.normal(size=(20, 4))
+    S = X.T @ X
+    for form in (GramMatrix(rows), GramOperator(rows)):
+        np.testing.assert_allclose(form.times(V), S @ V, rtol=0, atol=50 * EPS * np.linalg.norm(S) * 4)
+        assert form.norm_bound() >= np.linalg.norm(S) * (1 - 50 * EPS)
+
+
+@pytest.mark.parametrize(
+    ("n", "d", "k", "tau", "form"),
+    [(100_000, 50, 10, 300, GramMatrix), (50, 5_000, 3, 10, GramOperator), (10, 4_000, 5, 100, GramOperator)],
+)
+def test_the_cheaper_form_is_chosen(n: int, d: int, k: int, tau: int, form: type) -> None:
+    assert isinstance(covariance(np.zeros((n, d)), k, tau), form)
+
+
+def test_wide_sparse_rows_are_never_squared() -> None:
+    X = sp.random_array((2_000, 30_000), density=1e-3, rng=rng, format="csr")
+    assert isinstance(covariance(X, 10, 100), GramOperator)
+
+
+@given(st.integers(1, 6), st.integers(0, 2**31))
+def test_orthonormalise_is_unique_and_ignores_positive_column_scales(k: int, seed: int) -> None:
+    local = np.random.default_rng(seed)
+    Y = local.normal(size=(12, k))
+    Y /= np.linalg.norm(Y, axis=0)
+    Q, r = orthonormalise(Y)
+    assert np.abs(Q.T @ Q - np.eye(k)).max() <= 20 * EPS
+    scaled, _ = orthonormalise(Y * local.uniform(0.1, 10.0, size=k))
+    assert np.all(np.abs(Q - scaled).max(axis=0) <= qr_tolerance(r, 12))
+    np.testing.assert_allclose(np.sum(Q * Y, axis=0), r, rtol=0, atol=20 * EPS)  # positive diagonal
+
+
+@given(st.integers(1, 4), st.integers(0, 2**31))
+def test_sine_is_that_of_the_largest_principal_angle(k: int, seed: int) -> None:
+    local = np.random.default_rng(seed)
+    V, W = (np.linalg.qr(local.normal(size=(9, k)))[0] for _ in range(2))
+    # scipy's angle comes from arcsin or arccos; both lose at most half the digits near their ends.
+    assert abs(sine(V, W) - np.sin(subspace_angles(V, W).max())) <= np.sqrt(EPS)
+    assert sine(V, V @ np.linalg.qr(local.normal(size=(k, k)))[0]) <= 20 * EPS
+
+
+def test_signs_are_fixed_by_the_largest_entry() -> None:
+    V = np.array([[0.6, -0.8], [-0.8, -0.6]])
+    expected = np.array([[-0.6, 0.8], [0.8, 0.6]])
+    np.testing.assert_array_equal(fix_signs(V), expected)
+    np.testing.assert_array_equal(fix_signs(-V), expected)

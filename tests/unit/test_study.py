@@ -1,0 +1,103 @@
+"""Studies: written and read back, compared by content."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from pdml_spdz import study, study_file
+from pdml_spdz.errors import StudyError
+from pdml_spdz.study import PartyEntry, Study, Timeouts
+
+TWO = (PartyEntry("a.example", 7000, "ab" * 32, 2.5), PartyEntry("b.example", 7001, "", 1e-3))
+
+studies = st.builds(
+    Study,
+    parties=st.just(TWO),
+    rank=st.integers(1, 5),
+    iterations=st.integers(1, 1000),
+    tol=st.floats(0, 1),
+    features=st.lists(st.text(st.characters(codec="utf-8", exclude_categories=["Cs"])), max_size=5, min_size=5).map(
+        tuple
+    ),
+    engine=st.sampled_from(study.ENGINES),
+    bound=st.sampled_from(["secsum", "12.5", "rows:1.5,100"]),
+    aggregator=st.sampled_from(["auto", "none", "1"]),
+    timeouts=st.builds(Timeouts, connect=st.floats(0.1, 1e6), round=st.floats(0.1, 1e6)),
+)
+
+
+@given(studies)
+def test_study_is_read_back_as_it_was_written(written: Study) -> None:
+    import tomllib
+
+    read = study.parse(tomllib.loads(study_file.render(written)))
+    assert read == written
+    assert read.digest == written.digest
+
+
+def test_digest_ignores_comments_and_order(tmp_path: Path) -> None:
+    one, two = tmp_path / "one.toml", tmp_path / "two.toml"
+    parties = '[[parties]]\nhost = "a"\n[[parties]]\nhost = "b"\n'
+    one.write_text(f"rank = 3\ntol = 0.001\n{parties}")
+    two.write_text(f"# another hand\ntol = 1e-3\n\nrank=3 # k\n{parties}")
+    assert study.load(one).digest == study.load(two).digest
+
+
+@pytest.mark.parametrize("change", [{"rank": 4}, {"tol": 1e-3}, {"bound": "1.0"}, {"features": ("a", "b", "c", "d")}])
+def test_digest_knows_every_value(change: dict[str, object]) -> None:
+    base = Study(parties=TWO, rank=3)
+    assert replace(base, **change).digest != base.digest  # type: ignore[arg-type]
+
+
+def test_problem_digest_allows_other_hosts_and_more_iterations() -> None:
+    base = Study(parties=TWO, rank=3)
+    moved = replace(base, parties=tuple(replace(p, host="c", port=1) for p in TWO), iterations=999, tol=1e-3)
+    assert moved.problem_digest == base.problem_digest
+    assert replace(base, rank=2).problem_digest != base.problem_digest
+
+
+@pytest.mark.parametrize(
+    ("bound", "quotas", "expected"),
+    [
+        ("secsum", (0.0, 0.0), None),
+        ("secsum", (2.0, 3.0), [2.0, 3.0]),
+        ("5", (0.0, 3.0), [5.0, 3.0]),
+        ("rows:2,10", (0.0, 0.0), [40.0, 40.0]),
+    ],
+)
+def test_quotas_come_from_bound_and_parties(
+    bound: str, quotas: tuple[float, float], expected: list[float] | None
+) -> None:
+    parties = tuple(PartyEntry(quota=q) for q in quotas)
+    assert Study(parties=parties, rank=1, bound=bound).quotas == expected
+
+
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        ({"rank": 0}, "`rank` is 0"),
+        ({"engine": "magic"}, "`engine` is 'magic'"),
+        ({"bound": "rows:1"}, "`bound` is 'rows:1'"),
+        ({"bound": "-1"}, "`bound` is '-1'"),
+        ({"bound": "nan"}, "`bound` is 'nan'"),
+        ({"d": 2}, "a rank of at most d"),
+        ({"seed": 3}, "`start` and `seed` disagree"),
+        ({"aggregator": "2"}, "`aggregator` is '2'"),
+        ({"timeouts": Timeouts(connect=0)}, "`timeouts.connect` is 0"),
+        ({"parties": TWO[:1]}, "the study has 1 parties"),
+        ({"parties": (PartyEntry(quota=1.0), PartyEntry())}, "some parties have a quota"),
+    ],
+)
+def test_bad_setting_is_refused_by_name(settings: dict[str, object], message: str) -> None:
+    with pytest.raises(StudyError, match=message.replace("(", r"\(")):
+        Study(**({"parties": (*TWO[:1], PartyEntry("b", 1, "", 2.0)), "rank": 3} | settings))  # type: ignore[arg-type]
+
+
+def test_unknown_key_gets_a_suggestion() -> None:
+    with pytest.raises(StudyError, match="did you mean `iterations`"):
+        study.parse({"rank": 1, "iteratons": 5, "parties": [{}, {}]})

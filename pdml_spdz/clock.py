@@ -13,19 +13,21 @@ class Clock:
 
     def __init__(self) -> None:
         self.seconds: dict[str, float] = defaultdict(float)
-        self._stack: list[str] = []
+        self._stack: list[tuple[str, bool]] = []
         self._since = self._start = time.perf_counter()
 
     def _settle(self) -> None:
         now = time.perf_counter()
         if self._stack:
-            self.seconds[self._stack[-1]] += now - self._since
+            self.seconds[self._stack[-1][0]] += now - self._since
         self._since = now
 
     @contextmanager
-    def __call__(self, category: str) -> Iterator[None]:
+    def __call__(self, category: str, *, whole: bool = False) -> Iterator[None]:
+        """whole : categories inside this one are not told apart from it"""
         self._settle()
-        self._stack.append(category)
+        inside = self._stack[-1] if self._stack else ("", False)
+        self._stack.append(inside if inside[1] else (category, whole))
         try:
             yield
         finally:

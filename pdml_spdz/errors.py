@@ -53,6 +53,7 @@ class PeerAborted(PdmlError):
     """Another party ended the run and said so."""
 
     code, public = 8, "it was told that another party ended the run"
+    farewell = b""  # what it said, to be passed on as it is
 
 
 class ProtocolError(PdmlError):
@@ -65,6 +66,12 @@ class QuotaError(PdmlError, ValueError):
     """A number does not fit the agreed bound; nothing that depends on it was sent."""
 
     code, public = 10, "its rows exceed the agreed bound"
+
+
+class RangeExceeded(QuotaError):
+    """A sum is too small for the agreed bound and range; nothing that depends on it was opened."""
+
+    code, public = 14, "a sum is too small for the agreed bound and range"
 
 
 class EngineError(PdmlError):
@@ -88,6 +95,13 @@ class StorageError(PdmlError, OSError):
         return "\n".join(self.args)
 
 
+class StockError(PdmlError):
+    """The offline stock is missing, spent, damaged, or not the same as the others'."""
+
+    code, public = 15, "its offline stock is missing, spent, or not the same as the others'"
+    common = False  # True: all parties found out together and nothing was claimed, so the run may go on without it
+
+
 CLASSES: tuple[type[PdmlError], ...] = (
     PdmlError,
     InputError,
@@ -98,13 +112,16 @@ CLASSES: tuple[type[PdmlError], ...] = (
     PeerAborted,
     ProtocolError,
     QuotaError,
+    RangeExceeded,
     EngineError,
     ResumeError,
     StorageError,
+    StockError,
 )
 
 # Consequences of someone else's failure: never the reason of a run's end when another error is known.
-SECONDARY: tuple[type[PdmlError], ...] = (PeerAborted, PeerError)
+# Who saw it comes before who was told.
+SECONDARY: tuple[type[PdmlError], ...] = (PeerError, PeerAborted)
 
 
 def by_name(name: str) -> type[PdmlError]:

@@ -27,6 +27,7 @@ from pdml_spdz.study import PartyEntry, Study
 from pdml_spdz.study_file import write
 
 Event = dict[str, Any]
+RESULTS = {"svd": "V.npy", "normed-sum": "u.npy"}
 THREAD_SETTINGS = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS")
 
 
@@ -39,12 +40,15 @@ class LocalRun:
     out: Path
     resume: bool = False
     force: bool = False
+    stock: Path | None = None
     notify: Callable[[int, Event], None] = field(default=lambda party, event: None)
     environment: Callable[[int], dict[str, str]] = field(default=lambda party: {})
 
 
 @dataclass(frozen=True)
 class LocalResult:
+    """V : the result, whatever the algorithm calls it."""
+
     V: Reals
     report: dict[str, Any]
     party_reports: list[dict[str, Any]]
@@ -131,6 +135,8 @@ def _arguments(run: LocalRun, m: int, study_file: Path, private: Path, listener:
     arguments = ["party", str(study_file), "--id", str(m), "--data", str(run.files[m])]
     arguments += ["--certs", str(private / f"P{m}"), "--out", str(run.out)]
     arguments += ["--supervised", "--listen-fd", str(listener)]
+    if run.stock is not None:
+        arguments += ["--stock", str(run.stock)]
     return arguments + ["--resume"] * run.resume + ["--force"] * run.force
 
 
@@ -175,8 +181,9 @@ def _result(run: LocalRun, outcomes: list[_Outcome]) -> LocalResult:
     if any(o.code != 0 or o.report is None for o in outcomes):
         raise _failure(run, outcomes)
     reports = [o.report for o in outcomes if o.report is not None]
-    V = np.load(run.out / "party-0" / "V.npy")  # noqa: N806
-    save_array(run.out / "V.npy", V)
+    name = RESULTS[run.study.algorithm]
+    V = np.load(run.out / "party-0" / name)  # noqa: N806
+    save_array(run.out / name, V)
     report = _joint_report(reports)
     save_json(run.out / "report.json", report)
     return LocalResult(V, report, reports, run.out)
@@ -199,13 +206,13 @@ def _failure(run: LocalRun, outcomes: list[_Outcome]) -> PdmlError:
         if outcome.error is not None:
             kind = by_name(outcome.error["class"])
             lines.append(f"P{m} ({process.in_words(outcome.code or 0)}): {outcome.error['message']}")
-            roots.append((issubclass(kind, SECONDARY), m, kind))
+            distance = SECONDARY.index(kind) + 1 if kind in SECONDARY else 0
+            roots.append((distance, m, kind, outcome.error.get("culprit") if distance else m))
         elif outcome.code != 0:
             lines.append(f"P{m}: {process.in_words(outcome.code or 0)}; last words: {_last_line(run, m)}")
             if outcome.code is not None and outcome.code > 0:
-                roots.append((False, m, PdmlError))
-    kind = min(roots, key=lambda root: root[:2])[2] if roots else PdmlError
-    culprit = min(roots, key=lambda root: root[:2])[1] if roots else None
+                roots.append((0, m, PdmlError, m))
+    _, _, kind, culprit = min(roots, key=lambda root: root[:2], default=(0, 0, PdmlError, None))
     return kind("\n".join(lines), do=f"the logs are {run.out}/party-*/log", culprit=culprit)
 
 

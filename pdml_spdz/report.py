@@ -6,13 +6,12 @@ import platform
 import resource
 import ssl
 import sys
-from dataclasses import asdict
+from dataclasses import asdict, dataclass, field
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
 from pdml_spdz import __version__
-from pdml_spdz.algorithms.svd import STOP_REASONS, Result
 from pdml_spdz.engines.base import Engine
 from pdml_spdz.primitives.bound import Bound
 from pdml_spdz.study import Study
@@ -52,34 +51,34 @@ def seconds(link: Link) -> dict[str, Any]:
     }
 
 
-def svd_report(
-    study: Study, engine: Engine, link: Link, bound: Bound, result: Result, *, rows: int, loop: float, digest: str
-) -> dict[str, Any]:
-    """What one party says of a PD-SVD run."""
-    state = result.state
+@dataclass(frozen=True)
+class Outcome:
+    """What a fit adds to its report: this party's rows, the length of vectors, the result's digest, warnings."""
+
+    rows: int
+    d: int
+    digest: str
+    warnings: list[str] = field(default_factory=list)
+
+
+def run_report(study: Study, engine: Engine, link: Link, bound: Bound, outcome: Outcome) -> dict[str, Any]:
+    """What one party says of a run, whatever the algorithm."""
+    facts = engine.facts()
     observables = engine.observables()
     if bound.source == "secsum":
-        observables.append("the bound B, between one and two times sum_m ||S_m||_F, to every party")
-    start = {"kind": study.start, "seed": study.seed}
+        observables.append("the bound B, between one and two times the sum of the parties' norms, to every party")
     return {
         "algorithm": study.algorithm,
         "engine": engine.name,
-        "protocol": None,
-        "program": None,
+        "protocol": facts.get("protocol"),
+        "program": facts.get("program"),
         "reveal": engine.reveal,
         "security": asdict(engine.security),
         "insecure": engine.insecure,
         "parties": study.M,
         "party_id": link.me,
-        "d": state.V.shape[0],
-        "rank": study.rank,
-        "rank_found": state.V.shape[1],
-        "iterations": state.t,
-        "converged": state.stop == 1,
-        "stop_reason": STOP_REASONS[state.stop],
-        "subspace_change": state.change,
-        "singular_values": None if result.sigma is None else [float(s) for s in result.sigma],
-        "seconds": seconds(link) | {"loop": round(loop, 6)},
+        "d": outcome.d,
+        "seconds": seconds(link),
         "bytes_sent": sum(link.traffic.sent.values()),
         "bytes_received": sum(link.traffic.received.values()),
         "traffic": {
@@ -87,14 +86,18 @@ def svd_report(
             for p in link.peers
         },
         "rounds": link.traffic.rounds,
+        "offline": {
+            "bytes_sent": sum(link.offline_traffic.sent.values()),
+            "bytes_received": sum(link.offline_traffic.received.values()),
+            "rounds": link.offline_traffic.rounds,
+        },
         "peak_memory": peak_memory(),
-        "precision": None,
+        "precision": facts.get("precision"),
         "bound": asdict(bound),
-        "stock": None,
-        "start": start,
+        "stock": facts.get("stock"),
         "observables": observables,
-        "digests": {"study": study.digest, "program": None, "result": digest},
-        "rows_own": rows,
+        "digests": {"study": study.digest, "program": facts.get("program_digest"), "result": outcome.digest},
+        "rows_own": outcome.rows,
         "versions": versions(),
-        "warnings": [*engine.warnings, *result.warnings],
+        "warnings": [*engine.warnings, *outcome.warnings],
     }

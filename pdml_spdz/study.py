@@ -6,16 +6,18 @@ import difflib
 import hashlib
 import json
 import tomllib
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass, field, fields
 from pathlib import Path
 from typing import Any
 
 from pdml_spdz.errors import StudyError
 
-ALGORITHMS = ("svd",)
-ENGINES = ("plain", "secsum")
-REVEALS = ("sum",)
+ALGORITHMS = ("svd", "normed-sum")
+ENGINES = {"embedded": "normed", "secsum": "sum", "plain": "sum"}  # and what each of them reveals
+REVEALS = ("normed", "sum")
+NORMALISE = ("fit", "per-column")
+OFFLINE = ("auto", "stock", "on-demand")
 STARTS = ("secsum", "seed")
 MAX_PARTIES = 30
 
@@ -39,6 +41,14 @@ class Timeouts:
 
 
 @dataclass(frozen=True)
+class PrecisionSettings:
+    """bits : fraction bits of what is opened; range : sums may be 2^-range of the bound (`pdml-spdz precision`)."""
+
+    bits: int = 31
+    range: int = 40
+
+
+@dataclass(frozen=True)
 class Study:
     """A study as read from its file; `digest` is what the parties compare first."""
 
@@ -49,12 +59,15 @@ class Study:
     features: tuple[str, ...] = ()
     iterations: int = 300
     tol: float = 1e-9
-    engine: str = "secsum"
-    reveal: str = "sum"
+    engine: str = "embedded"
+    reveal: str = "normed"
+    normalise: str = "fit"
+    offline: str = "auto"
     bound: str = "secsum"
     start: str = "secsum"
     seed: int | None = None
     aggregator: str = "auto"
+    precision: PrecisionSettings = field(default_factory=PrecisionSettings)
     timeouts: Timeouts = field(default_factory=Timeouts)
 
     def __post_init__(self) -> None:
@@ -79,9 +92,16 @@ class Study:
     @property
     def problem_digest(self) -> str:
         """Of what determines V_t: a resumed run may have other hosts, time-outs, or more iterations, nothing else."""
-        free = {"parties", "timeouts", "iterations", "tol", "aggregator"}
+        free = {"parties", "timeouts", "iterations", "tol", "aggregator", "offline"}
         problem = {k: v for k, v in asdict(self).items() if k not in free}
         return _digest(problem | {"M": self.M, "quotas": [p.quota for p in self.parties]})
+
+
+def choose_engine(engine: str | None, reveal: str | None) -> tuple[str, str]:
+    """(engine, reveal) when the user names one of them, both or none: private in the paper's sense by default."""
+    if engine is None:
+        engine = "secsum" if reveal == "sum" else "embedded"
+    return engine, reveal or ENGINES.get(engine, "normed")
 
 
 def _digest(content: Mapping[str, Any]) -> str:
@@ -104,12 +124,18 @@ def parse(content: Mapping[str, Any]) -> Study:
     entries = content.get("parties", [])
     if not isinstance(entries, list) or not all(isinstance(e, dict) for e in entries):
         raise StudyError("`parties` is not a list of tables.", "one [[parties]] table for each party")
+    for name in ("timeouts", "precision"):
+        if not isinstance(content.get(name, {}), dict):
+            raise StudyError(f"`{name}` is not a table.", f"a [{name}] table")
     parties = tuple(_build(PartyEntry, entry, f"[[parties]] number {i}") for i, entry in enumerate(entries))
-    timeouts = _build(Timeouts, content.get("timeouts", {}), "[timeouts]")
-    rest = {k: v for k, v in content.items() if k not in ("parties", "timeouts")}
+    tables = {
+        name: _build(cls, content.get(name, {}), f"[{name}]")
+        for name, cls in (("timeouts", Timeouts), ("precision", PrecisionSettings))
+    }
+    rest = {k: v for k, v in content.items() if k not in ("parties", *tables)}
     if "rank" not in rest:
         raise StudyError("the study has no `rank`.", "rank = k, the number of vectors wanted")
-    study: Study = _build(Study, rest | {"parties": parties, "timeouts": timeouts}, "the study")
+    study: Study = _build(Study, rest | tables | {"parties": parties}, "the study")
     return study
 
 
@@ -134,7 +160,7 @@ def _cast(name: str, kind: str, value: Any, where: str) -> Any:
         return value
     if kind == "tuple[str, ...]" and isinstance(value, list | tuple) and all(isinstance(v, str) for v in value):
         return tuple(value)
-    if name in ("parties", "timeouts"):
+    if name in ("parties", "timeouts", "precision"):
         return value
     raise StudyError(f"`{name}` in {where} is {value!r}.", f"a value of type {kind}")
 
@@ -144,10 +170,28 @@ def _validate(study: Study) -> None:
         if not ok:
             raise StudyError(found, wanted, do)
 
-    for name, choices in (("algorithm", ALGORITHMS), ("engine", ENGINES), ("reveal", REVEALS), ("start", STARTS)):
+    choices: Iterable[str]
+    for name, choices in (
+        ("algorithm", ALGORITHMS),
+        ("engine", ENGINES),
+        ("reveal", REVEALS),
+        ("normalise", NORMALISE),
+        ("offline", OFFLINE),
+        ("start", STARTS),
+    ):
         value = getattr(study, name)
         want(value in choices, f"`{name}` is {value!r}.", f"one of {', '.join(choices)}")
+    want(
+        ENGINES[study.engine] == study.reveal,
+        f"`engine` is {study.engine!r} and `reveal` is {study.reveal!r}.",
+        "embedded with normed, secsum or plain with sum",
+    )
     want(2 <= study.M <= MAX_PARTIES, f"the study has {study.M} parties.", f"2 to {MAX_PARTIES} parties")
+    want(
+        study.algorithm != "normed-sum" or not study.bound.startswith("rows:"),
+        f"`bound` is {study.bound!r} for a normed-sum.",
+        "a number (the largest norm of any party's vector) or secsum",
+    )
     want(study.rank >= 1, f"`rank` is {study.rank}.", "at least 1")
     want(study.iterations >= 1, f"`iterations` is {study.iterations}.", "at least 1")
     want(study.tol >= 0, f"`tol` is {study.tol}.", "zero or more")
@@ -161,9 +205,10 @@ def _validate(study: Study) -> None:
     want(
         (study.start == "seed") == (study.seed is not None), "`start` and `seed` disagree.", 'start = "seed" and a seed'
     )
+    want(study.seed is None or study.seed >= 0, f"`seed` is {study.seed}.", "zero or a positive number")
     for name in ("connect", "round"):
         seconds = getattr(study.timeouts, name)
-        want(seconds > 0, f"`timeouts.{name}` is {seconds}.", "a positive number of seconds")
+        want(0 < seconds < float("inf"), f"`timeouts.{name}` is {seconds}.", "a positive number of seconds")
     for i, party in enumerate(study.parties):
         want(0 <= party.port <= 65535, f"P{i}'s port is {party.port}.", "a port from 0 to 65535")
         want(party.quota >= 0, f"P{i}'s quota is {party.quota}.", "a positive number")

@@ -11,8 +11,12 @@ import numpy as np
 
 from pdml_spdz import engines
 from pdml_spdz.algorithms.svd import Result, Settings, State, pd_svd, start_by_sec_sum, start_by_seed
+from pdml_spdz.engines.base import Shape
+from pdml_spdz.engines.embedded.engine import Options
 from pdml_spdz.errors import SECONDARY
 from pdml_spdz.linalg import Rows, covariance
+from pdml_spdz.offline.material import Material, OnDemand, Plan
+from pdml_spdz.precision import Precision
 from pdml_spdz.primitives.agree import Agreement
 from pdml_spdz.primitives.bound import bound_by_sec_sum
 from pdml_spdz.transport.base import Link
@@ -51,12 +55,28 @@ class Fit:
     bound: float
 
 
-def fit(tables: Sequence[Rows], k: int, *, tau: int = 500, tol: float = 1e-10, seed: int | None = None) -> list[Fit]:
-    """PD-SVD over SecSum between threads, one for each table; every party's outcome."""
+def on_demand(link: Link, plan: Plan, p: Precision) -> Material:
+    return OnDemand(link, b"test", p.vector_bits, p.scalar_bits)
+
+
+def fit(
+    tables: Sequence[Rows],
+    k: int,
+    *,
+    tau: int = 500,
+    tol: float = 1e-10,
+    seed: int | None = None,
+    engine: str = "secsum",
+    normalise: str = "fit",
+    f_out: int = 31,
+) -> list[Fit]:
+    """PD-SVD between threads, one for each table; every party's outcome."""
     M, d = len(tables), tables[0].shape[1]
+    options = Options(Precision(M, f_out), normalise, on_demand)
+    name = engine
 
     def party(link: Link) -> Fit:
-        engine, agree = engines.make("secsum", link, b"test", "auto"), Agreement(link)
+        engine, agree = engines.make(name, link, b"test", options), Agreement(link)
         S_m = covariance(tables[link.me], k, tau)
         bound = bound_by_sec_sum(S_m.norm_bound(), engine.sec_sum.exact)
         if seed is None:
@@ -64,7 +84,8 @@ def fit(tables: Sequence[Rows], k: int, *, tau: int = 500, tol: float = 1e-10, s
         else:
             state = start_by_seed(d, k, seed, agree)
         settings = Settings(k, tau, tol)
-        result = pd_svd(S_m, state, settings, engine.normed_sum(bound), agree, clock=link.clock)
+        normed_sum = engine.normed_sum(bound, Shape(d, k, tau))
+        result = pd_svd(S_m, state, settings, normed_sum, agree, clock=link.clock)
         return Fit(result, state.V, bound.addend)
 
     return run_threads(M, party)

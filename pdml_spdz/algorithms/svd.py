@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import secrets
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import numpy as np
+from numpy.typing import NDArray
 
 from pdml_spdz.clock import Clock
 from pdml_spdz.errors import InputError
 from pdml_spdz.fixedpoint import Reals
-from pdml_spdz.linalg import Covariance, fix_signs, gaussian, orthonormalise, qr_tolerance, sine
+from pdml_spdz.linalg import EPS, Covariance, fix_signs, gaussian, orthonormalise, qr_tolerance, sine
 from pdml_spdz.primitives.agree import Agreement
 from pdml_spdz.primitives.normed_sum import NormedColumns, NormedSum
 from pdml_spdz.primitives.sec_sum import SecSum
@@ -35,7 +36,12 @@ class State:
     strikes: tuple[int, ...] = ()
     norms: tuple[float, ...] | None = None
     stop: int = GO_ON
-    dropped: int = 0
+
+    @property
+    def alive(self) -> NDArray[np.bool_]:
+        """Which columns have not died."""
+        strikes = np.array(self.strikes or (0,) * self.V.shape[1])
+        return strikes < STRIKES
 
 
 @dataclass(frozen=True)
@@ -115,43 +121,34 @@ def pd_svd(
         with clock("local"):
             V, r = orthonormalise(columns.U)
             own = step(state, V, r, columns, settings)
-        V, verdict = agree(own.V, (own.t, own.stop, *own.strikes), qr_tolerance(r, len(V))[_kept(state, columns, r)])
-        state = State(V, own.t, own.change, verdict[2:], own.norms, verdict[1], own.dropped)
+        V, (_, stop, *strikes) = agree(V, (own.t, own.stop, *own.strikes), qr_tolerance(r, len(V)))
+        state = replace(own, V=V, stop=stop, strikes=tuple(strikes))
         done(state)
     return finish(state, settings)
 
 
 def step(state: State, V: Reals, r: Reals, columns: NormedColumns, settings: Settings) -> State:
     """What one party makes of an iteration: the next basis and whether to stop. Pure, the same for every engine."""
-    strikes = _strikes(state, columns, r)
-    kept = _kept(state, columns, r)
-    if not kept.any():
+    before = np.array(state.strikes or (0,) * len(r))
+    below = r <= columns.noise
+    # Three strikes are for good: what comes after them is noise.
+    strikes = np.where(before >= STRIKES, before, np.where(below, before + 1, 0))
+    alive, t = strikes < STRIKES, state.t + 1
+    if not alive.any():
         raise InputError(
             "the rows of all parties together are zero, or too small for the agreed bound.",
             "rows that are not all zero",
             "agree on a smaller --bound, or scale the data",
         )
-    V = V[:, kept]
-    change = sine(V, state.V[:, kept]) if kept.all() else 1.0
-    alive = kept & (strikes == 0)
-    floor = 2.0 * np.sqrt(V.shape[1]) * float(np.max((columns.noise / r)[alive], initial=0.0))
-    t = state.t + 1
-    dying = bool(strikes[kept].any())
-    converged = change < max(settings.tol, floor) and not dying
+    change = sine(V[:, alive], state.V[:, alive])
+    sound = strikes == 0
+    # Noise of k columns, spread over d directions, tilts a subspace hardly more than that of the worst column.
+    floor = 2.0 * float(np.max((columns.noise / np.maximum(r, EPS))[sound], initial=0.0))
+    undecided = bool(np.any(alive & ~sound))
+    converged = change < max(settings.tol, floor) and not undecided
     stop = CONVERGED if converged else EXHAUSTED if t >= settings.tau else GO_ON
-    norms = None if columns.norms is None else tuple(float(x) for x in columns.norms[kept])
-    dropped = state.dropped + int(np.sum(~kept))
-    return State(V, t, change, tuple(int(x) for x in strikes[kept]), norms, stop, dropped)
-
-
-def _strikes(state: State, columns: NormedColumns, r: Reals) -> np.ndarray[tuple[int, ...], np.dtype[np.int64]]:
-    before = np.array(state.strikes or (0,) * len(r))
-    return np.where(r <= columns.noise, before + 1, 0)
-
-
-def _kept(state: State, columns: NormedColumns, r: Reals) -> np.ndarray[tuple[int, ...], np.dtype[np.bool_]]:
-    kept: np.ndarray[tuple[int, ...], np.dtype[np.bool_]] = _strikes(state, columns, r) < STRIKES
-    return kept
+    norms = None if columns.norms is None else tuple(float(x) for x in columns.norms)
+    return State(V, t, change, tuple(int(x) for x in strikes), norms, stop)
 
 
 def finish(state: State, settings: Settings) -> Result:
@@ -162,10 +159,11 @@ def finish(state: State, settings: Settings) -> Result:
             f"not converged: the subspace still changed by {state.change:.2e} in iteration {state.t} "
             f"(tol {settings.tol:g}); raise --iterations, or go on with --resume"
         )
-    if state.dropped:
+    alive = state.alive
+    if not alive.all():
         warnings.append(
-            f"the rows have a numerical rank of {state.V.shape[1]}, below the rank {settings.k} asked for: "
-            f"{state.dropped} column(s) were dropped"
+            f"the rows have a numerical rank of {alive.sum()}, below the rank {settings.k} asked for: "
+            f"{np.sum(~alive)} column(s) were dropped"
         )
-    sigma = None if state.norms is None else np.sqrt(np.array(state.norms))
-    return Result(fix_signs(state.V), sigma, state, warnings)
+    sigma = None if state.norms is None else np.sqrt(np.array(state.norms)[alive])
+    return Result(fix_signs(state.V[:, alive]), sigma, state, warnings)

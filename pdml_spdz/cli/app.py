@@ -14,7 +14,9 @@ from pdml_spdz import __version__
 from pdml_spdz.cli.certs import certs
 from pdml_spdz.cli.doctor import doctor
 from pdml_spdz.cli.init import init
+from pdml_spdz.cli.normed_sum import normed_sum
 from pdml_spdz.cli.party import party
+from pdml_spdz.cli.programs import precision, render
 from pdml_spdz.cli.svd import svd
 from pdml_spdz.errors import PdmlError, exit_codes
 
@@ -43,7 +45,7 @@ def cli() -> None:
     """
 
 
-for command in (svd, party, init, certs, doctor):
+for command in (svd, normed_sum, party, init, certs, doctor, render, precision):
     cli.add_command(command)
 
 

@@ -12,13 +12,14 @@ from pathlib import Path
 
 import click
 from rich.console import Console
+from rich.markup import escape
 from rich.table import Table
 
 from pdml_spdz import certs, study
 from pdml_spdz.engines.mp_spdz.home import find_home
 from pdml_spdz.errors import PdmlError
 from pdml_spdz.report import versions
-from pdml_spdz.study_file import template_directory
+from pdml_spdz.template_files import template_directory
 from pdml_spdz.transport.connect import listen
 
 
@@ -108,5 +109,5 @@ def _show(findings: list[Finding]) -> None:
     table = Table(box=None, show_header=False)
     colours = {"ok": "green", "note": "yellow", "problem": "red"}
     for f in findings:
-        table.add_row(f"[{colours[f.level]}]{f.level}[/]", f.what, f.found)
+        table.add_row(f"[{colours[f.level]}]{f.level}[/]", escape(f.what), escape(f.found))
     Console().print(table)

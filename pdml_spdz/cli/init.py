@@ -8,14 +8,14 @@ from typing import Any
 import click
 
 from pdml_spdz import study_file
-from pdml_spdz.cli.options import study_options
+from pdml_spdz.cli.options import FACTORISATION, options, study_settings
 from pdml_spdz.errors import StorageError
-from pdml_spdz.study import MAX_PARTIES, PartyEntry, Study, Timeouts
+from pdml_spdz.study import MAX_PARTIES, PartyEntry, Study
 
 
 @click.command()
 @click.option("--parties", type=click.IntRange(2, MAX_PARTIES), required=True, help="How many parties.")
-@study_options
+@options(FACTORISATION)
 @click.option("--dim", "d", type=click.IntRange(0), default=0, help="Number of features; 0: the files must agree.")
 @click.option("--port", type=click.IntRange(1, 65535), default=7000, show_default=True, help="Party i gets PORT + i.")
 @click.option("--out", type=click.Path(path_type=Path), default=Path("study.toml"), show_default=True)
@@ -29,10 +29,8 @@ def init(parties: int, port: int, out: Path, force: bool, **given: Any) -> None:
     """
     if out.exists() and not force:
         raise StorageError(f"{out} is already there.", do="choose another --out, or pass --force to replace it")
-    timeouts = Timeouts(given.pop("connect_timeout"), given.pop("timeout"))
     entries = tuple(PartyEntry(host=f"host-{i}.example", port=port + i) for i in range(parties))
-    start = "secsum" if given["seed"] is None else "seed"
-    study_file.write(out, Study(entries, timeouts=timeouts, start=start, **given))
+    study_file.write(out, Study(entries, **study_settings(given)))
     click.echo(f"wrote {out}. Next, at every party I:")
     click.echo(
         f"  1. pdml-spdz certs make --id I          (in the directory of {out.name}; send P<I>.pem to the others)"

@@ -1,78 +1,114 @@
-"""Options that several commands share, and the study they describe."""
+"""Options that several commands share, and the settings of a study that they make."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any, TypeVar
 
 import click
 
-from pdml_spdz.study import ENGINES, REVEALS, Study
+from pdml_spdz.study import ENGINES, NORMALISE, OFFLINE, REVEALS, PrecisionSettings, Study, Timeouts, choose_engine
 
 F = TypeVar("F", bound=Callable[..., Any])
+Option = Callable[[Any], Any]
 
-_DEFAULTS = {f: Study.__dataclass_fields__[f].default for f in ("iterations", "tol", "engine", "reveal", "bound")}
+
+def _default(name: str) -> Any:
+    return Study.__dataclass_fields__[name].default
 
 
-def study_options(command: F) -> F:
-    """What a study says, as options of a command."""
-    options = [
-        click.option("--rank", "-k", type=click.IntRange(1), required=True, help="Number of singular vectors."),
-        click.option(
-            "--iterations",
-            type=click.IntRange(1),
-            default=_DEFAULTS["iterations"],
-            show_default=True,
-            help="At most so many.",
-        ),
-        click.option(
-            "--tol",
-            type=click.FloatRange(0),
-            default=_DEFAULTS["tol"],
-            show_default=True,
-            help="Stop when the subspace changes by less (sine of the largest angle).",
-        ),
-        click.option(
-            "--engine",
-            type=click.Choice(ENGINES),
-            default=_DEFAULTS["engine"],
-            show_default=True,
-            help="secsum: masks that cancel. plain: INSECURE, for comparison.",
-        ),
-        click.option(
-            "--reveal",
-            type=click.Choice(REVEALS),
-            default=_DEFAULTS["reveal"],
-            show_default=True,
-            help="sum: all parties see the sums S V_t, and so Sigma.",
-        ),
-        click.option(
-            "--bound",
-            default=_DEFAULTS["bound"],
-            show_default=True,
-            metavar="B|rows:R,N|secsum",
-            help="Largest ||X_m^T X_m||_F of a party; or from rows no longer than R, N at most; or by SecSum.",
-        ),
-        click.option("--seed", type=int, help="Start from a public seed instead of one drawn by all parties."),
-        click.option(
-            "--aggregator",
-            default="auto",
-            show_default=True,
-            metavar="auto|none|ID",
-            help="Who adds up; auto: party 0 with more than five parties.",
-        ),
-        click.option(
-            "--connect-timeout", type=click.FloatRange(0, min_open=True), default=60.0, show_default=True, metavar="S"
-        ),
-        click.option(
-            "--timeout",
-            type=click.FloatRange(0, min_open=True),
-            default=300.0,
-            show_default=True,
-            metavar="S",
-            help="Give up on a party that is silent for S seconds.",
-        ),
-    ]
-    for option in reversed(options):
-        command = option(command)
-    return command
+def _choice(name: str, choices: tuple[str, ...], text: str) -> Option:
+    return click.option(name, type=click.Choice(choices), default=choices[0], show_default=True, help=text)
+
+
+_seconds = click.FloatRange(0, min_open=True)
+
+PRECISION: list[Option] = [
+    click.option("--bits", type=int, default=31, show_default=True, help="Fraction bits of what is opened."),
+    click.option("--range", "range_", type=int, default=40, show_default=True, help="Sums down to B/2^RANGE."),
+]
+ENGINE: list[Option] = [
+    click.option(
+        "--engine",
+        type=click.Choice(list(ENGINES)),
+        help="embedded: secret shares. secsum: masks that cancel. plain: INSECURE.  [default: embedded]",
+    ),
+    click.option(
+        "--reveal",
+        type=click.Choice(REVEALS),
+        help="normed: directions only. sum: the sums, and so their norms (engine secsum).  [default: normed]",
+    ),
+    *PRECISION,
+    click.option(
+        "--bound",
+        default=_default("bound"),
+        show_default=True,
+        metavar="B|rows:R,N|secsum",
+        help="Largest ||X_m^T X_m||_F of a party; or from rows no longer than R, N at most; or by SecSum.",
+    ),
+    _choice("--offline", OFFLINE, "Material from a stock if one fits, from a stock only, or made in the run."),
+    click.option(
+        "--aggregator",
+        default="auto",
+        show_default=True,
+        metavar="auto|none|ID",
+        help="Who adds up; auto: party 0 with more than five parties.",
+    ),
+    click.option("--connect-timeout", type=_seconds, default=60.0, show_default=True, metavar="S"),
+    click.option(
+        "--timeout",
+        type=_seconds,
+        default=300.0,
+        show_default=True,
+        metavar="S",
+        help="Give up on a party that is silent for S seconds.",
+    ),
+]
+FACTORISATION: list[Option] = [
+    click.option("--rank", "-k", type=click.IntRange(1), required=True, help="Number of singular vectors."),
+    click.option(
+        "--iterations",
+        type=click.IntRange(1),
+        default=_default("iterations"),
+        show_default=True,
+        help="At most so many.",
+    ),
+    click.option(
+        "--tol",
+        type=click.FloatRange(0),
+        default=_default("tol"),
+        show_default=True,
+        help="Stop when the subspace changes by less (sine of the largest angle).",
+    ),
+    _choice("--normalise", NORMALISE, "One secret scale for the fit, or one for each column and iteration."),
+    click.option("--seed", type=int, help="Start from a public seed instead of one drawn by all parties."),
+    *ENGINE,
+]
+LOCAL: list[Option] = [
+    click.option("--stock", type=click.Path(path_type=Path), help="Where offline stocks are [default: ./offline]."),
+    click.option("--force", is_flag=True, help="Replace a finished run in --out."),
+    click.option("--json", "as_json", is_flag=True, help="Print report.json, and nothing else, on standard output."),
+]
+
+
+def options(*groups: list[Option]) -> Callable[[F], F]:
+    """All options of the groups, in their order."""
+
+    def decorate(command: F) -> F:
+        for option in reversed([option for group in groups for option in group]):
+            command = option(command)
+        return command
+
+    return decorate
+
+
+def study_settings(given: dict[str, Any]) -> dict[str, Any]:
+    """The options above as settings of a Study."""
+    settings = dict(given)
+    settings["timeouts"] = Timeouts(settings.pop("connect_timeout"), settings.pop("timeout"))
+    settings["precision"] = PrecisionSettings(settings.pop("bits"), settings.pop("range_"))
+    settings["engine"], settings["reveal"] = choose_engine(settings["engine"], settings["reveal"])
+    if settings.get("seed") is not None:
+        settings["start"] = "seed"
+    return settings

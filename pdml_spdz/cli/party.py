@@ -15,7 +15,8 @@ from rich.console import Console
 from pdml_spdz import process, study
 from pdml_spdz.cli.show import Watcher, show_result
 from pdml_spdz.errors import PdmlError
-from pdml_spdz.party import PartyRun, run_party
+from pdml_spdz.job import PartyRun
+from pdml_spdz.party import run_party
 
 
 def _address(context: click.Context, parameter: click.Parameter, value: str | None) -> tuple[str, int] | None:
@@ -39,6 +40,7 @@ def _address(context: click.Context, parameter: click.Parameter, value: str | No
 )
 @click.option("--out", type=click.Path(path_type=Path), default=Path("runs/party"), show_default=True)
 @click.option("--listen", callback=_address, metavar="HOST:PORT", help="Listen here instead of the study's address.")
+@click.option("--stock", type=click.Path(path_type=Path), help="Where offline stocks are [default: ./offline].")
 @click.option("--resume", is_flag=True, help="Go on from the last finished iteration in --out (all parties must).")
 @click.option("--force", is_flag=True, help="Replace a finished run in --out.")
 @click.option("--json", "as_json", is_flag=True, help="Print report.json, and nothing else, on standard output.")
@@ -51,6 +53,7 @@ def party(
     certificates: Path | None,
     out: Path,
     listen: tuple[str, int] | None,
+    stock: Path | None,
     resume: bool,
     force: bool,
     as_json: bool,
@@ -71,9 +74,8 @@ def party(
     def run(notify: Callable[[dict[str, Any]], None]) -> dict[str, Any]:
         listener = None if listen_fd is None else socket.socket(fileno=listen_fd)
         where = certificates or study_file.parent / "certs"
-        return run_party(
-            PartyRun(study.load(study_file), me, data, where, out, resume, force, listener, listen, notify)
-        )
+        agreed = study.load(study_file)
+        return run_party(PartyRun(agreed, me, data, where, out, resume, force, listener, listen, notify, stock))
 
     if supervised:
         process.watch_parent()

@@ -7,6 +7,7 @@ from types import TracebackType
 from typing import Any
 
 from rich.console import Console
+from rich.markup import escape
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TaskID, TextColumn, TimeElapsedColumn
 from rich.table import Table
 
@@ -38,9 +39,9 @@ class Watcher:
 
     def __call__(self, party: int, event: Event) -> None:
         if event["event"] == "note":
-            self.progress.console.print(f"[dim]P{party}: {event['text']}[/dim]", highlight=False)
+            self.progress.console.print(f"[dim]P{party}: {escape(event['text'])}[/dim]", highlight=False)
         elif event["event"] == "failing":
-            self.progress.console.print(f"[red]P{party}: {event['message']}[/red]", highlight=False)
+            self.progress.console.print(f"[red]P{party}: {escape(event['message'])}[/red]", highlight=False)
         elif event["event"] == "iteration" and party == 0:
             if self._task is None:
                 self._task = self.progress.add_task("iterations", total=event["of"], change="-")
@@ -49,11 +50,7 @@ class Watcher:
 
 def show_result(console: Console, report: Event, party_reports: list[Event], out: Path) -> None:
     """What a person wants to know after a run."""
-    state = "converged" if report["converged"] else "NOT converged"
-    console.print(
-        f"\n[bold]PD-{report['algorithm'].upper()}[/bold]: {report['parties']} parties, d = {report['d']}, "
-        f"rank {report['rank_found']}, {report['iterations']} iterations, {state} ({report['stop_reason']})"
-    )
+    console.print(f"\n[bold]{report['algorithm']}[/bold]: {report['parties']} parties, d = {report['d']}{_svd(report)}")
     security = report["security"]
     console.print(
         f"engine {report['engine']}, reveals {report['reveal']}; {security['model']}; "
@@ -63,16 +60,29 @@ def show_result(console: Console, report: Event, party_reports: list[Event], out
     accuracy = report.get("accuracy")
     if accuracy:
         console.print(
-            f"accuracy: sine of the largest angle to the SVD of the pooled rows [bold]"
-            f"{accuracy['largest_angle_sine']:.2e}[/bold]  (worst single vector {accuracy['largest_column_sine']:.2e}, "
-            f"relative gap {accuracy['relative_gap']:.3g})"
+            f"accuracy: sine of the largest angle to {accuracy['reference']} "
+            f"[bold]{accuracy['largest_angle_sine']:.2e}[/bold]{_single_vectors(accuracy)}"
         )
     if report.get("singular_values"):
         values = ", ".join(f"{s:.5g}" for s in report["singular_values"][:10])
         console.print(f"singular values (revealed): {values}")
     for warning in report["warnings"]:
-        console.print(f"[yellow]note:[/yellow] {warning}", highlight=False)
-    console.print(f"files: {out}/V.npy, {out}/report.json, {out}/party-*/", highlight=False)
+        console.print(f"[yellow]note:[/yellow] {escape(warning)}", highlight=False)
+    result = "u.npy" if report["algorithm"] == "normed-sum" else "V.npy"
+    console.print(f"files: {out}/{result}, {out}/report.json, {out}/party-*/", highlight=False, markup=False)
+
+
+def _single_vectors(accuracy: Event) -> str:
+    if "largest_column_sine" not in accuracy:
+        return ""
+    return f" (worst single vector {accuracy['largest_column_sine']:.2e}, relative gap {accuracy['relative_gap']:.3g})"
+
+
+def _svd(report: Event) -> str:
+    if report["algorithm"] != "svd":
+        return ""
+    state = "converged" if report["converged"] else "NOT converged"
+    return f", rank {report['rank_found']}, {report['iterations']} iterations, {state} ({report['stop_reason']})"
 
 
 def _cost_table(reports: list[Event]) -> Table:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import Any, ClassVar
 
 from pdml_spdz.primitives.bound import Bound
 from pdml_spdz.primitives.normed_sum import NormedSum, RevealedNorm
@@ -19,6 +19,15 @@ class Security:
     model: str
     malicious: bool
     corruptions: str
+
+
+@dataclass(frozen=True)
+class Shape:
+    """What a fit will ask for: blocks of k columns of length d, at most tau times."""
+
+    d: int
+    k: int
+    tau: int
 
 
 class Engine(ABC):
@@ -38,7 +47,12 @@ class Engine(ABC):
     def sec_sum(self) -> MaskedSum | ClearSum: ...
 
     @abstractmethod
-    def normed_sum(self, bound: Bound) -> NormedSum: ...
+    def normed_sum(self, bound: Bound, shape: Shape) -> NormedSum:
+        """NormedSecSum for sums within `bound`; takes what it needs from the offline phase."""
+
+    def facts(self) -> dict[str, Any]:
+        """What the report says of programs, precision and offline material; engines that have none say nothing."""
+        return {}
 
     @abstractmethod
     def observables(self) -> list[str]:
@@ -50,5 +64,5 @@ class SumEngine(Engine):
 
     reveal = "sum"
 
-    def normed_sum(self, bound: Bound) -> NormedSum:
+    def normed_sum(self, bound: Bound, shape: Shape) -> NormedSum:
         return RevealedNorm(self.sec_sum, bound.addend, self.link.M)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import secrets
 
 import numpy as np
 
@@ -39,6 +40,16 @@ class Agreement:
         if agreed.shape != V.shape or not np.all(np.abs(agreed - V).max(axis=0) <= tolerance):
             raise _differ("computed another basis from the same sums", 0)
         return agreed, said
+
+    def coin(self) -> bytes:
+        """32 bytes that are the same at every party and that no party of those who follow the protocol chose.
+
+        1. each party sends a nonce; 2. the coin is the hash of all of them
+        Reveals: the nonces. Cost: one round, 32 bytes a peer. Ref: -
+        """
+        nonces = {self.link.me: secrets.token_bytes(32)}
+        nonces |= {l: bytes(n) for l, n in self.link.all_to_all("coin", nonces[self.link.me]).items()}
+        return hashlib.sha256(b"".join(nonces[m] for m in sorted(nonces))).digest()
 
     def digest(self, what: str, content: bytes) -> str:
         """A digest that all parties have in common, or ProtocolError."""

@@ -22,6 +22,11 @@ class Bound:
     source: str
 
 
+def find_bound(norm: float, me: int, quotas: list[float] | None, exact_sum: Callable[[float, str], float]) -> Bound:
+    """The bound that the study states, or one from the data if it states none."""
+    return bound_by_sec_sum(norm, exact_sum) if quotas is None else bound_by_quotas(norm, me, quotas)
+
+
 def bound_by_quotas(norm: float, me: int, quotas: list[float]) -> Bound:
     """The bound that the parties' agreed quotas B_m make, once this party has seen that it keeps to its own.
 

@@ -46,14 +46,14 @@ class Masks:
         self._keys = keys
         self._derived: dict[tuple[bytes, str, int], bytes] = {}
 
-    def words(self, purpose: str, call: int, n: int) -> NDArray[np.uint64]:
-        """Party me's mask of n numbers in Z_2^64."""
+    def words(self, purpose: str, call: int, n: int, bits: int = 64) -> NDArray[np.uint64]:
+        """Party me's mask of n numbers in Z_2^64, for sums of which only the low `bits` bits are sent."""
         mask = np.zeros(n, np.uint64)
         stream = np.empty(8 * n, np.uint8)
         zeros = bytes(8 * n)
         for own, other in self._pairs():
             for key, sign in ((own, np.add), (other, np.subtract)):
-                self._stream(key, purpose, 64, call).update_into(zeros, stream.data)
+                self._stream(key, purpose, bits, call).update_into(zeros, stream.data)
                 sign(mask, stream.view("<u8"), out=mask)
         return mask
 

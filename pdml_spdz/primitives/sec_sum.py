@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from pdml_spdz.errors import ProtocolError
 from pdml_spdz.fixedpoint import EXACT_BITS, Format, Reals, Ring, decode_exact, encode_exact
 from pdml_spdz.primitives.masks import Keys, Masks
-from pdml_spdz.transport.base import Link
+from pdml_spdz.transport.base import Buffer, Link
 
 # Above this many parties a full mesh of vectors costs more than two trips through one party.
 AGGREGATE_ABOVE = 5
@@ -44,11 +44,11 @@ class MaskedSum:
         form = Format.for_bound(bound, self.link.M)
         return form.decode(self.words(form.encode(x), purpose))
 
-    def words(self, z: Ring, purpose: str) -> Ring:
-        """The sum of ring vectors (any shape) in Z_2^64."""
+    def words(self, z: Ring, purpose: str, bits: int = 64) -> Ring:
+        """The sum of ring vectors (any shape) in Z_2^bits, bits up to 64; only so many are sent, in whole bytes."""
         with self.link.clock("crypto"):
-            masked = z.reshape(-1) + self.masks.words(purpose, self._next_call(), z.size)
-        return self._add_up(purpose, masked).reshape(z.shape)
+            masked = z.reshape(-1) + self.masks.words(purpose, self._next_call(), z.size, bits)
+        return self._add_up(purpose, masked, bits).reshape(z.shape)
 
     def wide(self, z: list[int], purpose: str, bits: int) -> list[int]:
         """The sums of the integers in z modulo 2^bits; for a few scalars of any size."""
@@ -72,14 +72,15 @@ class MaskedSum:
         self._call += 1
         return self._call
 
-    def _add_up(self, purpose: str, masked: Ring) -> Ring:
+    def _add_up(self, purpose: str, masked: Ring, bits: int) -> Ring:
         link, root = self.link, self.aggregator
+        own = _pack(masked, bits)
         if root is None:
-            return _total(masked, link.all_to_all(f"sum:{purpose}", masked))
-        outgoing = {} if link.me == root else {root: masked}
+            return _total(masked, link.all_to_all(f"sum:{purpose}", own), bits)
+        outgoing = {} if link.me == root else {root: own}
         received = link.exchange(f"sum:{purpose}", outgoing, link.peers if link.me == root else [])
-        total = _total(masked, received) if link.me == root else None
-        return _words(link.broadcast(f"total:{purpose}", total, root), masked.size, root)
+        total = _pack(_total(masked, received, bits), bits) if link.me == root else None
+        return _unpack(link.broadcast(f"total:{purpose}", total, root), masked.size, bits, root)
 
 
 class ClearSum:
@@ -106,11 +107,27 @@ def choose_aggregator(setting: str, M: int) -> int | None:
     return None if setting == "none" else int(setting)
 
 
-def _total(own: Ring, received: dict[int, memoryview]) -> Ring:
+def _total(own: Ring, received: dict[int, memoryview], bits: int) -> Ring:
     total = own.copy()
     for peer, data in received.items():
-        total += _words(data, own.size, peer)
-    return total
+        total += _unpack(data, own.size, bits, peer)
+    return total & _low(bits)
+
+
+def _pack(z: Ring, bits: int) -> Buffer:
+    """The low `bits` bits of every number."""
+    if bits == 64:
+        return z
+    kept = (z & _low(bits)).astype("<u8")
+    return np.ascontiguousarray(kept.view(np.uint8).reshape(-1, 8)[:, : _bytes(bits)])
+
+
+def _low(bits: int) -> np.uint64:
+    return np.uint64((1 << bits) - 1)
+
+
+def _bytes(bits: int) -> int:
+    return -(-bits // 8)
 
 
 def _check_size(own: int, found: int, peer: int) -> None:
@@ -120,10 +137,14 @@ def _check_size(own: int, found: int, peer: int) -> None:
         )
 
 
-def _words(data: memoryview, n: int, peer: int) -> Ring:
-    _check_size(8 * n, data.nbytes, peer)
-    words: Ring = np.frombuffer(data, "<u8")
-    return words
+def _unpack(data: memoryview, n: int, bits: int, peer: int) -> Ring:
+    _check_size(_bytes(bits) * n, data.nbytes, peer)
+    if bits == 64:
+        words: Ring = np.frombuffer(data, "<u8")
+        return words
+    wide = np.zeros((n, 8), np.uint8)
+    wide[:, : _bytes(bits)] = np.frombuffer(data, np.uint8).reshape(n, -1)
+    return wide.view("<u8").reshape(n)
 
 
 def _reals(data: memoryview, n: int, peer: int) -> NDArray[np.float64]:

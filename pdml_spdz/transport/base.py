@@ -10,7 +10,8 @@ from __future__ import annotations
 import json
 import struct
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any, TypeAlias
 
@@ -84,11 +85,22 @@ class Link(ABC):
         self.me, self.M, self.timeout = me, M, timeout
         self.clock = clock or Clock()
         self.traffic = Traffic()
+        self.offline_traffic = Traffic()
         self._sequence = 0
 
     @property
     def peers(self) -> list[int]:
         return [l for l in range(self.M) if l != self.me]
+
+    @contextmanager
+    def offline(self) -> Iterator[None]:
+        """What happens inside is the offline phase: its time and traffic are counted apart."""
+        self.traffic, self.offline_traffic = self.offline_traffic, self.traffic
+        try:
+            with self.clock("offline", whole=True):
+                yield
+        finally:
+            self.traffic, self.offline_traffic = self.offline_traffic, self.traffic
 
     def exchange(self, step: str, outgoing: Mapping[int, Buffer], expect: Iterable[int]) -> dict[int, memoryview]:
         """One round: send `outgoing[l]` to each l, return one payload from each party in `expect`.
@@ -155,27 +167,33 @@ class Link(ABC):
 
 
 def abort_payload(error: BaseException, me: int) -> bytes:
-    """What the others may know: the class and who caused it, nothing that depends on data."""
-    known = isinstance(error, PdmlError)
-    culprit = error.culprit if isinstance(error, PdmlError) and error.culprit is not None else me
-    name = type(error).__name__ if known else "PdmlError"
-    public = type(error).public if isinstance(error, PdmlError) else PdmlError.public
+    """What the others may know: who ended the run, why, and through whom; nothing that depends on data."""
+    if isinstance(error, PeerAborted) and error.farewell:
+        return error.farewell
+    culprit, public = me, PdmlError.public
+    if isinstance(error, PdmlError):
+        culprit, public = me if error.culprit is None else error.culprit, error.public
     if isinstance(error, KeyboardInterrupt | SystemExit):
         public = "it was stopped by hand"
-    return json.dumps({"class": name, "culprit": culprit, "public": public}).encode()
+    return _farewell(me, culprit, public)
 
 
-def aborted(frame: Frame, peer: int) -> PdmlError:
-    """The error for a peer's farewell: the root cause is named, not the messenger."""
+def _farewell(by: int, culprit: int, public: str) -> bytes:
+    return json.dumps({"by": by, "culprit": culprit, "public": public}).encode()
+
+
+def aborted(frame: Frame, peer: int) -> PeerAborted:
+    """The error for a peer's farewell: whoever ended the run first is named, not the messenger."""
     try:
         word = json.loads(bytes(frame.payload[:4096]))
-        culprit, public = int(word["culprit"]), str(word["public"])[:200]
+        by, culprit, public = int(word["by"]), int(word["culprit"]), str(word["public"])[:200]
     except (ValueError, KeyError, TypeError):
-        culprit, public = peer, PdmlError.public
-    cause = f"P{peer} ended the run: {public}"
-    if culprit != peer:
-        cause += f" (P{culprit})"
-    return PeerAborted(f"{cause}.", do=f"see the message at P{culprit}, mend it there and start again", culprit=culprit)
+        by, culprit, public = peer, peer, PdmlError.public
+    cause = f"P{by} ended the run: {public}" + (f" (P{culprit})" if culprit != by else "")
+    do = f"see the message at P{culprit}, mend it there and start again"
+    error = PeerAborted(f"{cause}.", do=do, culprit=culprit)
+    error.farewell = _farewell(by, culprit, public)
+    return error
 
 
 def lost(peer: int) -> PeerError:

@@ -140,8 +140,11 @@ class _Mesh:
             try:
                 raw.settimeout(max(self.deadline - time.monotonic(), 0.1))
                 return self._greet(party, raw)
-            except (ConnectionError, TimeoutError, ssl.SSLEOFError, ssl.SSLZeroReturnError) as error:
-                raw.close()  # it was there and went away again: perhaps a party that restarts
+            except PdmlError:
+                raw.close()
+                raise
+            except (ConnectionError, TimeoutError, ssl.SSLError) as error:
+                raw.close()  # it went away again, or is no party: perhaps the party is about to start
                 reason = str(error)
                 time.sleep(RETRY_SECONDS)
         raise PeerError(

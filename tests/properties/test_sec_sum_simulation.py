@@ -34,7 +34,7 @@ class NoMasks(MaskedSum):
 
     def __init__(self, link: Link, keys: Keys) -> None:
         super().__init__(link, keys)
-        self.masks.words = lambda purpose, call, n: np.zeros(n, np.uint64)  # type: ignore[method-assign]
+        self.masks.words = lambda purpose, call, n, bits: np.zeros(n, np.uint64)  # type: ignore[method-assign]
 
 
 class RepeatedCounter(MaskedSum):

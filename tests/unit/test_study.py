@@ -11,12 +11,13 @@ from hypothesis import strategies as st
 
 from pdml_spdz import study, study_file
 from pdml_spdz.errors import StudyError
-from pdml_spdz.study import PartyEntry, Study, Timeouts
+from pdml_spdz.study import PartyEntry, PrecisionSettings, Study, Timeouts
 
 TWO = (PartyEntry("a.example", 7000, "ab" * 32, 2.5), PartyEntry("b.example", 7001, "", 1e-3))
 
 studies = st.builds(
-    Study,
+    lambda engine, **settings: Study(engine=engine[0], reveal=engine[1], **settings),
+    engine=st.sampled_from(sorted(study.ENGINES.items())),
     parties=st.just(TWO),
     rank=st.integers(1, 5),
     iterations=st.integers(1, 1000),
@@ -24,9 +25,10 @@ studies = st.builds(
     features=st.lists(st.text(st.characters(codec="utf-8", exclude_categories=["Cs"])), max_size=5, min_size=5).map(
         tuple
     ),
-    engine=st.sampled_from(study.ENGINES),
     bound=st.sampled_from(["secsum", "12.5", "rows:1.5,100"]),
     aggregator=st.sampled_from(["auto", "none", "1"]),
+    normalise=st.sampled_from(study.NORMALISE),
+    precision=st.builds(PrecisionSettings, bits=st.integers(4, 31), range=st.integers(4, 64)),
     timeouts=st.builds(Timeouts, connect=st.floats(0.1, 1e6), round=st.floats(0.1, 1e6)),
 )
 
@@ -82,6 +84,8 @@ def test_quotas_come_from_bound_and_parties(
     [
         ({"rank": 0}, "`rank` is 0"),
         ({"engine": "magic"}, "`engine` is 'magic'"),
+        ({"engine": "secsum"}, "`engine` is 'secsum' and `reveal` is 'normed'"),
+        ({"reveal": "sum"}, "`engine` is 'embedded' and `reveal` is 'sum'"),
         ({"bound": "rows:1"}, "`bound` is 'rows:1'"),
         ({"bound": "-1"}, "`bound` is '-1'"),
         ({"bound": "nan"}, "`bound` is 'nan'"),

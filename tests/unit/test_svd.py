@@ -42,12 +42,12 @@ def noise_per_iteration(tables: Sequence[Rows], k: int, bound: float, sigma: np.
 def angle_tolerance(tables: Sequence[Rows], k: int, fitted: Fit, tol: float) -> float:
     """From the stop rule: with q = lambda_(k+1)/lambda_k the angle e_t shrinks by q in each step, so a change below
     tol, which is at least e_t - e_(t+1), leaves e_(t+1) <= tol q / (1 - q). From the precision: the noise of all steps
-    adds up to noise / (1 - q), NumPy's own SVD is off by as much, and the stop rule accepts 2 sqrt(k) noise.
+    adds up to noise / (1 - q), NumPy's own SVD is off by as much, and the stop rule accepts a change of 2 noise.
     """
     sigma = np.linalg.svd(pooled(tables), compute_uv=False)
     q = float((sigma[k] / sigma[k - 1]) ** 2) if len(sigma) > k else 0.0
     noise = noise_per_iteration(tables, k, fitted.bound, sigma)
-    return (max(tol, 2 * np.sqrt(k) * noise) * q + 2 * noise) / (1 - q)
+    return (max(tol, 2 * noise) * q + 2 * noise) / (1 - q)
 
 
 def check_against_pooled(tables: Sequence[Rows], k: int, tol: float = 1e-10) -> None:

@@ -1,0 +1,63 @@
+"""pdml-spdz render and pdml-spdz precision: the programs and their numbers, without running anything."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import asdict
+from pathlib import Path
+
+import click
+
+from pdml_spdz import programs
+from pdml_spdz.cli.options import PRECISION, options
+from pdml_spdz.precision import Precision
+from pdml_spdz.storage import writing
+
+_parties = click.option("--parties", "-M", type=click.IntRange(2, 30), default=3, show_default=True)
+
+
+@click.command()
+@click.argument("name", type=click.Choice(programs.NAMES))
+@_parties
+@click.option("--dim", "-d", type=click.IntRange(1), default=100, show_default=True, help="Length of a vector.")
+@click.option("--columns", type=click.IntRange(1), default=1, show_default=True, help="Vectors in one call.")
+@click.option("--iterations", type=click.IntRange(1), default=1, show_default=True, help="Calls of scaled_sum.")
+@options(PRECISION)
+@click.option("--out", type=click.Path(path_type=Path), help="Write it here instead of standard output.")
+def render(
+    name: str, parties: int, dim: int, columns: int, iterations: int, bits: int, range_: int, out: Path | None
+) -> None:
+    """Render the MP-SPDZ program NAME from its template.
+
+    \b
+    Examples:
+      pdml-spdz render normed_sum --parties 3 --dim 1000
+      pdml-spdz render scaled_sum --dim 64 --columns 7 --iterations 300 --out scaled_sum.mpc
+    """
+    program = programs.render(name, Precision(parties, bits, range_), dim, columns, iterations)
+    if out is None:
+        click.echo(program.text, nl=False)
+        return
+    with writing(out):
+        out.write_text(program.text, encoding="utf-8")
+    click.echo(f"wrote {out}, digest {program.digest[:16]}")
+
+
+@click.command()
+@_parties
+@options(PRECISION)
+@click.option("--json", "as_json", is_flag=True)
+def precision(parties: int, bits: int, range_: int, as_json: bool) -> None:
+    """Explain the bit budget: what is computed with how many bits, and why.
+
+    \b
+    Example:
+      pdml-spdz precision --bits 31 --range 40
+    """
+    p = Precision(parties, bits, range_)
+    if as_json:
+        lines = [{"line": line, "used": used, "room": room, "why": why} for line, used, room, why in p.budget()]
+        derived = {name: getattr(p, name) for name in ("f_in", "f_inv", "f_rho", "vector_bits", "scalar_bits")}
+        click.echo(json.dumps(asdict(p) | derived | {"budget": lines}))
+    else:
+        click.echo(p.explain())

@@ -1,0 +1,43 @@
+"""What the commands that run all parties on this machine have in common."""
+
+from __future__ import annotations
+
+import datetime as dt
+import json
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+import click
+from rich.console import Console
+
+from pdml_spdz.cli.options import study_settings
+from pdml_spdz.cli.show import Watcher, show_result
+from pdml_spdz.fixedpoint import Reals
+from pdml_spdz.local import LocalRun, local_study, run_local
+from pdml_spdz.storage import save_json
+
+
+def run_and_show(
+    files: Sequence[Path],
+    given: dict[str, Any],
+    compare: Callable[[Reals], dict[str, Any]] | None,
+    console: Console,
+) -> None:
+    """Run one local party for each file, compare the result with the pooled one, show or print the report."""
+    given = dict(given)
+    local = {name: given.pop(name, None) for name in ("out", "resume", "force", "stock", "as_json")}
+    study = local_study(len(files), **study_settings(given))
+    out = local["out"] or Path("runs") / f"{study.algorithm}-{dt.datetime.now():%Y%m%d-%H%M%S}"
+    with Watcher(console) as watcher:
+        result = run_local(
+            LocalRun(files, study, out, bool(local["resume"]), bool(local["force"]), local["stock"], watcher)
+        )
+    report = result.report
+    if compare is not None:
+        report["accuracy"] = compare(result.V)
+        save_json(out / "report.json", report)
+    if local["as_json"]:
+        click.echo(json.dumps(report))
+    else:
+        show_result(console, report, result.party_reports, out)

@@ -1,0 +1,133 @@
+"""What the machine asks of the party it runs for; and the backend that only counts, for the offline phase's plan."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+from pdml_spdz.offline.material import Plan
+
+if TYPE_CHECKING:
+    from pdml_spdz.engines.embedded.values import Scalars
+
+Share: TypeAlias = Any  # limbs of shape (n, L); the counting backend has none
+
+
+class Backend(ABC):
+    """Party `me`'s shares: local operations, and those that need the other parties."""
+
+    me: int
+    modulus: int  # of scalars
+
+    @abstractmethod
+    def read_input(self, party: int, n: int) -> Share:
+        """Shares of a vector that `party` gives in."""
+
+    @abstractmethod
+    def read_public(self) -> int: ...
+
+    @abstractmethod
+    def write(self, numbers: Any) -> None: ...
+
+    # ---- vectors
+
+    @abstractmethod
+    def add(self, a: Share, b: Share) -> Share: ...
+
+    @abstractmethod
+    def add_public(self, a: Share, c: int) -> Share: ...
+
+    @abstractmethod
+    def part(self, a: Share, base: int, size: int) -> Share: ...
+
+    @abstractmethod
+    def concat(self, parts: Sequence[Share]) -> Share: ...
+
+    @abstractmethod
+    def dot(self, a: Share, weights: Sequence[int]) -> int: ...
+
+    @abstractmethod
+    def scale(self, c: Scalars, a: Share, n: int) -> Share: ...
+
+    @abstractmethod
+    def open_vector(self, a: Share, n: int, drop: int) -> Any: ...
+
+    # ---- scalars
+
+    @abstractmethod
+    def multiply(self, a: list[int], b: list[int]) -> list[int]: ...
+
+    @abstractmethod
+    def truncate(self, a: list[int], bits: int, shift: int) -> list[int]: ...
+
+    @abstractmethod
+    def open_scalars(self, a: list[int]) -> list[int]: ...
+
+    @abstractmethod
+    def random(self, n: int) -> list[int]: ...
+
+
+@dataclass
+class Counting(Backend):
+    """A dry run: every operation is counted, nothing is computed."""
+
+    me: int = 0
+    modulus: int = 2
+    triples: int = 0
+    rounds: int = 0
+    scaled: dict[int, int] = field(default_factory=dict)
+    _kept: list[object] = field(default_factory=list)
+
+    @property
+    def plan(self) -> Plan:
+        return Plan(self.triples, tuple(self.scaled.values()))
+
+    def read_input(self, party: int, n: int) -> Share:
+        return None
+
+    def read_public(self) -> int:
+        return 0
+
+    def write(self, numbers: Any) -> None:
+        return None
+
+    def add(self, a: Share, b: Share) -> Share:
+        return None
+
+    def add_public(self, a: Share, c: int) -> Share:
+        return None
+
+    def part(self, a: Share, base: int, size: int) -> Share:
+        return None
+
+    def concat(self, parts: Sequence[Share]) -> Share:
+        return None
+
+    def dot(self, a: Share, weights: Sequence[int]) -> int:
+        return 0
+
+    def scale(self, c: Scalars, a: Share, n: int) -> Share:
+        self.rounds += 1
+        self._kept.append(c)  # so that no other scalar gets its identity
+        self.scaled[id(c)] = self.scaled.get(id(c), 0) + n
+
+    def open_vector(self, a: Share, n: int, drop: int) -> Any:
+        self.rounds += 1
+
+    def multiply(self, a: list[int], b: list[int]) -> list[int]:
+        self.triples += len(a)
+        self.rounds += 1
+        return [0] * len(a)
+
+    def truncate(self, a: list[int], bits: int, shift: int) -> list[int]:
+        self.rounds += 1
+        return a
+
+    def open_scalars(self, a: list[int]) -> list[int]:
+        self.rounds += 1
+        return [0] * len(a)
+
+    def random(self, n: int) -> list[int]:
+        return [0] * n

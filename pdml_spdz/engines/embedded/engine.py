@@ -1,0 +1,88 @@
+"""The engine `embedded`: secret shares and programs in this package, nothing else to install."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import asdict, dataclass
+from math import sqrt
+from typing import Any
+
+from pdml_spdz.engines.base import Engine, Security, Shape
+from pdml_spdz.engines.embedded import machine
+from pdml_spdz.engines.embedded.normed import FixedScale, PerColumn, Runner
+from pdml_spdz.offline.material import Material, Plan
+from pdml_spdz.precision import Precision
+from pdml_spdz.primitives.agree import Agreement
+from pdml_spdz.primitives.bound import Bound
+from pdml_spdz.primitives.masks import Keys
+from pdml_spdz.primitives.normed_sum import NormedSum
+from pdml_spdz.primitives.sec_sum import MaskedSum, choose_aggregator
+from pdml_spdz.programs import Program, render
+from pdml_spdz.transport.base import Link
+
+Source = Callable[[Link, Plan, Precision], Material]
+
+
+@dataclass(frozen=True)
+class Options:
+    """normalise : "fit" (one secret scale for a fit) or "per-column"; source : where offline material comes from."""
+
+    precision: Precision
+    normalise: str
+    source: Source
+    aggregator: str = "auto"
+
+
+class EmbeddedEngine(Engine):
+    name = "embedded"
+    reveal = "normed"
+    security = Security(
+        "semi-honest, computational (OT on ristretto255, AES; TLS 1.3 channels)", False, "any M - 1 parties"
+    )
+
+    def __init__(self, link: Link, run: bytes, options: Options) -> None:
+        super().__init__(link)
+        aggregator = choose_aggregator(options.aggregator, link.M)
+        self.options = options
+        self._sec_sum = MaskedSum(link, Keys.agree(link, run), aggregator=aggregator)
+        self._program: Program | None = None
+        self._material: Material | None = None
+        self._plan: Plan | None = None
+
+    @property
+    def sec_sum(self) -> MaskedSum:
+        return self._sec_sum
+
+    def normed_sum(self, bound: Bound, shape: Shape) -> NormedSum:
+        precision, per_column = self.options.precision, self.options.normalise == "per-column"
+        name = "normed_sum" if per_column else "scaled_sum"
+        program = render(name, precision, shape.d, shape.k, shape.tau)
+        Agreement(self.link).digest("program", program.text.encode())
+        one = machine.plan(program)
+        times = shape.tau if per_column else 1
+        plan = Plan(one.triples * times, one.vectors * times)
+        material = self.options.source(self.link, plan, precision)
+        self._program, self._material, self._plan = program, material, plan
+        if per_column:
+            return PerColumn(Runner(self._sec_sum, precision, bound.total, material), program)
+        # rho = sum_i v_i.S v_i is at most sqrt(k) ||S||_F.
+        return FixedScale(Runner(self._sec_sum, precision, sqrt(shape.k) * bound.total, material), program)
+
+    def facts(self) -> dict[str, Any]:
+        p = self.options.precision
+        derived = {name: getattr(p, name) for name in ("f_in", "f_inv", "vector_bits", "scalar_bits", "open_bits")}
+        facts: dict[str, Any] = {"precision": asdict(p) | derived, "protocol": "additive shares, VOLE from OT"}
+        if self._program and self._material and self._plan:
+            facts["program"] = self._program.name
+            facts["program_digest"] = self._program.digest
+            planned = {"triples": self._plan.triples, "numbers": self._plan.numbers}
+            facts["stock"] = {"id": self._material.identity, "claimed": planned, "mode": self._material.mode}
+        return facts
+
+    def observables(self) -> list[str]:
+        if self.options.normalise == "per-column":
+            return ["the direction of S v_i for every column i in every iteration, to f_out bits, to every party"]
+        return [
+            "c S V_t in every iteration t, to f_out bits, for one secret c that is fixed for the fit, to every party",
+            "V_t in every iteration t, to every party",
+        ]

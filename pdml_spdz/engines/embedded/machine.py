@@ -1,0 +1,167 @@
+"""Runs a rendered .mpc program by giving it the names it uses, with MP-SPDZ's meaning.
+
+The subset: sint, cint, Array, Matrix, MemValue, for_range, public_input, runtime_error_if, and a few of Python's own.
+"""
+
+from __future__ import annotations
+
+import traceback
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from pdml_spdz.engines.embedded.backend import Backend, Counting
+from pdml_spdz.engines.embedded.values import Clear, Scalars, Vector, concat, unsupported
+from pdml_spdz.errors import EngineError, PdmlError, RangeExceeded
+from pdml_spdz.offline.material import Plan
+from pdml_spdz.programs import Program
+
+
+class SintType:
+    """The name `sint` in a program."""
+
+    def __init__(self, backend: Backend) -> None:
+        self._backend = backend
+
+    def __call__(self, value: int = 0, size: int = 1) -> Scalars:
+        return Scalars(self._backend, [value if self._backend.me == 0 else 0] * size)
+
+    def get_input_from(self, player: int, size: int = 1) -> Vector:
+        return Vector(self._backend, self._backend.read_input(player, size), size, exact=True)
+
+    def get_random(self, size: int = 1) -> Scalars:
+        return Scalars(self._backend, self._backend.random(size))
+
+    concat = staticmethod(concat)
+
+
+class CintType:
+    """The name `cint` in a program."""
+
+
+class ArrayOf:
+    """Array(n, sint) or Array(n, cint): memory that loops may write to."""
+
+    def __init__(self, n: int, kind: SintType | CintType) -> None:
+        self.n, self.kind = n, kind
+        self._whole: Any = None  # a Vector, as assigned
+        self._items: list[Any] = [0] * n
+
+    def assign_vector(self, value: Any) -> None:
+        if len(value) != self.n:
+            unsupported(f"assigning {len(value)} numbers to an array of {self.n}")
+        self._whole = value if isinstance(value, Vector) else None
+        if isinstance(value, Scalars):
+            self._items = [value.get_vector(i, 1) for i in range(self.n)]
+        elif isinstance(value, Clear):
+            self._items = list(value)
+
+    def assign_all(self, value: int) -> None:
+        if isinstance(self.kind, SintType):
+            self._items = [self.kind(value) for _ in range(self.n)]
+        else:
+            self._items = [value] * self.n
+
+    def get_vector(self) -> Any:
+        if self._whole is not None:
+            return self._whole
+        return Clear(self._items) if isinstance(self.kind, CintType) else concat(self._items)
+
+    def __getitem__(self, i: int) -> Any:
+        return self._items[i]
+
+    def __setitem__(self, i: int, value: Any) -> None:
+        self._items[i] = value
+
+
+class MatrixOf:
+    """Matrix(rows, columns, sint or cint): arrays one after the other."""
+
+    def __init__(self, rows: int, columns: int, kind: SintType | CintType) -> None:
+        self.columns = columns
+        self._rows = [ArrayOf(columns, kind) for _ in range(rows)]
+
+    def __getitem__(self, i: int) -> ArrayOf:
+        return self._rows[i]
+
+    def assign_vector(self, value: Any) -> None:
+        for i, row in enumerate(self._rows):
+            row.assign_vector(value.get_vector(i * self.columns, self.columns))
+
+    def get_vector(self) -> Any:
+        return concat(row.get_vector() for row in self._rows)
+
+
+class MemValue:
+    """A variable that loops may write to."""
+
+    def __init__(self, value: Any) -> None:
+        self._value = value
+
+    def read(self) -> Any:
+        return self._value
+
+    def write(self, value: Any) -> None:
+        self._value = value
+
+
+def for_range(start: int, stop: int | None = None) -> Callable[[Callable[[int], None]], None]:
+    """@for_range(n): run the function below for 0, ..., n - 1."""
+    indices = range(start) if stop is None else range(start, stop)
+
+    def loop(body: Callable[[int], None]) -> None:
+        for i in indices:
+            body(i)
+
+    return loop
+
+
+def runtime_error_if(condition: bool, message: str) -> None:
+    if condition:
+        raise RangeExceeded(
+            f"{message}; nothing that depends on it was opened.",
+            "sums whose size lies between the bound and 2^-R times it",
+            "agree on a smaller --bound, a larger --range, or a rank below the rank of the rows",
+        )
+
+
+def names(backend: Backend) -> dict[str, Any]:
+    """Everything a program may use."""
+    python: Sequence[Any] = (range, len, sum, min, max, enumerate)
+    return {
+        "__builtins__": {f.__name__: f for f in python},
+        "sint": SintType(backend),
+        "cint": CintType(),
+        "Array": ArrayOf,
+        "Matrix": MatrixOf,
+        "MemValue": MemValue,
+        "for_range": for_range,
+        "public_input": backend.read_public,
+        "runtime_error_if": runtime_error_if,
+    }
+
+
+def execute(program: Program, backend: Backend) -> None:
+    """Run the program to its end on this party's shares."""
+    where = f"{program.name}.mpc"
+    known = names(backend)
+    try:
+        exec(compile(program.text, where, "exec"), known)  # noqa: S102 - rendered by us, compared by digest
+    except PdmlError:
+        raise
+    except (NameError, TypeError, AttributeError, SyntaxError, ImportError) as error:
+        lines = [frame.lineno for frame in traceback.extract_tb(error.__traceback__) if frame.filename == where]
+        line = error.lineno if isinstance(error, SyntaxError) else (lines[-1] if lines else 0)
+        text = program.text.splitlines()[(line or 1) - 1].strip()
+        offered = ", ".join(sorted(name for name in names(backend) if not name.startswith("_")))
+        raise EngineError(
+            f"{where}, line {line}: {error} ({text!r}).",
+            f"the embedded engine's part of the language: {offered}",
+            "run this program on the engine mp-spdz",
+        ) from error
+
+
+def plan(program: Program) -> Plan:
+    """What the program takes from the offline phase, by a dry run."""
+    counting = Counting()
+    execute(program, counting)
+    return counting.plan

@@ -1,0 +1,165 @@
+"""NormedSecSum on the embedded engine: inputs encoded, programs run, outputs decoded and checked."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+from numpy.typing import NDArray
+
+from pdml_spdz import ring
+from pdml_spdz.engines.embedded import machine
+from pdml_spdz.engines.embedded.session import Session
+from pdml_spdz.engines.embedded.shares import Shares
+from pdml_spdz.errors import ProtocolError
+from pdml_spdz.fixedpoint import Reals
+from pdml_spdz.offline.material import Material
+from pdml_spdz.precision import F_G, Precision
+from pdml_spdz.primitives.normed_sum import NormedColumns
+from pdml_spdz.primitives.sec_sum import MaskedSum
+from pdml_spdz.programs import Program
+from pdml_spdz.ring import Vector
+
+
+class Runner:
+    """Executes one rendered program at a time on this party's shares, all numbers relative to the bound B."""
+
+    def __init__(self, sec_sum: MaskedSum, precision: Precision, bound: float, material: Material) -> None:
+        self.sec_sum, self.precision, self.bound, self.material = sec_sum, precision, bound, material
+
+    def start(self, program: Program) -> Session:
+        session = Session()
+        self.material.reserve(machine.plan(program))
+        shares = Shares(self.sec_sum, self.precision, self.material, session)
+        session.start(lambda: machine.execute(program, shares))
+        return session
+
+    def encode(self, x: Reals) -> list[Vector]:
+        """What a program reads from this party for one output: its vector, column after column, and its dither."""
+        p = self.precision
+        with self.sec_sum.link.clock("crypto"):
+            z = ring.from_float((x / self.bound).T.reshape(-1), p.f_in, p.vector_bits)
+            return [z, ring.low_bits(ring.random(x.size, p.vector_bits), p.drop)]
+
+    def decode(self, opened: NDArray[np.uint64], d: int) -> Reals:
+        """y of shape (d, k). Dropped carries and dither shift the mean by -M/2 and +M/2 units: nothing to subtract."""
+        p = self.precision
+        shift = np.uint64(64 - p.open_bits)
+        centred = (opened - np.uint64(1 << p.open_bits - 1)) << shift
+        signed = centred.view(np.int64) >> np.int64(shift)
+        return np.ldexp(signed.astype(np.float64), -p.f_out).reshape(-1, d).T
+
+    @property
+    def ulp(self) -> float:
+        """How far an entry of y may be from the exact one: M units of its last place."""
+        return self.precision.M * 2.0**-self.precision.f_out
+
+    def noise(self, d: int) -> float:
+        """How far a column of y is from the exact one in l2, but for one case in about 3000.
+
+        An entry is off by M uniform dithers and M - 1 lost carries, together a variance of at most M/6 units^2.
+        """
+        unit = 2.0**-self.precision.f_out
+        return min(math.sqrt(d) * self.ulp, math.sqrt(self.precision.M / 6) * unit * (math.sqrt(d) + 4.0))
+
+
+def public_integers(g: Reals) -> list[int]:
+    """g with F_G fraction bits, column after column."""
+    integers: list[int] = np.rint(np.ldexp(g.T.reshape(-1), F_G)).astype(np.int64).tolist()
+    return integers
+
+
+def directions(y: Reals, error: float) -> NormedColumns:
+    """u = y/||y||; its error in l2 is at most that of y over ||y||."""
+    norms = np.linalg.norm(y, axis=0)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        U = np.where(norms > 0, y / norms, 0.0)
+        noise = np.where(norms > 0, error / norms, np.inf)
+    return NormedColumns(U, noise, None)
+
+
+class PerColumn:
+    """One gated NormedSecSum for each column and call: the paper's way.
+
+    1. party m gives in x_m / B, all k columns; g is public
+    2. the program normed_sum opens y_i = s_i / |g_i.s_i| behind its gate
+    3. |g_i.y_i| = 1 up to rounding, or the run ends; u_i = y_i / ||y_i||
+
+    Reveals: u_i to f_out bits, and one bit for each column: in range or not.
+    Cost: about 140 rounds; 30 bytes a number and peer online, 600 offline; 130 triples a column.
+    Ref: [PDML App. NormedSecSum], by projection.
+    """
+
+    def __init__(self, runner: Runner, program: Program) -> None:
+        self.runner, self.program = runner, program
+
+    def __call__(self, x: Reals, g: Reals) -> NormedColumns:
+        runner, (d, k) = self.runner, x.shape
+        session = runner.start(self.program)
+        integers = public_integers(g)
+        y = runner.decode(session.call(runner.encode(x), integers), d)
+        rounded = np.ldexp(np.array(integers, np.float64), -F_G).reshape(k, d).T
+        projected = np.abs(np.sum(rounded * y, axis=0))
+        # Each entry of y is off by at most one ulp (M units), and inv by 2^-f_inv relative.
+        check_projection(projected, np.sum(np.abs(rounded), axis=0) * runner.ulp + 2.0 ** (2 - runner.precision.f_inv))
+        return directions(y, runner.noise(d))
+
+
+class FixedScale:
+    """PD-SVD's sums under one secret scale for the whole fit.
+
+    1. first call: the program scaled_sum makes [c] = k / sum_i g_i.s_i behind its gate; kappa_i = 1
+    2. every call: party m gives in kappa_i x_m,i / B; y_i = [c] kappa_i s_i is opened
+    3. before the next call: kappa_i <- kappa_i / (g_i.y_i), with the new g = V; then g_i(old).y_i(next) = 1 because
+       S is symmetric, which is checked
+    4. u_i = y_i / ||y_i||
+
+    Reveals: y_i in every call. The ratios of all norms of a fit follow from the directions anyway (v.S w = w.S v);
+    what stays hidden is their common scale. And one bit, once: in range or not.
+    Cost: 2 rounds a call; 30 bytes a number and peer online, 600 offline. Once: about 70 rounds, 64 triples.
+    Ref: [PDML Alg. PD-SVD], with the norms of a fit tied together.
+    """
+
+    def __init__(self, runner: Runner, program: Program) -> None:
+        self.runner, self.program = runner, program
+        self._kappa: Reals | None = None
+        self._session: Session | None = None
+        self._before: tuple[Reals, Reals] | None = None  # g and y of the call before
+
+    def __call__(self, x: Reals, g: Reals) -> NormedColumns:
+        runner, (d, k) = self.runner, x.shape
+        publics: list[int] = []
+        if self._session is None or self._kappa is None:
+            self._session = runner.start(self.program)
+            self._kappa = np.ones(k)
+            publics = public_integers(g)
+        expected = self._retune(g)
+        y = runner.decode(self._session.call(runner.encode(x * self._kappa), publics), d)
+        if expected is not None:
+            old_g, error = expected
+            check_projection(np.sum(old_g * y, axis=0), error)
+        self._before = g, y
+        return directions(y, runner.noise(d))
+
+    def _retune(self, g: Reals) -> tuple[Reals, Reals] | None:
+        """kappa for the next call; returns the old g and how far old g . next y may be from 1."""
+        if self._before is None or self._kappa is None:
+            return None
+        old_g, y = self._before
+        growth = np.sum(g * y, axis=0)
+        error = np.sum(np.abs(g), axis=0) * self.runner.ulp
+        # A column that shows nothing but noise keeps its kappa: it has died, and its check means nothing.
+        alive = growth > 4 * error
+        self._kappa = np.where(alive, self._kappa / np.where(alive, growth, 1.0), self._kappa)
+        slack = np.sum(np.abs(old_g), axis=0) * self.runner.ulp + 2 * error / np.where(alive, growth, 1.0)
+        return old_g, np.where(alive, slack, np.inf)
+
+
+def check_projection(found: Reals, error: Reals) -> None:
+    """found = 1 up to `error`, column by column: a wrapped number or a party that deviates shows here."""
+    if not np.all(np.abs(found - 1.0) <= error):
+        raise ProtocolError(
+            "the opened sums do not fit together: their projection is not 1.",
+            "parties that follow the protocol, and sums within the agreed bound and head-room",
+            "check that all parties run the same version and that no party changed its rows in the middle of the run",
+        )

@@ -1,0 +1,175 @@
+"""The operations on shares: additive in Z_2^k, up to M - 1 colluding parties, semi-honest."""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from pdml_spdz import ring
+from pdml_spdz.engines.embedded.backend import Backend
+from pdml_spdz.engines.embedded.session import Session
+from pdml_spdz.engines.embedded.values import Scalars
+from pdml_spdz.fixedpoint import Ring
+from pdml_spdz.offline.material import Material, ScalarMaterial
+from pdml_spdz.precision import SIGMA, Precision
+from pdml_spdz.primitives.sec_sum import MaskedSum
+from pdml_spdz.ring import Vector
+from pdml_spdz.transport.base import Buffer
+
+
+class Scaling:
+    """One secret scalar that multiplies vectors: its VOLE material and, once they have been sent, the peers' b."""
+
+    def __init__(self, c: Scalars, material: ScalarMaterial) -> None:
+        self.c, self.material = c, material
+        self.theirs: dict[int, int] = {}
+
+
+class Shares(Backend):
+    """Party me's shares of one program's variables."""
+
+    def __init__(self, sec_sum: MaskedSum, precision: Precision, material: Material, session: Session) -> None:
+        self.sec_sum, self.link, self.precision = sec_sum, sec_sum.link, precision
+        self.material, self.session = material, session
+        self.me = self.link.me
+        self.bits, self.wide = precision.vector_bits, precision.scalar_bits
+        self.modulus = 1 << self.wide
+        self._scalings: dict[int, Scaling] = {}
+
+    # ---- in and out
+
+    def read_input(self, party: int, n: int) -> Vector:
+        """The share of the party that gives in is the value, the others' is 0. No communication."""
+        return self.session.next_input(n) if party == self.me else ring.zeros(n, self.bits)
+
+    def read_public(self) -> int:
+        return self.session.next_public()
+
+    def write(self, numbers: Any) -> None:
+        self.session.write(numbers)
+
+    # ---- vectors
+
+    def add(self, a: Vector, b: Vector) -> Vector:
+        return ring.add(a, b)
+
+    def add_public(self, a: Vector, c: int) -> Vector:
+        return ring.add(a, ring.from_ints([c], self.bits)) if self.me == 0 else a
+
+    def part(self, a: Vector, base: int, size: int) -> Vector:
+        return a[base : base + size]
+
+    def concat(self, parts: Sequence[Vector]) -> Vector:
+        return np.concatenate(list(parts))
+
+    def dot(self, a: Vector, weights: Sequence[int]) -> int:
+        """sum_i weights_i a_i of a share that did not wrap, as a signed integer: the share of a scalar."""
+        with self.link.clock("crypto"):
+            return ring.dot(a, weights)
+
+    def scale(self, c: Scalars, a: Vector, n: int) -> Vector:
+        """[c] times the shared vector [x].
+
+        With VOLE w = u delta + v for every ordered pair (l, m), u and v at l, w and delta at m:
+
+        1. l sends x_l - u to m; m sends b = c_m - delta to l, once for each scalar
+        2. m adds (x_l - u) c_m + w, l adds u b - v; together that is x_l c_m
+        3. everyone adds x_m c_m
+
+        Reveals: nothing; u and delta are one-time pads, u fresh for every vector, delta for every scalar.
+        Cost: one round, k/8 bytes a number and peer. Offline: VOLE.
+        Ref: Gilboa, CRYPTO 1999; design after Boyle et al., "Efficient two-round OT extension" (VOLE), CCS 2019.
+        """
+        scaling = self._scaling(c)
+        given = scaling.material.take(n)
+        with self.link.clock("crypto"):
+            own = c.shares[0] % (1 << self.bits)
+            outgoing = {l: self._scale_message(scaling, l, ring.sub(a, given.sent[l][0])) for l in self.link.peers}
+        received = self.link.exchange("scale", outgoing, self.link.peers)
+        with self.link.clock("crypto"):
+            size = self.bits // 8
+            gathered = a
+            for l, message in received.items():
+                if l not in scaling.theirs:
+                    scaling.theirs[l] = int.from_bytes(message[:size], "little")
+                    message = message[size:]
+                gathered = ring.add(gathered, ring.from_bytes(message, self.bits))
+            y = ring.scale(gathered, own)
+            for l in self.link.peers:
+                u, v = given.sent[l]
+                y = ring.add(y, ring.sub(ring.add(ring.scale(u, scaling.theirs[l]), given.received[l]), v))
+        return y
+
+    def _scaling(self, c: Scalars) -> Scaling:
+        if id(c) not in self._scalings:
+            self._scalings[id(c)] = Scaling(c, self.material.scalar())
+        return self._scalings[id(c)]
+
+    def _scale_message(self, scaling: Scaling, l: int, masked: Vector) -> Buffer:
+        if l in scaling.theirs:  # then ours has gone to l as well
+            return masked
+        b = (scaling.c.shares[0] - scaling.material.deltas[l]) % (1 << self.bits)
+        return b.to_bytes(self.bits // 8, "little") + masked.tobytes()
+
+    def open_vector(self, a: Vector, n: int, drop: int) -> Ring:
+        """The vector without its low `drop` bits, in `open_bits` bits.
+
+        1. each party drops the low bits of its share: the carries that are lost are a uniform dither of the last bit
+        2. SecSum of what is left, in Z_2^open_bits
+
+        Reveals: the vector, rounded down by up to M units of its last place. Cost: one round, open_bits/8 bytes a
+        number and peer. Ref: -
+        """
+        bits = self.precision.open_bits
+        with self.link.clock("crypto"):
+            kept = np.ascontiguousarray(ring.drop_low(a, drop)[:, 0])
+        return self.sec_sum.words(kept, "open", bits)
+
+    # ---- scalars
+
+    def multiply(self, a: list[int], b: list[int]) -> list[int]:
+        """[a] [b], number by number.
+
+        1. with a triple [x], [y], [x y]: open e = a - x and f = b - y
+        2. [a b] = [x y] + e [y] + f [x] + e f
+
+        Reveals: nothing; x and y are one-time pads. Cost: one round, 2 w/8 bytes a product and peer; one triple each.
+        Ref: Beaver, CRYPTO 1991.
+        """
+        t = self.material.triples(len(a))
+        masked = [p - x for p, x in zip(a, t.a, strict=True)] + [q - y for q, y in zip(b, t.b, strict=True)]
+        opened = self.open_scalars(masked)
+        e, f = opened[: len(a)], opened[len(a) :]
+        products = [xy + e_i * y + f_i * x for x, y, xy, e_i, f_i in zip(t.a, t.b, t.c, e, f, strict=True)]
+        if self.me == 0:
+            products = [z + e_i * f_i for z, e_i, f_i in zip(products, e, f, strict=True)]
+        return products
+
+    def truncate(self, a: list[int], bits: int, shift: int) -> list[int]:
+        """[a / 2^shift] for |a| < 2^bits, off by less than M.
+
+        1. party m draws r_m, uniform below 2^(bits + sigma); open z = a + 2^bits + sum_m r_m, which does not wrap
+        2. party m takes -floor(r_m / 2^shift); party 0 adds floor(z / 2^shift) - 2^(bits - shift)
+
+        Reveals: z, which hides a up to a distance of 2^-sigma from uniform. Cost: one round, w/8 bytes a number and
+        peer.
+        Ref: Catrina and Saxena, FC 2010, with each party's own mask.
+        """
+        masks = [secrets.randbits(bits + SIGMA) for _ in a]
+        offset = 1 << bits if self.me == 0 else 0
+        z = self.open_scalars([x + offset + r for x, r in zip(a, masks, strict=True)])
+        shares = [-(r >> shift) for r in masks]
+        if self.me == 0:
+            shares = [share + (z_i >> shift) - (1 << bits - shift) for share, z_i in zip(shares, z, strict=True)]
+        return shares
+
+    def open_scalars(self, a: list[int]) -> list[int]:
+        """SecSum of the shares: none is sent without a fresh zero-sharing on top."""
+        return self.sec_sum.wide([x % self.modulus for x in a], "scalars", self.wide)
+
+    def random(self, n: int) -> list[int]:
+        """Uniform numbers that no coalition knows. No communication."""
+        return [secrets.randbits(self.wide) for _ in range(n)]

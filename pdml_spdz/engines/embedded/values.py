@@ -1,0 +1,192 @@
+"""What a program's variables are on the embedded engine: shares in one of two rings, or public numbers.
+
+Vectors (what parties give in, and multiples of it) live in Z_2^k as limbs; scalars live in a wider Z_2^w as Python
+integers, because fixed-point arithmetic needs room for masks. A scalar is reduced to the ring of vectors for free;
+the way back exists only for sums of inputs, whose shares are known without wrapping.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+from pdml_spdz.engines.embedded.backend import Backend, Share
+
+
+class UnsupportedOperation(TypeError):
+    """An operation that the embedded engine does not have."""
+
+
+def unsupported(what: str) -> Any:
+    raise UnsupportedOperation(f"{what} is not an operation of the embedded engine")
+
+
+class Clear(tuple[int, ...]):
+    """Public numbers (cint)."""
+
+    __slots__ = ()
+
+    def get_vector(self) -> Clear:
+        return self
+
+    def __mul__(self, other: object) -> Any:
+        return Weighted(self, other) if isinstance(other, Vector) else unsupported("cint times this")
+
+
+class Scalars:
+    """Shares of n secret numbers in the wide ring (sint)."""
+
+    def __init__(self, backend: Backend, shares: Sequence[int]) -> None:
+        self.backend = backend
+        self.shares = [z % backend.modulus for z in shares]
+
+    def __len__(self) -> int:
+        return len(self.shares)
+
+    def get_vector(self, base: int = 0, size: int | None = None) -> Scalars:
+        size = len(self) - base if size is None else size
+        if base == 0 and size == len(self):
+            return self
+        return Scalars(self.backend, self.shares[base : base + size])
+
+    def _public(self, c: int) -> list[int]:
+        """Shares of the public number c."""
+        return [c if self.backend.me == 0 else 0] * len(self)
+
+    def __add__(self, other: object) -> Scalars:
+        theirs = self._public(other) if isinstance(other, int) else _scalars(other, len(self)).shares
+        return Scalars(self.backend, [a + b for a, b in zip(self.shares, theirs, strict=True)])
+
+    __radd__ = __add__
+
+    def __neg__(self) -> Scalars:
+        return Scalars(self.backend, [-a for a in self.shares])
+
+    def __sub__(self, other: object) -> Scalars:
+        return self + (-other if isinstance(other, int) else -_scalars(other, len(self)))
+
+    def __rsub__(self, other: object) -> Scalars:
+        return -self + other
+
+    def __mul__(self, other: object) -> Any:
+        if isinstance(other, int):
+            return Scalars(self.backend, [other * a for a in self.shares])
+        if isinstance(other, Vector):
+            return other.scaled(self)
+        theirs = _scalars(other, len(self))
+        return Scalars(self.backend, self.backend.multiply(self.shares, theirs.shares))
+
+    __rmul__ = __mul__
+
+    def round(self, k: int, m: int, nearest: bool = False, signed: bool = True) -> Scalars:
+        """Drop m bits of numbers of at most k bits; off by less than M in the last place."""
+        if nearest or not signed:
+            return unsupported("rounding other than round(k, m, signed=True)")  # type: ignore[no-any-return]
+        return Scalars(self.backend, self.backend.truncate(self.shares, k, m))
+
+    def reveal(self) -> Clear:
+        return Clear(self.backend.open_scalars(self.shares))
+
+
+def _scalars(x: object, n: int) -> Scalars:
+    if isinstance(x, Scalars) and len(x) == n:
+        return x
+    if isinstance(x, Scalars):
+        return unsupported(f"arithmetic on {n} and {len(x)} numbers")  # type: ignore[no-any-return]
+    return unsupported(f"arithmetic on sint and {type(x).__name__}")  # type: ignore[no-any-return]
+
+
+class Vector:
+    """Shares of a long vector in the ring of vectors (sint).
+
+    exact : every party's share is a signed number that did not wrap, as it is for sums of inputs
+    """
+
+    def __init__(self, backend: Backend, share: Share, n: int, *, exact: bool) -> None:
+        self.backend, self.share, self.n, self.exact = backend, share, n, exact
+
+    def __len__(self) -> int:
+        return self.n
+
+    def get_vector(self, base: int = 0, size: int | None = None) -> Vector:
+        size = self.n - base if size is None else size
+        if base == 0 and size == self.n:
+            return self
+        return Vector(self.backend, self.backend.part(self.share, base, size), size, exact=self.exact)
+
+    def __add__(self, other: object) -> Vector:
+        if isinstance(other, int):
+            return Vector(self.backend, self.backend.add_public(self.share, other), self.n, exact=False)
+        if not isinstance(other, Vector) or other.n != self.n:
+            return unsupported("adding this to a long vector")  # type: ignore[no-any-return]
+        both = self.exact and other.exact
+        return Vector(self.backend, self.backend.add(self.share, other.share), self.n, exact=both)
+
+    __radd__ = __add__
+
+    def __mul__(self, other: object) -> Any:
+        if isinstance(other, Clear):
+            return Weighted(other, self)
+        return self.scaled(other) if isinstance(other, Scalars) else unsupported("this product with a long vector")
+
+    __rmul__ = __mul__
+
+    def scaled(self, c: Scalars) -> Vector:
+        """c times this vector, for one secret number c."""
+        if len(c) != 1:
+            return unsupported(f"{len(c)} scalars times one vector")  # type: ignore[no-any-return]
+        return Vector(self.backend, self.backend.scale(c, self.share, self.n), self.n, exact=False)
+
+    def reveal(self) -> Opening:
+        return Opening(self)
+
+
+class Weighted:
+    """Public numbers times a vector, waiting for its sum: a public linear combination."""
+
+    def __init__(self, weights: Clear, vector: object) -> None:
+        if not isinstance(vector, Vector) or len(weights) != vector.n:
+            unsupported("this product with public numbers")
+        self.weights, self.vector = weights, vector
+
+    def sum(self) -> Scalars:
+        vector = self.vector
+        assert isinstance(vector, Vector)
+        if not vector.exact:
+            return unsupported("a sum of anything but inputs")  # type: ignore[no-any-return]
+        return Scalars(vector.backend, [vector.backend.dot(vector.share, self.weights)])
+
+
+class Opening:
+    """A vector about to be opened; only the bits that the program then asks for are."""
+
+    def __init__(self, vector: Vector) -> None:
+        self.vector = vector
+
+    def __rshift__(self, drop: int) -> Opened:
+        backend = self.vector.backend
+        return Opened(backend, backend.open_vector(self.vector.share, self.vector.n, drop))
+
+
+class Opened:
+    """Opened numbers on their way to the parties."""
+
+    def __init__(self, backend: Backend, numbers: Any) -> None:
+        self.backend, self.numbers = backend, numbers
+
+    def binary_output(self) -> None:
+        self.backend.write(self.numbers)
+
+
+def concat(parts: Iterable[object]) -> Any:
+    """One after the other."""
+    parts = list(parts)
+    if parts and all(isinstance(part, Scalars) for part in parts):
+        shares = [z for part in parts if isinstance(part, Scalars) for z in part.shares]
+        return Scalars(parts[0].backend, shares)  # type: ignore[attr-defined]
+    if parts and all(isinstance(part, Vector) for part in parts):
+        vectors = [part for part in parts if isinstance(part, Vector)]
+        backend = vectors[0].backend
+        share = backend.concat([v.share for v in vectors])
+        return Vector(backend, share, sum(v.n for v in vectors), exact=all(v.exact for v in vectors))
+    return unsupported("concat of this")

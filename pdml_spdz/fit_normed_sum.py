@@ -1,0 +1,45 @@
+"""One party's NormedSecSum of a single vector: the public primitive."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from pdml_spdz import repeats
+from pdml_spdz.data import Data
+from pdml_spdz.engines.base import Engine, Shape
+from pdml_spdz.job import PartyRun
+from pdml_spdz.primitives.agree import Agreement
+from pdml_spdz.primitives.bound import find_bound
+from pdml_spdz.report import Outcome, run_report
+from pdml_spdz.storage import save_array, save_json
+from pdml_spdz.transport.base import Link
+
+
+def fit(run: PartyRun, data: Data, link: Link, engine: Engine) -> dict[str, Any]:
+    """u = s/||s|| for s = sum_m x_m, where x_m is this party's one row.
+
+    1. this use of x_m is counted, and refused beyond the limit
+    2. g <- a direction from the run's public coin, which no party chose
+    3. u <- NormedSecSum(x_m) along g
+
+    Reveals: u to f_out bits, one bit (in range or not), and the bound if it comes from SecSum.
+    Cost: that of one NormedSecSum. Ref: [PDML App. NormedSecSum].
+    """
+    run.remove_older()
+    x = np.asarray(data.X.todense() if hasattr(data.X, "todense") else data.X, np.float64).reshape(-1, 1)
+    uses = repeats.count(x.tobytes(), run.repeats)
+    bound = find_bound(float(np.linalg.norm(x)), link.me, run.study.quotas, engine.sec_sum.exact)
+    coin = Agreement(link).coin()
+    g = np.random.default_rng(int.from_bytes(coin, "little")).standard_normal((data.d, 1))
+    columns = engine.normed_sum(bound, Shape(data.d, 1, 1))(x, g / np.linalg.norm(g))
+    u = columns.U[:, 0]
+    digest = Agreement(link).digest("result", u.tobytes())
+    warnings = [f"this vector has been given to normed-sum {uses} times"] if uses > 1 else []
+    report = run_report(run.study, engine, link, bound, Outcome(1, data.d, digest, warnings))
+    report["error_bound"] = float(columns.noise[0])
+    report["norm"] = None if columns.norms is None else float(columns.norms[0])
+    save_array(run.directory / "u.npy", u)
+    save_json(run.directory / "report.json", report)
+    return report

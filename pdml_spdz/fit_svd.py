@@ -1,0 +1,89 @@
+"""One party's PD-SVD: bound, start, iterations with checkpoints, files."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import replace
+from typing import Any
+
+from pdml_spdz.algorithms.svd import (
+    CONVERGED,
+    EXHAUSTED,
+    STOP_REASONS,
+    Result,
+    Settings,
+    State,
+    pd_svd,
+    start_by_sec_sum,
+    start_by_seed,
+)
+from pdml_spdz.checkpoint import Checkpoint, Checkpoints
+from pdml_spdz.data import Data
+from pdml_spdz.engines.base import Engine, Shape
+from pdml_spdz.job import PartyRun
+from pdml_spdz.linalg import covariance
+from pdml_spdz.primitives.agree import Agreement
+from pdml_spdz.primitives.bound import find_bound
+from pdml_spdz.report import Outcome, run_report
+from pdml_spdz.storage import save_array, save_json
+from pdml_spdz.study import Study
+from pdml_spdz.transport.base import Link
+
+
+def fit(run: PartyRun, data: Data, link: Link, engine: Engine) -> dict[str, Any]:
+    study, clock = run.study, link.clock
+    settings = Settings(study.rank, study.iterations, study.tol)
+    checkpoints = Checkpoints(run.directory / "checkpoint")
+    agree = Agreement(link)
+    with clock("local"):
+        S_m = covariance(data.X, study.rank, study.iterations)  # noqa: N806
+        if not run.resume:
+            run.remove_older()
+            checkpoints.begin(study, data)
+    if run.resume:
+        checkpoint = checkpoints.common(link)
+        state, bound = checkpoint.state, checkpoint.bound
+        state = replace(state, stop=EXHAUSTED if state.t >= study.iterations else state.stop)
+        run.note(f"resuming after iteration {state.t}")
+    else:
+        bound = find_bound(S_m.norm_bound(), run.me, study.quotas, engine.sec_sum.exact)
+        state = _start(study, data.d, engine, agree)
+        save_array(run.directory / "V0.npy", state.V)
+
+    def done(state: State) -> None:
+        with clock("local"):
+            checkpoints.save(Checkpoint(state, bound))
+        run.notify({"event": "iteration", "t": state.t, "of": study.iterations, "change": state.change})
+
+    normed_sum = engine.normed_sum(bound, Shape(data.d, study.rank, study.iterations - state.t))
+    began = time.perf_counter()
+    result = pd_svd(S_m, state, settings, normed_sum, agree, clock=clock, done=done)
+    loop = time.perf_counter() - began
+    digest = agree.digest("result", result.V.tobytes())
+    report = run_report(study, engine, link, bound, Outcome(data.n, data.d, digest, result.warnings))
+    report["seconds"]["loop"] = round(loop, 6)
+    report |= _svd_facts(study, result)
+    save_array(run.directory / "V.npy", result.V)
+    save_json(run.directory / "report.json", report)
+    return report
+
+
+def _svd_facts(study: Study, result: Result) -> dict[str, Any]:
+    """What the report says of a PD-SVD beyond what it says of every run."""
+    state = result.state
+    return {
+        "rank": study.rank,
+        "rank_found": result.V.shape[1],
+        "iterations": state.t,
+        "converged": state.stop == CONVERGED,
+        "stop_reason": STOP_REASONS[state.stop],
+        "subspace_change": state.change,
+        "singular_values": None if result.sigma is None else [float(s) for s in result.sigma],
+        "start": {"kind": study.start, "seed": study.seed},
+    }
+
+
+def _start(study: Study, d: int, engine: Engine, agree: Agreement) -> State:
+    if study.seed is not None:
+        return start_by_seed(d, study.rank, study.seed, agree)
+    return start_by_sec_sum(d, study.rank, study.M, engine.sec_sum, agree)

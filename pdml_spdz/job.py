@@ -1,0 +1,58 @@
+"""What one party brings to a run, and where its files go."""
+
+from __future__ import annotations
+
+import socket
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from pdml_spdz.errors import StorageError
+from pdml_spdz.storage import writing
+from pdml_spdz.study import Study
+
+Event = dict[str, Any]
+
+
+@dataclass(frozen=True)
+class PartyRun:
+    """What one party brings to a run: the agreed study and its own paths and choices."""
+
+    study: Study
+    me: int
+    data: Path
+    certs: Path
+    out: Path
+    resume: bool = False
+    force: bool = False
+    listener: socket.socket | None = None
+    listen: tuple[str, int] | None = None
+    notify: Callable[[Event], None] = field(default=lambda event: None)
+
+    stock: Path | None = None
+    repeats: Path | None = None
+
+    @property
+    def directory(self) -> Path:
+        return self.out / f"party-{self.me}"
+
+    def note(self, text: str) -> None:
+        self.notify({"event": "note", "text": text})
+
+    def prepare_output(self) -> None:
+        """Refuse to replace a finished run that nobody asked to replace."""
+        done = self.directory / "report.json"
+        if done.exists() and not (self.force or self.resume):
+            raise StorageError(
+                f"{self.directory} already holds a finished run.",
+                do="choose another --out, pass --force to replace it, or --resume to go on from it",
+            )
+        with writing(self.directory):
+            self.directory.mkdir(parents=True, exist_ok=True)
+
+    def remove_older(self) -> None:
+        """The results of an older run go when the parties have met and mean the same thing, not before."""
+        with writing(self.directory):
+            for name in ("report.json", "V.npy", "V0.npy", "u.npy"):
+                (self.directory / name).unlink(missing_ok=True)

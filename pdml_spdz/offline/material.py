@@ -1,0 +1,125 @@
+"""What the online phase takes from the offline phase, and the source that makes it during the run."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from pdml_spdz.errors import EngineError
+from pdml_spdz.ot import extension, triples, vole
+from pdml_spdz.ot.triples import Triples
+from pdml_spdz.ring import Vector
+from pdml_spdz.transport.base import Link
+
+BLOCK = 1 << 16  # numbers made at a time: large enough for speed, small enough for memory and for stopping early
+
+
+@dataclass(frozen=True)
+class Plan:
+    """The offline material of one execution of a program.
+
+    triples : scalar triples; vectors : for every secret scalar that multiplies vectors, how many numbers it multiplies
+    """
+
+    triples: int
+    vectors: tuple[int, ...]
+
+    @property
+    def numbers(self) -> int:
+        return sum(self.vectors)
+
+
+@dataclass(frozen=True)
+class Correlation:
+    """n numbers of VOLE with every peer: sent[l] = (u, v) towards l, received[l] = w from l."""
+
+    sent: dict[int, tuple[Vector, Vector]]
+    received: dict[int, Vector]
+
+    def part(self, base: int, size: int) -> Correlation:
+        cut = slice(base, base + size)
+        return Correlation(
+            {l: (u[cut], v[cut]) for l, (u, v) in self.sent.items()}, {l: w[cut] for l, w in self.received.items()}
+        )
+
+
+class ScalarMaterial(ABC):
+    """VOLE for one secret scalar: a delta of this party for every peer, and numbers under it, each given out once."""
+
+    deltas: dict[int, int]
+
+    @abstractmethod
+    def take(self, n: int) -> Correlation: ...
+
+
+class Material(ABC):
+    """A source of material for one run."""
+
+    mode: str
+    identity: str | None = None  # of the stock it comes from
+
+    @abstractmethod
+    def reserve(self, plan: Plan) -> None:
+        """Called before each execution of a program, with what it will take."""
+
+    @abstractmethod
+    def triples(self, n: int) -> Triples: ...
+
+    @abstractmethod
+    def scalar(self) -> ScalarMaterial:
+        """Material for the next secret scalar; no two scalars share a delta."""
+
+
+class OnDemand(Material):
+    """Material made in the run, by all parties together, as the plan foresees it."""
+
+    mode = "on-demand"
+
+    def __init__(self, link: Link, session: bytes, vector_bits: int, scalar_bits: int) -> None:
+        self._link, self._vector_bits, self._scalar_bits = link, vector_bits, scalar_bits
+        with link.offline():
+            self._ots = extension.set_up(link, session)
+        self._ends: Iterator[vole.Ends] = iter(())
+        self._planned: Iterator[int] = iter(())
+        self._triples, self._used = Triples(scalar_bits, [], [], []), 0
+
+    def reserve(self, plan: Plan) -> None:
+        link = self._link
+        with link.offline():
+            self._ends = iter(vole.set_up(link, self._ots, self._vector_bits, count=len(plan.vectors)))
+            self._triples, self._used = triples.make(link, self._ots, plan.triples, self._scalar_bits), 0
+        self._planned = iter(plan.vectors)
+
+    def triples(self, n: int) -> Triples:
+        start, self._used = self._used, self._used + n
+        t = self._triples
+        if self._used > len(t):
+            raise EngineError(f"the program wants {self._used} triples.", f"the {len(t)} of its plan")
+        return Triples(t.bits, t.a[start : self._used], t.b[start : self._used], t.c[start : self._used])
+
+    def scalar(self) -> ScalarMaterial:
+        ends = next(self._ends, None)
+        if ends is None:
+            raise EngineError("the program multiplies vectors by more scalars than its plan has.")
+        return _Extended(self._link, ends, next(self._planned))
+
+
+class _Extended(ScalarMaterial):
+    def __init__(self, link: Link, ends: vole.Ends, planned: int) -> None:
+        self._link, self._ends, self._left = link, ends, planned
+        self.deltas = {l: receiver.delta for l, receiver in ends.receivers.items()}
+        self._made: Correlation | None = None
+        self._given = self._size = 0
+
+    def take(self, n: int) -> Correlation:
+        if self._made is None or self._size - self._given < n:
+            # What is left of a block is less than a vector: it is given up, not pieced together.
+            self._size = max(n, min(self._left, BLOCK // n * n))
+            with self._link.offline():
+                self._made = Correlation(*vole.extend(self._link, self._ends, self._size))
+            self._left -= self._size
+            self._given = 0
+        part = self._made.part(self._given, n)
+        self._given += n
+        return part

@@ -1,0 +1,11 @@
+"""Correlated randomness for M parties from oblivious transfer: no dealer, semi-honest, up to M-1 colluding.
+
+    group      ristretto255, from libsodium          prg      AES streams, AES hash, domain separation
+    base       random OTs from Diffie-Hellman        ggm      all-but-one OT: puncturable trees
+    extension  many random OTs from 128 base OTs     vole     w = u*delta + v over Z_2^k
+    triples    Beaver triples of wide scalars        codec    how states are kept on disk
+
+Every protocol has two halves: classes that turn messages into messages and know no network, and one function that
+runs them with all peers in parallel over a `Link`. What a session's ends agree on beforehand is one byte string,
+`session`, equal at all parties and never used twice (the handshake's hash, for instance).
+"""

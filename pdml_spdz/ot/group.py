@@ -1,0 +1,60 @@
+"""The prime-order group ristretto255: libsodium's code, from the package rbcl. Points and scalars are 32 bytes.
+
+rbcl is loaded at the first use, not at import: it unpacks its libsodium into a temporary file and leaves that file
+behind, so the loader here removes it (a loaded library needs its name no longer).
+"""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+import importlib
+import sys
+from pathlib import Path
+from typing import Any
+
+from pdml_spdz.errors import EngineError
+
+SIZE = 32
+
+
+@functools.cache
+def _sodium() -> Any:
+    try:
+        library = importlib.import_module("rbcl")
+    except (ImportError, OSError) as error:
+        raise EngineError(
+            f"the ristretto255 library could not be loaded ({error}).",
+            "the package rbcl, and a temporary directory that may hold shared libraries (not mounted noexec)",
+            "`pip install rbcl`; set TMPDIR to a directory of your own if /tmp is mounted noexec",
+        ) from error
+    unpacked = getattr(sys.modules.get("rbcl._sodium"), "lib_path", None)
+    if unpacked is not None:
+        with contextlib.suppress(OSError):
+            Path(unpacked).unlink()
+    return library
+
+
+def random_scalar() -> bytes:
+    return bytes(_sodium().crypto_core_ristretto255_scalar_random())
+
+
+def is_point(p: bytes) -> bool:
+    """A canonical encoding of a group element other than the identity (which nobody honest sends)."""
+    return len(p) == SIZE and any(p) and bool(_sodium().crypto_core_ristretto255_is_valid_point(p))
+
+
+def base_times(s: bytes) -> bytes:
+    return bytes(_sodium().crypto_scalarmult_ristretto255_base(s))
+
+
+def times(s: bytes, p: bytes) -> bytes:
+    return bytes(_sodium().crypto_scalarmult_ristretto255(s, p))
+
+
+def add(p: bytes, q: bytes) -> bytes:
+    return bytes(_sodium().crypto_core_ristretto255_add(p, q))
+
+
+def sub(p: bytes, q: bytes) -> bytes:
+    return bytes(_sodium().crypto_core_ristretto255_sub(p, q))

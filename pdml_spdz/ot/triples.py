@@ -1,0 +1,140 @@
+"""Beaver triples for scalars of a wide power-of-two ring: additive shares of a, b and c = a*b mod 2^bits."""
+
+from __future__ import annotations
+
+import secrets
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from pdml_spdz import ring
+from pdml_spdz.errors import ProtocolError
+from pdml_spdz.ot import extension
+from pdml_spdz.ot.prg import BLOCK, BlockHash, Blocks
+from pdml_spdz.transport.base import Link
+
+BITS = 512
+GROUP = 16  # consecutive weights handled at once: 2^b * (16-bit digit) for b < 16 and their sums are exact in float64
+BATCH = 1024  # triples per two rounds: bounds the memory, 512 * 32 bytes of keys for each triple and peer
+
+
+@dataclass(frozen=True)
+class Triples:
+    """One party's shares, numbers in [0, 2^bits): sum a * sum b = sum c mod 2^bits over the parties."""
+
+    bits: int
+    a: list[int]
+    b: list[int]
+    c: list[int]
+
+    def __len__(self) -> int:
+        return len(self.a)
+
+
+def random_shares(n: int, bits: int = BITS) -> list[int]:
+    """One party's shares of n uniform numbers that nobody knows: no interaction, the sum is uniform if one share is."""
+    return [secrets.randbits(bits) for _ in range(n)]
+
+
+def make(link: Link, ots: extension.Ends, n: int, bits: int = BITS) -> Triples:
+    """n triples.
+
+    1. Party m draws its shares a_m, b_m.
+    2. For each ordered pair (l, m) with the bits of b_m as choices, one random OT for each bit i gives l the pads
+       e0_i, e1_i and m the pad e_i = e0_i or e1_i;
+    3. l sends t_i = e0_i - e1_i + a_l mod 2^(bits - i): the weight 2^i removes what is above;
+    4. m has y_i = e_i + b_m[i] t_i = e0_i + b_m[i] a_l, so that sum_i 2^i y_i = a_l b_m + sum_i 2^i e0_i.
+    5. c_m = a_m b_m + sum over l of (sum_i 2^i y_i as receiver - sum_i 2^i e0_i as sender).
+
+    *Reveals:* nothing: t_i is masked by the pad that m does not get.
+    *Cost:* 2 rounds for every 1024 triples; for each triple and ordered pair 512 OTs (2 kB, m to l) and 17 kB (l to m).
+    *Ref:* Gilboa, "Two party RSA key generation", CRYPTO 1999; Keller, Orsini, Scholl, "MASCOT", CCS 2016.
+    """
+    if bits % 64:
+        raise ValueError(f"triples of {bits} bits: wanted a multiple of 64")
+    shares: tuple[list[int], list[int], list[int]] = ([], [], [])
+    for done in range(0, n, BATCH):
+        for share, more in zip(shares, _batch(link, ots, min(BATCH, n - done), bits), strict=True):
+            share += more
+    return Triples(bits, *shares)
+
+
+def _batch(link: Link, ots: extension.Ends, n: int, bits: int) -> tuple[list[int], list[int], list[int]]:
+    a, b = ring.random(n, bits), ring.random(n, bits)
+    cross = ring.to_ints(_cross_terms(link, ots, a, b))
+    a_ints, b_ints, mask = ring.to_ints(a), ring.to_ints(b), (1 << bits) - 1
+    return a_ints, b_ints, [(x * y + z) & mask for x, y, z in zip(a_ints, b_ints, cross, strict=True)]
+
+
+def _cross_terms(link: Link, ots: extension.Ends, a: ring.Vector, b: ring.Vector) -> ring.Vector:
+    """This party's share of sum_{l != m} a_l b_m, steps 2 to 5."""
+    n, bits = len(a), 64 * a.shape[1]
+    # OT number i * n + t belongs to bit i of triple t: the OTs of one group of weights are neighbours.
+    choices = np.unpackbits(b.view(np.uint8), axis=1, bitorder="little").T.astype(np.bool_).reshape(-1)
+    pairs, keys = extension.extend(link, ots, dict.fromkeys(link.peers, choices), n * bits)
+    total = ring.zeros(n, bits)
+    outgoing = {}
+    for peer in link.peers:
+        share, outgoing[peer] = _send(ots.senders[peer].hashing, pairs[peer], a)
+        total = ring.sub(total, share)
+    messages = link.exchange("triples:send", outgoing, link.peers)
+    for peer in link.peers:
+        share = _receive(ots.receivers[peer].hashing, keys[peer], choices, n, messages[peer])
+        total = ring.add(total, share)
+    return total
+
+
+def _send(hashing: BlockHash, pairs: Blocks, a: ring.Vector) -> tuple[ring.Vector, bytes]:
+    """sum_i 2^i e0_i, and the message of all t_i."""
+    n, bits = len(a), 64 * a.shape[1]
+    digits, message = np.zeros((n, bits // GROUP)), []
+    for low in range(0, bits, GROUP):
+        keys = pairs[low * n : (low + GROUP) * n]
+        e0, e1 = (_pad(hashing, keys[:, side], bits - low) for side in (0, 1))
+        t = ring.add(ring.sub(e0, e1), np.tile(a[:, : e0.shape[1]], (GROUP, 1)))
+        message.append(ring.pack(t, bits - low))
+        _accumulate(digits, e0, low)
+    return _carry(digits), b"".join(message)
+
+
+def _receive(hashing: BlockHash, keys: Blocks, choices: NDArray[np.bool_], n: int, message: memoryview) -> ring.Vector:
+    """sum_i 2^i y_i."""
+    bits = len(choices) // n
+    wanted = sum(n * GROUP * (bits - low) // 8 for low in range(0, bits, GROUP))
+    if len(message) != wanted:
+        raise ProtocolError(
+            f"a message for {n} triples has {len(message)} bytes.",
+            f"{wanted} bytes",
+            "start all parties with the same study file and version",
+        )
+    digits, offset = np.zeros((n, bits // GROUP)), 0
+    for low in range(0, bits, GROUP):
+        group, size = slice(low * n, (low + GROUP) * n), n * GROUP * (bits - low) // 8
+        e = _pad(hashing, keys[group], bits - low)
+        t = ring.unpack(message[offset : offset + size], bits - low, 64 * e.shape[1])
+        _accumulate(digits, ring.add(e, np.where(choices[group, None], t, 0)), low)
+        offset += size
+    return _carry(digits)
+
+
+def _pad(hashing: BlockHash, keys: Blocks, bits: int) -> ring.Vector:
+    """A pad of `bits` bits, in whole limbs, from each key."""
+    w = -(-bits // 64)
+    return np.ascontiguousarray(hashing.expand(keys, -(-bits // (8 * BLOCK))).reshape(len(keys), -1)[:, :w])
+
+
+def _accumulate(digits: NDArray[np.float64], x: ring.Vector, low: int) -> None:
+    """digits += sum_b 2^(low + b) x_b in base 2^16, for the GROUP numbers x_b of each triple; x : (GROUP * n, w)."""
+    n, columns = digits.shape
+    kept = columns - low // GROUP  # base-2^16 digits of x that 2^low does not push out of the ring
+    pieces = x.view(np.uint16).reshape(GROUP, n, -1)[:, :, :kept].astype(np.float64)
+    digits[:, low // GROUP :] += np.tensordot(2.0 ** np.arange(GROUP), pieces, axes=1)
+
+
+def _carry(digits: NDArray[np.float64]) -> ring.Vector:
+    """sum_i 2^(16 i) digits[:, i] mod 2^bits; the sums are integers below 2^53."""
+    columns = digits.astype(np.int64)
+    for i in range(columns.shape[1] - 1):
+        columns[:, i + 1] += columns[:, i] >> 16
+    return columns.astype(np.uint16).view(ring.WORD)

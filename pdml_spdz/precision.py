@@ -1,0 +1,147 @@
+"""The bit budget of NormedSecSum: one value that derives every width from a few choices and checks each sum.
+
+All quantities are relative to the public bound B: s/B has norm at most 1, rho = g.s/B lies in [2^-R, 1].
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from pdml_spdz.errors import StudyError
+
+WORD = 64
+SIGMA = 80  # statistical security of masks, in bits
+F_G = 20  # fraction bits of the public direction g: any vector near it would do as well
+OUT_BITS = (10, 20, 31)
+
+# The growing step t <- t h(t) takes t from 2^-R to the neighbourhood of 1, the polishing step is Newton's.
+# Reciprocal:      h = (56 - 49 t) / 16, then 2 - t.       On (0, 1] t h stays in (0, 1], and grows 3.5-fold while
+# small. Inverse square:  h = (36 - 27 t^2) / 16, then (3 - t^2)/2.   The same, 2.25-fold.
+
+
+@dataclass(frozen=True)
+class Precision:
+    """f_out : fraction bits of the output; R : range of rho; G : guard bits; H : head-room of 1/(g.u); M : parties."""
+
+    M: int
+    f_out: int = 31
+    R: int = 40
+    G: int = 16
+    H: int = 13
+
+    def __post_init__(self) -> None:
+        for name, value, low, high in (
+            ("--bits", self.f_out, 4, 31),
+            ("--range", self.R, 4, 64),
+            ("guard", self.G, 8, 32),
+            ("head-room", self.H, 4, 24),
+            ("parties", self.M, 2, 30),
+        ):
+            if not low <= value <= high:
+                raise StudyError(f"{name} is {value}.", f"{low} to {high}")
+        for line, used, room, _ in self.budget():
+            if used > room:
+                raise StudyError(f"the bit budget does not add up: {line} needs {used} bits of {room}.")
+
+    @property
+    def f_in(self) -> int:
+        """Inputs: so fine that the norm cannot be read off the grid that they leave in the output."""
+        return self.f_out + self.R + self.G
+
+    @property
+    def f_inv(self) -> int:
+        """The scalar that multiplies the vector: its error, which grows with rho, stays G bits below the output."""
+        return self.f_out + self.G
+
+    @property
+    def f_rho(self) -> int:
+        """Scalars: rho as it comes from g.s, without truncation."""
+        return self.f_in + F_G
+
+    @property
+    def drop(self) -> int:
+        """Bits of y below the last one of the output: dithered and never opened."""
+        return self.f_in + self.f_inv - self.f_out
+
+    @property
+    def vector_bits(self) -> int:
+        """The ring of vectors: y is never truncated, so it holds a sign, H and all fraction bits; rho fits too."""
+        return _words(max(1 + self.H + self.f_in + self.f_inv, 2 + self.f_rho, self.R + 7 + self.f_inv))
+
+    @property
+    def open_bits(self) -> int:
+        """What is opened of a number of y: sign, H, f_out and, where the ring has room, the carries of M tails."""
+        return min(1 + self.H + self.f_out + self.M.bit_length() + 1, self.vector_bits - self.drop)
+
+    @property
+    def scalar_value_bits(self) -> int:
+        """The largest scalar that is truncated: x (below 2^(R+6)) times h at 2 f_rho fraction bits."""
+        return 3 * self.f_rho + self.R + 12
+
+    @property
+    def scalar_bits(self) -> int:
+        """The ring of scalars: a value, sigma bits of mask above it, and room for the sum of M masks."""
+        return _words(self.scalar_value_bits + SIGMA + self.M.bit_length() + 2)
+
+    @property
+    def reciprocal_steps(self) -> tuple[int, int]:
+        """(growing, polishing) steps after which |1 - rho x| is below 2^-(f_inv + 8) for every rho in [2^-R, 1]."""
+        t, grow = 2.0**-self.R, 0
+        while t < 0.4375:  # h(1) = 7/16: the least that a t near 1 can be thrown back to
+            t, grow = t * (56 - 49 * t) / 16, grow + 1
+        return grow, _until(0.5625, self.f_inv + 8, lambda e: e * e)
+
+    @property
+    def inverse_root_steps(self) -> tuple[int, int]:
+        """The same for x = 1/|rho|."""
+        t, grow = 2.0**-self.R, 0
+        while t < 0.5625:
+            t, grow = t * (36 - 27 * t * t) / 16, grow + 1
+        return grow, _until(1 - 0.5625, self.f_inv + 8, lambda e: 1.5 * e * e - 0.5 * e**3)
+
+    def budget(self) -> Iterator[tuple[str, int, int, str]]:
+        """(line, bits used, bits there are, why) for every width that must not overflow."""
+        yield "y in the vector ring", 1 + self.H + self.f_in + self.f_inv, self.vector_bits, "y is never truncated"
+        yield "rho in the vector ring", 2 + self.f_rho, self.vector_bits, "g.s is exact before it becomes a scalar"
+        yield "inv in the vector ring", 1 + self.R + 6 + self.f_inv, self.vector_bits, "inv is reduced to that ring"
+        yield (
+            "masked scalar",
+            self.scalar_value_bits + SIGMA + self.M.bit_length() + 2,
+            self.scalar_bits,
+            "value + offset + M masks must not wrap",
+        )
+        yield "opened number", 1 + self.H + self.f_out, self.open_bits, "sign, head-room, fraction"
+        yield "float64 input", 53, self.f_in + 53, "x_m is computed in float64, never less"
+
+    def explain(self) -> str:
+        """The budget in words."""
+        grow, polish = self.reciprocal_steps
+        grow_root, polish_root = self.inverse_root_steps
+        lines = [
+            f"output            f_out = {self.f_out} fraction bits, opened in {self.open_bits} bits a number",
+            f"range             R = {self.R}: rho = g.s/B may be as small as 2^-{self.R}; smaller ends at the gate",
+            f"guard             G = {self.G} bits between what is computed and what is opened",
+            f"input             f_in = f_out + R + G = {self.f_in} fraction bits",
+            f"inverse           f_inv = f_out + G = {self.f_inv} fraction bits",
+            f"scalars           f_rho = f_in + {F_G} = {self.f_rho} fraction bits, "
+            f"values up to {self.scalar_value_bits} bits, masks {SIGMA} bits wider, ring Z_2^{self.scalar_bits}",
+            f"vectors           ring Z_2^{self.vector_bits}, {self.drop} bits of y dithered and not opened",
+            f"1/rho             {grow} growing and {polish} polishing steps",
+            f"1/|rho|           {grow_root} growing and {polish_root} polishing steps",
+            "",
+        ]
+        lines += [f"{used:4} of {room:4} bits  {line}: {why}" for line, used, room, why in self.budget()]
+        return "\n".join(lines)
+
+
+def _words(bits: int) -> int:
+    return WORD * -(-bits // WORD)
+
+
+def _until(e: float, bits: int, step: object) -> int:
+    """Steps of an error recursion until e < 2^-bits."""
+    n = 0
+    while e >= 2.0**-bits:
+        e, n = step(e), n + 1  # type: ignore[operator]
+    return n

@@ -1,0 +1,213 @@
+"""Arithmetic in Z_2^k on vectors of shape (n, L): L = k/64 little-endian uint64 limbs per number, k = 128, 192, ...
+
+A vector stands for its residues mod 2^k; "signed" reads them as two's complement, in [-2^(k-1), 2^(k-1)).
+Everything is vectorised over n; the only loops are over limbs or over the bits of one number.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Sequence
+from typing import Any, TypeAlias
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from pdml_spdz.errors import QuotaError
+
+Vector: TypeAlias = "NDArray[np.uint64]"  # shape (n, L)
+
+WORD = np.dtype("<u8")  # limbs are little-endian in memory too, so that a vector's bytes are its numbers' bytes
+HALF = np.uint64(32)
+LOW_HALF = np.uint64(0xFFFFFFFF)
+DOT_ROWS = 1 << 20  # 2^20 products of 16-bit by 16-bit pieces stay below 2^53: exact in float64
+
+
+def limbs(bits: int) -> int:
+    """L for the ring Z_2^bits."""
+    if bits <= 0 or bits % 64:
+        raise ValueError(f"a ring of {bits} bits is not a whole number of 64-bit limbs")
+    return bits // 64
+
+
+def zeros(n: int, bits: int) -> Vector:
+    return np.zeros((n, limbs(bits)), WORD)
+
+
+def random(n: int, bits: int) -> Vector:
+    """n uniform ring elements from the operating system's generator."""
+    return from_bytes(bytearray(os.urandom(n * 8 * limbs(bits))), bits)
+
+
+def from_bytes(raw: bytes | bytearray | memoryview, bits: int) -> Vector:
+    """The vector whose numbers are the consecutive little-endian bytes of `raw`: no copy, writable if `raw` is."""
+    return np.frombuffer(raw, WORD).reshape(-1, limbs(bits))
+
+
+def from_ints(values: Iterable[int], bits: int) -> Vector:
+    """Python integers of any size and sign, reduced mod 2^bits."""
+    size, mask = 8 * limbs(bits), (1 << bits) - 1
+    return from_bytes(bytearray(b"".join((x & mask).to_bytes(size, "little") for x in values)), bits)
+
+
+def to_ints(a: Vector, *, signed: bool = False) -> list[int]:
+    size = 8 * a.shape[1]
+    raw = np.ascontiguousarray(a).tobytes()
+    return [int.from_bytes(raw[i : i + size], "little", signed=signed) for i in range(0, len(raw), size)]
+
+
+def from_float(x: ArrayLike, f: int, bits: int) -> Vector:
+    """round(x * 2^f), halves to even, exactly: the fixed-point encoding with f fraction bits, x of shape (n,)."""
+    x = np.asarray(x, np.float64)
+    # frexp: |x| < 2^e, so e + f <= bits - 1 is |x| * 2^f < 2^(bits-1).
+    if not np.isfinite(x).all() or (np.frexp(x)[1][x != 0] > bits - 1 - f).any():
+        raise QuotaError(f"a number is not finite or not below 2^{bits - 1 - f}.", f"|x| * 2^{f} < 2^{bits - 1}")
+    y = np.rint(np.ldexp(x, f))  # exact: ldexp keeps all 53 bits, and above 2^53 there is nothing to round
+    mantissa, e = np.frexp(np.abs(y))
+    digits = np.ldexp(mantissa, 53).astype(WORD)  # |y| = digits * 2^(e - 53)
+    digits >>= np.maximum(53 - e, 0).astype(WORD)  # drops zeros only, as y is an integer
+    limb, shift = np.divmod(np.maximum(e - 53, 0), 64)
+    low = digits << shift.astype(WORD)
+    high = digits >> np.uint64(1) >> (63 - shift).astype(WORD)  # two steps: a shift by 64 has no meaning in C
+    # One limb more than the ring has: where |y| < 2^(bits-1), what falls there is 0.
+    out, rows = zeros(len(y), bits + 64), np.arange(len(y))
+    out[rows, limb], out[rows, limb + 1] = low, high
+    out = np.ascontiguousarray(out[:, :-1])
+    return np.where((y < 0)[:, None], neg(out), out)
+
+
+def to_float(a: Vector, f: int) -> NDArray[np.float64]:
+    """The signed values times 2^-f, each rounded once to the nearest float64."""
+    negative = is_negative(a)
+    a = np.where(negative[:, None], neg(a), a)
+    n, size = a.shape
+    rows = np.arange(n)
+    padded = np.concatenate([np.zeros((n, 1), WORD), a], axis=1)  # padded[:, i] is the limb below a[:, i]
+    top = size - 1 - np.argmax(a[:, ::-1] != 0, axis=1)
+    high, low = a[rows, top], padded[rows, top]
+    # b = bit length of the top limb. x & ~(x >> 1) has the same length and cannot round up to the next power of two.
+    b = np.maximum(np.frexp((high & ~(high >> np.uint64(1))).astype(np.float64))[1], 1)
+    up, down = (64 - b).astype(WORD), (b - 1).astype(WORD)
+    window = high << up | low >> np.uint64(1) >> down  # the 64 bits from the leading one on
+    below = np.where(np.arange(size + 1) < top[:, None], padded, 0).any(axis=1) | (low << up != 0)
+    # A sticky last bit makes the one rounding below see everything that the window leaves out.
+    y = np.ldexp((window | below).astype(np.float64), 64 * (top - 1) + b - f)
+    return np.asarray(np.where(negative, -y, y))
+
+
+def is_negative(a: Vector) -> NDArray[np.bool_]:
+    return np.asarray(a[:, -1] >> np.uint64(63) != 0)
+
+
+def add(a: Vector, b: Vector) -> Vector:
+    """a + b; either may be a single row."""
+    out = a + b
+    carry = out < a
+    for i in range(1, out.shape[1]):
+        out[:, i] += carry[:, i - 1]
+        carry[:, i] |= carry[:, i - 1] & (out[:, i] == 0)
+    return out
+
+
+def sub(a: Vector, b: Vector) -> Vector:
+    """a - b; either may be a single row."""
+    out = a - b
+    borrow = a < b
+    for i in range(1, out.shape[1]):
+        borrow[:, i] |= borrow[:, i - 1] & (out[:, i] == 0)
+        out[:, i] -= borrow[:, i - 1]
+    return out
+
+
+def neg(a: Vector) -> Vector:
+    return sub(np.zeros((1, a.shape[1]), WORD), a)
+
+
+def scale(a: Vector, c: int | Vector) -> Vector:
+    """c * a for one ring scalar c: a Python integer, or its limbs.
+
+    Schoolbook multiplication in base 2^32: column sums stay far below 2^64, carries are settled once.
+    """
+    n, size = a.shape
+    c_halves = (from_ints([c], 64 * size) if isinstance(c, int) else np.ascontiguousarray(c)).view("<u4").reshape(-1)
+    halves = to_halves(a)
+    columns = np.zeros((2 * size, n), WORD)
+    for j in range(2 * size):
+        product = halves[: 2 * size - j] * np.uint64(c_halves[j])
+        columns[j:] += product & LOW_HALF
+        columns[j + 1 :] += product[:-1] >> HALF
+    return from_halves(columns)
+
+
+def to_halves(a: Vector) -> NDArray[np.uint64]:
+    """The 32-bit digits, column by column: shape (2L, n)."""
+    return np.ascontiguousarray(a).view("<u4").T.astype(WORD)
+
+
+def from_halves(columns: NDArray[np.uint64] | NDArray[np.int64]) -> Vector:
+    """The vector sum_i 2^(32 i) columns[i] mod 2^k, for columns (2L, n) that carries were not taken out of.
+
+    Signed columns may be negative: their shift is arithmetic, so the carry is a borrow. Overwrites `columns`.
+    """
+    half = columns.dtype.type(32)
+    for i in range(len(columns) - 1):
+        columns[i + 1] += columns[i] >> half
+    return columns.astype("<u4").T.copy().view(WORD)
+
+
+def low_bits(a: Vector, t: int) -> Vector:
+    """a mod 2^t."""
+    return a & from_ints([(1 << t) - 1], 64 * a.shape[1])
+
+
+def drop_low(a: Vector, t: int) -> Vector:
+    """floor(a / 2^t), a logical shift: a share in Z_2^k becomes one in Z_2^(k-t)."""
+    limb, shift = divmod(t, 64)
+    out = np.zeros_like(a)
+    kept = a.shape[1] - limb
+    if kept > 0:
+        out[:, :kept] = a[:, limb:] >> np.uint64(shift)
+    if kept > 1 and shift:
+        out[:, : kept - 1] |= a[:, limb + 1 :] << np.uint64(64 - shift)
+    return out
+
+
+def sign_extend(a: Vector, t: int) -> Vector:
+    """Numbers of Z_2^t (the bits above are ignored), read as two's complement, in a's own ring."""
+    top = from_ints([1 << (t - 1)], 64 * a.shape[1])
+    return sub(low_bits(a, t) ^ top, top)
+
+
+def pack(a: Vector, t: int) -> bytes:
+    """The low t bits of each number in ceil(t/8) bytes; bits above t are cleared."""
+    raw = np.ascontiguousarray(low_bits(a, t)).view(np.uint8)
+    return raw[:, : -(-t // 8)].tobytes()
+
+
+def unpack(raw: bytes | memoryview, t: int, bits: int) -> Vector:
+    """The inverse of `pack`, as numbers of Z_2^bits below 2^t."""
+    size = -(-t // 8)
+    out = np.zeros((len(raw) // size, 8 * limbs(bits)), np.uint8)
+    out[:, :size] = np.frombuffer(raw, np.uint8).reshape(-1, size)
+    return out.view(WORD)
+
+
+def dot(a: Vector, weights: Sequence[int] | NDArray[Any]) -> int:
+    """sum_i weights[i] * a[i] as an exact integer, a read as signed, weights in [-2^63, 2^63).
+
+    For a share it is to be reduced mod 2^k (the public linear combination of a shared vector); for numbers that are
+    known to be small it is the true sum. Four 16-bit pieces per limb in float64, where every partial sum is exact.
+    """
+    w = np.ascontiguousarray(weights, np.int64)
+    pieces = w.view(np.uint16).reshape(-1, 4).astype(np.float64)
+    pieces[:, 3] = w.view(np.int16).reshape(-1, 4)[:, 3]  # the piece that carries the sign
+    digits = np.ascontiguousarray(a).view(np.uint16)
+    sign = is_negative(a)[:, None]
+    total, bits = 0, 64 * a.shape[1]
+    for start in range(0, len(a), DOT_ROWS):
+        rows = slice(start, start + DOT_ROWS)
+        table = np.concatenate([digits[rows], sign[rows]], axis=1).astype(np.float64).T @ pieces[rows]
+        *unsigned, negative = [[int(x) for x in row] for row in table]
+        total += sum(x << 16 * (i + j) for i, row in enumerate(unsigned) for j, x in enumerate(row))
+        total -= sum(x << 16 * j for j, x in enumerate(negative)) << bits
+    return total

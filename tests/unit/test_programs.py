@@ -1,0 +1,82 @@
+"""Rendered programs: as committed, and with a clear error where the embedded engine does not follow."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import jinja2
+import pytest
+
+from pdml_spdz.engines.embedded import machine
+from pdml_spdz.errors import EngineError
+from pdml_spdz.precision import Precision
+from pdml_spdz.programs import NAMES, REFERENCES, Program, render
+from pdml_spdz.template_files import environment
+
+ROOT = Path(__file__).parents[2]
+
+
+@pytest.mark.parametrize("file", REFERENCES)
+def test_committed_program_is_what_the_template_gives(file: str) -> None:
+    assert (ROOT / "mpc_programs" / file).read_text() == render(*REFERENCES[file]).text  # type: ignore[arg-type]
+
+
+def test_every_program_has_a_committed_reference() -> None:
+    assert {args[0] for args in REFERENCES.values()} == set(NAMES)
+    assert {p.name for p in (ROOT / "mpc_programs").glob("*.mpc")} == set(REFERENCES)
+
+
+def test_missing_value_in_a_template_is_an_error() -> None:
+    with pytest.raises(jinja2.UndefinedError):
+        environment().from_string("{{ nobody }}").render()
+
+
+def test_expressions_stand_only_in_parameters() -> None:
+    # Everything else in a template is the program itself, readable as it is.
+    for path in (ROOT / "templates").glob("*.mpc.j2"):
+        for line in path.read_text().splitlines():
+            if "{{" in line:
+                name = line.split("=")[0].strip()
+                assert name.isupper(), f"{path.name}: {line}"
+
+
+@pytest.mark.parametrize("d", [1, 100, 10_000])
+@pytest.mark.parametrize("columns", [1, 7])
+def test_plan_counts_products_and_vectors(d: int, columns: int) -> None:
+    p = Precision(3)
+    plan = machine.plan(render("normed_sum", p, d, columns))
+    grow, polish = p.inverse_root_steps
+    # For each column: t^2, x h and t h in each step; rho x and its square; t^2, t r and M factors in the gate.
+    assert plan.triples == columns * (3 * (grow + polish) + 2 + 2 + p.M)
+    assert plan.vectors == (d,) * columns
+    scaled = machine.plan(render("scaled_sum", p, d, columns, 50))
+    grow, polish = p.reciprocal_steps
+    assert scaled.triples == 2 * (grow + polish) + 1 + 2 + p.M
+    assert scaled.vectors == (50 * columns * d,)
+
+
+@pytest.mark.parametrize(
+    ("line", "complaint"),
+    [
+        ("x = sfix(1.5)", "name 'sfix' is not defined"),
+        ("print_ln('hello')", "name 'print_ln' is not defined"),
+        ("import os", "__import__ not found"),
+        ("open('/etc/passwd')", "name 'open' is not defined"),
+        ("y = sint(3) / sint(4)", "unsupported operand"),
+        ("y = sint(3) < sint(4)", "not supported between"),
+        ("y = sint.get_input_from(0, size=4) * sint.get_input_from(1, size=4)", "not an operation of the embedded"),
+        ("y = sint(5).bit_decompose()", "no attribute 'bit_decompose'"),
+        ("y = = 3", "invalid syntax"),
+    ],
+)
+def test_unknown_operation_is_an_error_with_the_line(line: str, complaint: str) -> None:
+    program = Program("example", f"# a comment\na = sint(1)\n{line}\n")
+    with pytest.raises(EngineError, match=r"example\.mpc, line 3: ") as caught:
+        machine.plan(program)
+    assert complaint in str(caught.value)
+    assert "run this program on the engine mp-spdz" in str(caught.value)
+
+
+def test_digest_knows_the_text() -> None:
+    p = Precision(3)
+    assert render("normed_sum", p, 5, 1).digest != render("normed_sum", p, 6, 1).digest

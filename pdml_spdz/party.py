@@ -99,7 +99,7 @@ def _options(run: PartyRun, session: bytes) -> Options:
     if study.algorithm == "normed-sum":
         return Options(normed_sum_precision(study), "per-column", source, study.aggregator)
     precision = Precision(study.M, study.precision.bits, study.precision.range)
-    return Options(precision, study.normalise, source, study.aggregator)
+    return Options(precision, study.normalise, source, study.aggregator, study.online)
 
 
 def normed_sum_precision(study: Study) -> Precision:

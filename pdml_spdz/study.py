@@ -17,6 +17,7 @@ ALGORITHMS = ("svd", "normed-sum")
 ENGINES = {"embedded": "normed", "secsum": "sum", "plain": "sum"}  # and what each of them reveals
 REVEALS = ("normed", "sum")
 NORMALISE = ("fit", "per-column")
+ONLINE = ("stream", "per-column")
 OFFLINE = ("auto", "stock", "on-demand")
 STARTS = ("secsum", "seed")
 MAX_PARTIES = 30
@@ -62,6 +63,7 @@ class Study:
     engine: str = "embedded"
     reveal: str = "normed"
     normalise: str = "fit"
+    online: str = "stream"
     offline: str = "auto"
     bound: str = "secsum"
     start: str = "secsum"
@@ -176,6 +178,7 @@ def _validate(study: Study) -> None:
         ("engine", ENGINES),
         ("reveal", REVEALS),
         ("normalise", NORMALISE),
+        ("online", ONLINE),
         ("offline", OFFLINE),
         ("start", STARTS),
     ):
@@ -185,6 +188,11 @@ def _validate(study: Study) -> None:
         ENGINES[study.engine] == study.reveal,
         f"`engine` is {study.engine!r} and `reveal` is {study.reveal!r}.",
         "embedded with normed, secsum or plain with sum",
+    )
+    want(
+        study.online == "stream" or study.normalise == "per-column" or study.engine != "embedded",
+        "`online` is per-column and `normalise` is fit.",
+        'normalise = "per-column" with it: one scale for a fit is one stream of columns',
     )
     want(2 <= study.M <= MAX_PARTIES, f"the study has {study.M} parties.", f"2 to {MAX_PARTIES} parties")
     want(

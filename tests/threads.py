@@ -68,11 +68,12 @@ def fit(
     seed: int | None = None,
     engine: str = "secsum",
     normalise: str = "fit",
+    online: str = "stream",
     f_out: int = 31,
 ) -> list[Fit]:
     """PD-SVD between threads, one for each table; every party's outcome."""
     M, d = len(tables), tables[0].shape[1]
-    options = Options(Precision(M, f_out), normalise, on_demand)
+    options = Options(Precision(M, f_out), normalise, on_demand, "auto", online)
     name = engine
 
     def party(link: Link) -> Fit:

@@ -130,7 +130,7 @@ def pd_svd(
 def step(state: State, V: Reals, r: Reals, columns: NormedColumns, settings: Settings) -> State:
     """What one party makes of an iteration: the next basis and whether to stop. Pure, the same for every engine."""
     before = np.array(state.strikes or (0,) * len(r))
-    below = r <= columns.noise
+    below = r <= 2.0 * _noise_left(columns.noise, r)
     # Three strikes are for good: what comes after them is noise.
     strikes = np.where(before >= STRIKES, before, np.where(below, before + 1, 0))
     alive, t = strikes < STRIKES, state.t + 1
@@ -149,6 +149,16 @@ def step(state: State, V: Reals, r: Reals, columns: NormedColumns, settings: Set
     stop = CONVERGED if converged else EXHAUSTED if t >= settings.tau else GO_ON
     norms = None if columns.norms is None else tuple(float(x) for x in columns.norms)
     return State(V, t, change, tuple(int(x) for x in strikes), norms, stop)
+
+
+def _noise_left(noise: Reals, r: Reals) -> Reals:
+    """How much noise is in the part of a column that is orthogonal to the earlier ones.
+
+    Its own, and that of the earlier columns, which QR magnifies by 1/r.
+    """
+    earlier = np.maximum.accumulate(noise / np.maximum(r, EPS))
+    left: Reals = noise + np.concatenate([[0.0], earlier[:-1]])
+    return left
 
 
 def finish(state: State, settings: Settings) -> Result:

@@ -8,7 +8,17 @@ from typing import Any, TypeVar
 
 import click
 
-from pdml_spdz.study import ENGINES, NORMALISE, OFFLINE, REVEALS, PrecisionSettings, Study, Timeouts, choose_engine
+from pdml_spdz.study import (
+    ENGINES,
+    NORMALISE,
+    OFFLINE,
+    ONLINE,
+    REVEALS,
+    PrecisionSettings,
+    Study,
+    Timeouts,
+    choose_engine,
+)
 
 F = TypeVar("F", bound=Callable[..., Any])
 Option = Callable[[Any], Any]
@@ -82,6 +92,7 @@ FACTORISATION: list[Option] = [
         help="Stop when the subspace changes by less (sine of the largest angle).",
     ),
     _choice("--normalise", NORMALISE, "One secret scale for the fit, or one for each column and iteration."),
+    _choice("--online", ONLINE, "All columns of an iteration in one call, or one call each (--normalise per-column)."),
     click.option("--seed", type=int, help="Start from a public seed instead of one drawn by all parties."),
     *ENGINE,
 ]

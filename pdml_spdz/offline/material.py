@@ -29,6 +29,10 @@ class Plan:
     def numbers(self) -> int:
         return sum(self.vectors)
 
+    def repeated(self, times: int) -> Plan:
+        """Of so many executions."""
+        return Plan(self.triples * times, self.vectors * times)
+
 
 @dataclass(frozen=True)
 class Correlation:
@@ -114,8 +118,9 @@ class _Extended(ScalarMaterial):
 
     def take(self, n: int) -> Correlation:
         if self._made is None or self._size - self._given < n:
-            # What is left of a block is less than a vector: it is given up, not pieced together.
-            self._size = max(n, min(self._left, BLOCK // n * n))
+            # What is left of a block is less than a vector: it is given up, not pieced together. Blocks grow, so that
+            # a run that stops early has not made much more than it used.
+            self._size = max(n, min(self._left, BLOCK // n * n, max(2 * self._size, 8 * n)))
             with self._link.offline():
                 self._made = Correlation(*vole.extend(self._link, self._ends, self._size))
             self._left -= self._size

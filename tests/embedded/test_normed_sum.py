@@ -94,7 +94,7 @@ def test_sum_below_the_range_ends_at_the_gate_with_nothing_opened(rho: float) ->
         runner = Runner(sec_sum, precision, 1.0, OnDemand(link, b"s", precision.vector_bits, precision.scalar_bits))
         xs = split(s, 3, np.random.default_rng(5))
         with pytest.raises(RangeExceeded, match="too small for the agreed bound and range") as caught:
-            PerColumn(runner, program)(xs[link.me], g)
+            PerColumn(runner, program, 2)(xs[link.me], g)
         failures.append(caught.value)
 
     run_threads(3, party, links)
@@ -130,7 +130,7 @@ def test_real_offline_phase_gives_the_same_as_the_dealer() -> None:
     def party(link: Link) -> np.ndarray:
         sec_sum = MaskedSum(link, Keys.agree(link, b"x"))
         runner = Runner(sec_sum, precision, 1.0, OnDemand(link, b"s", precision.vector_bits, precision.scalar_bits))
-        return PerColumn(runner, program)(xs[link.me], g).U
+        return PerColumn(runner, program, 2)(xs[link.me], g).U
 
     U = s / np.linalg.norm(s, axis=0)
     noise = (precision.M + 1) * 2.0**-31 * np.sqrt(d)

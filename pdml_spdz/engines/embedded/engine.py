@@ -25,12 +25,16 @@ Source = Callable[[Link, Plan, Precision], Material]
 
 @dataclass(frozen=True)
 class Options:
-    """normalise : "fit" (one secret scale for a fit) or "per-column"; source : where offline material comes from."""
+    """normalise : "fit" (one secret scale for a fit) or "per-column"; source : where offline material comes from.
+
+    online : "stream" (all columns of an iteration in one call) or "per-column" (a call for each)
+    """
 
     precision: Precision
     normalise: str
     source: Source
     aggregator: str = "auto"
+    online: str = "stream"
 
 
 class EmbeddedEngine(Engine):
@@ -55,16 +59,15 @@ class EmbeddedEngine(Engine):
 
     def normed_sum(self, bound: Bound, shape: Shape) -> NormedSum:
         precision, per_column = self.options.precision, self.options.normalise == "per-column"
+        columns = 1 if self.options.online == "per-column" else shape.k
         name = "normed_sum" if per_column else "scaled_sum"
-        program = render(name, precision, shape.d, shape.k, shape.tau)
+        program = render(name, precision, shape.d, columns, shape.tau)
         Agreement(self.link).digest("program", program.text.encode())
-        one = machine.plan(program)
-        times = shape.tau if per_column else 1
-        plan = Plan(one.triples * times, one.vectors * times)
+        plan = machine.plan(program).repeated(shape.tau * shape.k // columns if per_column else 1)
         material = self.options.source(self.link, plan, precision)
         self._program, self._material, self._plan = program, material, plan
         if per_column:
-            return PerColumn(Runner(self._sec_sum, precision, bound.total, material), program)
+            return PerColumn(Runner(self._sec_sum, precision, bound.total, material), program, columns)
         # rho = sum_i v_i.S v_i is at most sqrt(k) ||S||_F.
         return FixedScale(Runner(self._sec_sum, precision, sqrt(shape.k) * bound.total, material), program)
 

@@ -90,10 +90,16 @@ class PerColumn:
     Ref: [PDML App. NormedSecSum], by projection.
     """
 
-    def __init__(self, runner: Runner, program: Program) -> None:
-        self.runner, self.program = runner, program
+    def __init__(self, runner: Runner, program: Program, columns: int) -> None:
+        self.runner, self.program, self.columns = runner, program, columns
 
     def __call__(self, x: Reals, g: Reals) -> NormedColumns:
+        width = self.columns
+        parts = [self._block(x[:, i : i + width], g[:, i : i + width]) for i in range(0, x.shape[1], width)]
+        return directions(np.column_stack(parts), self.runner.noise(len(x)))
+
+    def _block(self, x: Reals, g: Reals) -> Reals:
+        """y for as many columns as the program takes at once."""
         runner, (d, k) = self.runner, x.shape
         session = runner.start(self.program)
         integers = public_integers(g)
@@ -102,7 +108,7 @@ class PerColumn:
         projected = np.abs(np.sum(rounded * y, axis=0))
         # Each entry of y is off by at most one ulp (M units), and inv by 2^-f_inv relative.
         check_projection(projected, np.sum(np.abs(rounded), axis=0) * runner.ulp + 2.0 ** (2 - runner.precision.f_inv))
-        return directions(y, runner.noise(d))
+        return y
 
 
 class FixedScale:

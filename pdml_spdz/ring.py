@@ -11,6 +11,7 @@ from collections.abc import Iterable, Sequence
 from typing import Any, TypeAlias
 
 import numpy as np
+from cryptography.hazmat.primitives.ciphers import Cipher, algorithms, modes
 from numpy.typing import ArrayLike, NDArray
 
 from pdml_spdz.errors import QuotaError
@@ -20,6 +21,7 @@ Vector: TypeAlias = "NDArray[np.uint64]"  # shape (n, L)
 WORD = np.dtype("<u8")  # limbs are little-endian in memory too, so that a vector's bytes are its numbers' bytes
 HALF = np.uint64(32)
 LOW_HALF = np.uint64(0xFFFFFFFF)
+COMBINE_PRODUCTS = 1 << 18  # up to here OpenBLAS uses one thread: more would wait for each other, and for the cache
 DOT_ROWS = 1 << 20  # 2^20 products of 16-bit by 16-bit pieces stay below 2^53: exact in float64
 
 
@@ -35,8 +37,11 @@ def zeros(n: int, bits: int) -> Vector:
 
 
 def random(n: int, bits: int) -> Vector:
-    """n uniform ring elements from the operating system's generator."""
-    return from_bytes(bytearray(os.urandom(n * 8 * limbs(bits))), bits)
+    """n uniform ring elements: AES-256 in counter mode under a fresh key from the operating system's generator."""
+    size = n * 8 * limbs(bits)
+    raw = bytearray(size)
+    Cipher(algorithms.AES(os.urandom(32)), modes.CTR(bytes(16))).encryptor().update_into(bytes(size), raw)
+    return from_bytes(raw, bits)
 
 
 def from_bytes(raw: bytes | bytearray | memoryview, bits: int) -> Vector:
@@ -59,20 +64,17 @@ def to_ints(a: Vector, *, signed: bool = False) -> list[int]:
 def from_float(x: ArrayLike, f: int, bits: int) -> Vector:
     """round(x * 2^f), halves to even, exactly: the fixed-point encoding with f fraction bits, x of shape (n,)."""
     x = np.asarray(x, np.float64)
-    # frexp: |x| < 2^e, so e + f <= bits - 1 is |x| * 2^f < 2^(bits-1).
-    if not np.isfinite(x).all() or (np.frexp(x)[1][x != 0] > bits - 1 - f).any():
+    # `not all(<)`: NaN must not pass. ldexp is exact, and above 2^53 there is nothing left to round.
+    if not np.all(np.abs(x) < np.ldexp(1.0, bits - 1 - f)):
         raise QuotaError(f"a number is not finite or not below 2^{bits - 1 - f}.", f"|x| * 2^{f} < 2^{bits - 1}")
-    y = np.rint(np.ldexp(x, f))  # exact: ldexp keeps all 53 bits, and above 2^53 there is nothing to round
-    mantissa, e = np.frexp(np.abs(y))
-    digits = np.ldexp(mantissa, 53).astype(WORD)  # |y| = digits * 2^(e - 53)
-    digits >>= np.maximum(53 - e, 0).astype(WORD)  # drops zeros only, as y is an integer
-    limb, shift = np.divmod(np.maximum(e - 53, 0), 64)
-    low = digits << shift.astype(WORD)
-    high = digits >> np.uint64(1) >> (63 - shift).astype(WORD)  # two steps: a shift by 64 has no meaning in C
-    # One limb more than the ring has: where |y| < 2^(bits-1), what falls there is 0.
-    out, rows = zeros(len(y), bits + 64), np.arange(len(y))
-    out[rows, limb], out[rows, limb + 1] = low, high
-    out = np.ascontiguousarray(out[:, :-1])
+    y = np.rint(np.ldexp(x, f))
+    left = np.abs(y)
+    out = zeros(len(y), bits)
+    for i in range(limbs(bits) - 1, 0, -1):  # from the top: what a limb takes away is exact, and so is what is left
+        limb = np.floor(np.ldexp(left, -64 * i))
+        left -= np.ldexp(limb, 64 * i)
+        out[:, i] = limb.astype(WORD)
+    out[:, 0] = left.astype(WORD)
     return np.where((y < 0)[:, None], neg(out), out)
 
 
@@ -123,20 +125,35 @@ def neg(a: Vector) -> Vector:
     return sub(np.zeros((1, a.shape[1]), WORD), a)
 
 
-def scale(a: Vector, c: int | Vector) -> Vector:
-    """c * a for one ring scalar c: a Python integer, or its limbs.
+def scale(a: Vector, c: int) -> Vector:
+    """c * a for one ring scalar c."""
+    return combine([(a, c)])
 
-    Schoolbook multiplication in base 2^32: column sums stay far below 2^64, carries are settled once.
+
+def combine(terms: Sequence[tuple[Vector, int]]) -> Vector:
+    """sum_j c_j a_j for ring scalars c_j.
+
+    Multiplication by c is a Toeplitz matrix on 16-bit digits. A row has at most a few hundred products below 2^32, so
+    that float64, and with it the fastest matrix product there is, is exact; carries are settled once.
     """
-    n, size = a.shape
-    c_halves = (from_ints([c], 64 * size) if isinstance(c, int) else np.ascontiguousarray(c)).view("<u4").reshape(-1)
-    halves = to_halves(a)
-    columns = np.zeros((2 * size, n), WORD)
-    for j in range(2 * size):
-        product = halves[: 2 * size - j] * np.uint64(c_halves[j])
-        columns[j:] += product & LOW_HALF
-        columns[j + 1 :] += product[:-1] >> HALF
-    return from_halves(columns)
+    n, size = terms[0][0].shape
+    count = 4 * size
+    c_digits = from_ints([c for _, c in terms], 64 * size).view("<u2").reshape(len(terms), count).astype(np.float64)
+    weights = np.zeros((count, len(terms), count))  # output digit, term, digit of the vector
+    for i in range(count):
+        weights[i:, :, i] = c_digits[:, : count - i].T
+    weights = weights.reshape(count, -1)
+    vectors = [np.ascontiguousarray(a).view("<u2") for a, _ in terms]
+    out = np.empty((n, size), WORD)
+    block = COMBINE_PRODUCTS // weights.size
+    for start in range(0, n, block):
+        rows = slice(start, start + block)
+        table = np.concatenate([v[rows] for v in vectors], axis=1).astype(np.float64)
+        columns = (weights @ table.T).astype(np.int64)
+        for i in range(count - 1):
+            columns[i + 1] += columns[i] >> 16
+        out[rows] = columns.astype("<u2").T.copy().view(WORD)
+    return out
 
 
 def to_halves(a: Vector) -> NDArray[np.uint64]:

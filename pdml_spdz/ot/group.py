@@ -10,28 +10,38 @@ import contextlib
 import functools
 import importlib
 import sys
+import threading
 from pathlib import Path
-from typing import Any
+from types import ModuleType
+from typing import Any, cast
 
 from pdml_spdz.errors import EngineError
 
 SIZE = 32
 
+_LOADING = threading.Lock()
+
 
 @functools.cache
 def _sodium() -> Any:
-    try:
-        library = importlib.import_module("rbcl")
-    except (ImportError, OSError) as error:
-        raise EngineError(
-            f"the ristretto255 library could not be loaded ({error}).",
-            "the package rbcl, and a temporary directory that may hold shared libraries (not mounted noexec)",
-            "`pip install rbcl`; set TMPDIR to a directory of your own if /tmp is mounted noexec",
-        ) from error
-    unpacked = getattr(sys.modules.get("rbcl._sodium"), "lib_path", None)
-    if unpacked is not None:
-        with contextlib.suppress(OSError):
-            Path(unpacked).unlink()
+    with _LOADING:  # parties may be threads, and what follows must not be done by two at once
+        # rbcl tries a top-level module of this name first, which anyone could have put into the working directory.
+        blocked = sys.modules.setdefault("_sodium", cast("ModuleType", None)) is cast("ModuleType", None)
+        try:
+            library = importlib.import_module("rbcl")
+        except (ImportError, OSError) as error:
+            raise EngineError(
+                f"the ristretto255 library could not be loaded ({error}).",
+                "the package rbcl, and a temporary directory that may hold shared libraries (not mounted noexec)",
+                "`pip install rbcl`; set TMPDIR to a directory of your own if /tmp is mounted noexec",
+            ) from error
+        finally:
+            if blocked:
+                del sys.modules["_sodium"]
+        unpacked = getattr(sys.modules.get("rbcl._sodium"), "lib_path", None)
+        if unpacked is not None:
+            with contextlib.suppress(OSError):
+                Path(unpacked).unlink()
     return library
 
 

@@ -16,7 +16,7 @@ from pdml_spdz.transport.base import Link
 
 BITS = 512
 GROUP = 16  # consecutive weights handled at once: 2^b * (16-bit digit) for b < 16 and their sums are exact in float64
-BATCH = 1024  # triples per two rounds: bounds the memory, 512 * 32 bytes of keys for each triple and peer
+BATCH = 256  # triples per two rounds: 4 MB of keys for each peer, larger batches are slower (cache)
 
 
 @dataclass(frozen=True)
@@ -48,7 +48,7 @@ def make(link: Link, ots: extension.Ends, n: int, bits: int = BITS) -> Triples:
     5. c_m = a_m b_m + sum over l of (sum_i 2^i y_i as receiver - sum_i 2^i e0_i as sender).
 
     *Reveals:* nothing: t_i is masked by the pad that m does not get.
-    *Cost:* 2 rounds for every 1024 triples; for each triple and ordered pair 512 OTs (2 kB, m to l) and 17 kB (l to m).
+    *Cost:* 2 rounds for every 256 triples; for each triple and ordered pair 512 OTs (2 kB, m to l) and 17 kB (l to m).
     *Ref:* Gilboa, "Two party RSA key generation", CRYPTO 1999; Keller, Orsini, Scholl, "MASCOT", CCS 2016.
     """
     if bits % 64:

@@ -21,7 +21,7 @@ from pdml_spdz.ring import Vector, limbs
 from pdml_spdz.transport.base import Link
 
 KAPPA = 4  # bits per digit: 5 sends 0.8 times the bytes in 1.35 times the time, which pays below 200 Mbit/s
-CHUNK = 8192  # vector elements worked on at a time, so that the sums stay in the processor's cache
+CHUNK = 8192  # elements worked on at a time: the sums stay in the cache. Both ends must have the same
 HEADER = struct.Struct("<QQ")  # position and number of elements: a receiver elsewhere in the stream notices
 
 Words: TypeAlias = "NDArray[np.uint64]"  # shape (w, n): limb by limb

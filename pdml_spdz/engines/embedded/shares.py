@@ -97,10 +97,10 @@ class Shares(Backend):
                     scaling.theirs[l] = int.from_bytes(message[:size], "little")
                     message = message[size:]
                 gathered = ring.add(gathered, ring.from_bytes(message, self.bits))
-            y = ring.scale(gathered, own)
+            terms = [(gathered, own)] + [(given.sent[l][0], scaling.theirs[l]) for l in self.link.peers]
+            y = ring.combine(terms)
             for l in self.link.peers:
-                u, v = given.sent[l]
-                y = ring.add(y, ring.sub(ring.add(ring.scale(u, scaling.theirs[l]), given.received[l]), v))
+                y = ring.add(y, ring.sub(given.received[l], given.sent[l][1]))
         return y
 
     def _scaling(self, c: Scalars) -> Scaling:

@@ -1,0 +1,198 @@
+"""Base OTs, all-but-one OT and OT extension."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from pdml_spdz.errors import ProtocolError, StorageError
+from pdml_spdz.ot import base, extension, ggm, group, prg
+from pdml_spdz.transport.base import Link
+from tests.ot.ot_pairs import bytes_are_uniform, ot_ends, ot_pair, words_are_uniform
+from tests.threads import run_threads
+
+
+@pytest.fixture(scope="module")
+def ends() -> list[extension.Ends]:
+    return ot_ends()
+
+
+def chosen(pairs: prg.Blocks, choices: np.ndarray) -> prg.Blocks:
+    return pairs[np.arange(len(pairs)), choices.astype(int)]
+
+
+def test_group_leaves_no_library_in_the_temporary_directory() -> None:
+    group.random_scalar()
+    assert not Path(sys.modules["rbcl._sodium"].lib_path).exists()
+
+
+def test_group_does_not_load_a_library_from_the_working_directory(tmp_path: Path) -> None:
+    (tmp_path / "_sodium.py").write_text("raise SystemExit('the wrong _sodium was loaded')")
+    start = f"import sys; sys.path.insert(0, {str(tmp_path)!r}); import pdml_spdz; "
+    start += f"pdml_spdz.__path__.insert(0, {str(Path(group.__file__).parent.parent)!r}); "
+    start += "from pdml_spdz.ot import group; print(len(group.random_scalar()))"
+    done = subprocess.run([sys.executable, "-c", start], capture_output=True, text=True, check=False)
+    assert (done.stdout.strip(), done.returncode) == ("32", 0), done.stderr
+
+
+def test_group_arithmetic_is_consistent() -> None:
+    s, t = group.random_scalar(), group.random_scalar()
+    p, q = group.base_times(s), group.base_times(t)
+    assert group.times(s, q) == group.times(t, p)
+    assert group.sub(group.add(p, q), q) == p
+    assert group.is_point(p)
+
+
+@pytest.mark.parametrize("bad", [bytes(32), b"\xff" * 32, bytes(31), b""])
+def test_group_refuses_what_is_no_point(bad: bytes) -> None:
+    assert not group.is_point(bad)
+
+
+@pytest.mark.parametrize("M", [2, 3])
+def test_base_ots_give_one_key_of_each_pair(M: int) -> None:
+    choices = [{l: prg.random_bits(20) for l in range(M) if l != m} for m in range(M)]
+    results = run_threads(M, lambda link: base.run(link, b"s", choices[link.me], 20))
+    seen = set()
+    for m in range(M):
+        for l in choices[m]:
+            pairs, keys = results[l][0][m], results[m][1][l]
+            assert np.array_equal(chosen(pairs, choices[m][l]), keys)
+            assert not (chosen(pairs, ~choices[m][l]) == keys).all(axis=1).any()
+            seen |= {block.tobytes() for block in pairs.reshape(-1, 2)}
+    assert len(seen) == M * (M - 1) * 40  # no key twice, at any pair of parties
+
+
+def test_base_ots_of_different_sessions_do_not_match() -> None:
+    sender, bits = base.Sender(b"one", 0, 1), prg.random_bits(4)
+    message, keys = base.Receiver(b"two", 1, 0, bits).reply(memoryview(sender.first))
+    assert not (chosen(sender.keys(memoryview(message), 4), bits) == keys).any()
+
+
+def test_base_ot_names_the_party_that_sent_no_point() -> None:
+    with pytest.raises(ProtocolError, match="P7 sent 32 bytes that are no group element") as caught:
+        base.Receiver(b"s", 1, 7, prg.random_bits(1)).reply(memoryview(b"\xff" * 32))
+    assert caught.value.culprit == 7
+    with pytest.raises(ProtocolError, match="P1 sent 31 bytes in a base OT"):
+        base.Sender(b"s", 0, 1).keys(memoryview(bytes(31)), 1)
+
+
+@pytest.mark.parametrize("depth", [1, 3, 5])
+def test_receiver_of_trees_has_every_leaf_but_one(depth: int) -> None:
+    hashing, trees = prg.BlockHash(b"t"), 50
+    pairs, choices = prg.random_blocks(trees * depth, 2), prg.random_bits(trees * depth)
+    leaves, message = ggm.send(hashing, pairs, depth)
+    got = ggm.receive(hashing, chosen(pairs, choices), choices, depth, memoryview(message))
+    holes = ggm.holes_of(choices, depth)
+    assert np.array_equal(ggm.path_choices(holes, depth), choices)
+    missing = np.arange(1 << depth) == holes[:, None]
+    assert np.array_equal(got[~missing], leaves[~missing])
+    assert not got[missing].any()
+    assert (leaves[missing] != 0).any(axis=1).all()
+
+
+def test_trees_of_another_number_are_refused() -> None:
+    hashing = prg.BlockHash(b"t")
+    with pytest.raises(ProtocolError, match="a message of trees has 64 bytes"):
+        ggm.receive(hashing, prg.random_blocks(4), prg.random_bits(4), 4, memoryview(bytes(64)))
+
+
+def test_children_and_pads_of_one_seed_differ() -> None:
+    hashing, seed = prg.BlockHash(b"t"), prg.random_blocks(1)
+    blocks = [*hashing.children(seed), *hashing.expand(seed, 4)[0], *seed]
+    blocks.append(hashing.tweaked(seed, np.array([1], np.uint64))[0])
+    assert len({b.tobytes() for b in blocks}) == 2 + 4 + 1 + 1
+
+
+def test_transpose_matches_a_transposed_bit_matrix() -> None:
+    rows = prg.random_blocks(128, 5).reshape(128, 10)
+    bits = np.unpackbits(rows.view(np.uint8), axis=1, bitorder="little")
+    expected = np.packbits(np.ascontiguousarray(bits.T), axis=1, bitorder="little")
+    assert np.array_equal(extension.transpose(rows).view(np.uint8), expected)
+
+
+@pytest.mark.parametrize("n", [1, 127, 128, 129, 3000])
+def test_extension_gives_one_key_of_each_pair(ends: list[extension.Ends], n: int) -> None:
+    sender, receiver = ot_pair(ends)
+    choices = prg.random_bits(n)
+    keys, message = receiver.extend(choices)
+    pairs = sender.extend(n, memoryview(message))
+    assert pairs.shape == (n, 2, 2)
+    assert np.array_equal(chosen(pairs, choices), keys)
+    assert not (chosen(pairs, ~choices) == keys).all(axis=1).any()
+    assert len(message) == 4 * (-(-n // 128) * 128)
+    assert sender.position == receiver.position
+
+
+def test_extension_never_gives_a_key_twice(ends: list[extension.Ends]) -> None:
+    sender, receiver = ot_pair(ends)
+    seen = []
+    for n in (100, 128, 300):  # the same choices each time
+        _, message = receiver.extend(np.zeros(n, np.bool_))
+        seen += [block.tobytes() for block in sender.extend(n, memoryview(message)).reshape(-1, 2)]
+    assert len(set(seen)) == len(seen)
+
+
+def test_extension_runs_both_ways_between_three_parties() -> None:
+    n, M = 200, 3
+    choices = [{l: prg.random_bits(n) for l in range(M) if l != m} for m in range(M)]
+
+    def party(link: Link) -> tuple[dict[int, prg.Blocks], dict[int, prg.Blocks], int]:
+        mine = extension.set_up(link, b"three")
+        return *extension.extend(link, mine, choices[link.me], n), link.traffic.rounds
+
+    results = run_threads(M, party)
+    assert {rounds for _, _, rounds in results} == {3 + 1}
+    for m in range(M):
+        for l in choices[m]:
+            assert np.array_equal(chosen(results[l][0][m], choices[m][l]), results[m][1][l])
+
+
+def test_messages_and_keys_look_uniform(ends: list[extension.Ends]) -> None:
+    sender, receiver = ot_pair(ends)
+    keys, message = receiver.extend(np.ones(20_000, np.bool_))  # constant choices: only the masks are random
+    pairs = sender.extend(20_000, memoryview(message))
+    assert bytes_are_uniform(message)
+    assert bytes_are_uniform(pairs)
+    assert words_are_uniform(keys)
+    differences = pairs[:, 0] ^ pairs[:, 1]
+    assert len(np.unique(differences, axis=0)) == 20_000  # before the hash this was one constant, the offset
+
+
+def test_a_changed_bit_of_the_message_spoils_its_own_ot_only(ends: list[extension.Ends]) -> None:
+    sender, receiver = ot_pair(ends)
+    changed = sender.from_bytes(sender.to_bytes())
+    keys, message = receiver.extend(choices := prg.random_bits(256))
+    tree = int(np.flatnonzero(sender._holes)[0])  # a digit 0 of the offset ignores its correction
+    spoilt = bytearray(message)
+    spoilt[tree * 32 + 2] ^= 1 << 3
+    wrong = (chosen(changed.extend(256, memoryview(spoilt)), choices) != keys).any(axis=1)
+    assert np.flatnonzero(wrong).tolist() == [8 * 2 + 3]
+    assert np.array_equal(chosen(sender.extend(256, memoryview(message)), choices), keys)
+
+
+def test_extension_refuses_a_message_of_another_length(ends: list[extension.Ends]) -> None:
+    sender = ot_pair(ends)[0]
+    with pytest.raises(ProtocolError, match="an OT message has 511 bytes"):
+        sender.from_bytes(sender.to_bytes()).extend(5, memoryview(bytes(511)))
+
+
+def test_saved_ends_go_on_where_they_were(ends: list[extension.Ends]) -> None:
+    sender, receiver = ot_pair(ends)
+    sender2, receiver2 = sender.from_bytes(sender.to_bytes()), receiver.from_bytes(receiver.to_bytes())
+    assert sender2.position == sender.position > 0
+    keys, message = receiver2.extend(choices := prg.random_bits(300))
+    assert np.array_equal(chosen(sender2.extend(300, memoryview(message)), choices), keys)
+
+
+def test_saved_state_of_another_kind_is_refused(ends: list[extension.Ends]) -> None:
+    sender, receiver = ot_pair(ends)
+    with pytest.raises(StorageError, match="this is a ot-sender/1"):
+        receiver.from_bytes(sender.to_bytes())
+    with pytest.raises(StorageError, match="no saved state"):
+        sender.from_bytes(sender.to_bytes()[:-100])
+    with pytest.raises(StorageError, match="no saved state"):
+        sender.from_bytes(b"")

@@ -1,0 +1,147 @@
+"""Z_2^k on limbs against Python's integers and fractions."""
+
+from __future__ import annotations
+
+from fractions import Fraction
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from pdml_spdz import ring
+from pdml_spdz.errors import QuotaError
+
+BITS = st.sampled_from([64, 128, 192, 256])
+# Numbers with long runs of equal bits as well: these are where carries travel far.
+NUMBER = st.one_of(
+    st.integers(-(2**260), 2**260),
+    st.tuples(st.integers(0, 260), st.integers(-2, 2)).map(lambda t: (1 << t[0]) + t[1]),
+)
+NUMBERS = st.lists(NUMBER, min_size=1, max_size=8)
+FLOAT = st.floats(-(2.0**60), 2.0**60, allow_nan=False)
+
+
+def two(values: list[int], bits: int) -> tuple[list[int], ring.Vector]:
+    return [x % 2**bits for x in values], ring.from_ints(values, bits)
+
+
+def signed(x: int, bits: int) -> int:
+    return (x + 2 ** (bits - 1)) % 2**bits - 2 ** (bits - 1)
+
+
+@given(NUMBERS, BITS)
+def test_ints_round_trip(values: list[int], bits: int) -> None:
+    expected, a = two(values, bits)
+    assert a.shape == (len(values), bits // 64)
+    assert ring.to_ints(a) == expected
+    assert ring.to_ints(a, signed=True) == [signed(x, bits) for x in values]
+
+
+@given(st.lists(st.tuples(NUMBER, NUMBER), min_size=1, max_size=8), BITS)
+def test_add_sub_neg_match_integers(pairs: list[tuple[int, int]], bits: int) -> None:
+    (xs, a), (ys, b) = (two([p[e] for p in pairs], bits) for e in (0, 1))
+    assert ring.to_ints(ring.add(a, b)) == [(x + y) % 2**bits for x, y in zip(xs, ys, strict=True)]
+    assert ring.to_ints(ring.sub(a, b)) == [(x - y) % 2**bits for x, y in zip(xs, ys, strict=True)]
+    assert ring.to_ints(ring.neg(a)) == [-x % 2**bits for x in xs]
+
+
+@given(NUMBERS, NUMBER, BITS)
+def test_scale_matches_integers(values: list[int], c: int, bits: int) -> None:
+    xs, a = two(values, bits)
+    expected = [x * c % 2**bits for x in xs]
+    assert ring.to_ints(ring.scale(a, c)) == expected
+
+
+@given(NUMBERS, NUMBERS, BITS)
+def test_combine_matches_integers(values: list[int], scalars: list[int], bits: int) -> None:
+    xs, a = two(values, bits)
+    terms = [(ring.add(a, ring.from_ints([i], bits)), c) for i, c in enumerate(scalars)] or [(a, 0)]
+    expected = [sum((x + i) * c for i, c in enumerate(scalars)) % 2**bits for x in xs]
+    assert ring.to_ints(ring.combine(terms)) == expected
+
+
+@given(NUMBERS, NUMBER, BITS)
+def test_one_row_broadcasts(values: list[int], c: int, bits: int) -> None:
+    (xs, a), row = two(values, bits), ring.from_ints([c], bits)
+    assert ring.to_ints(ring.add(a, row)) == [(x + c) % 2**bits for x in xs]
+    assert ring.to_ints(ring.sub(row, a)) == [(c - x) % 2**bits for x in xs]
+
+
+@given(NUMBERS, BITS, st.data())
+def test_bits_are_cut_as_integers_are(values: list[int], bits: int, data: st.DataObject) -> None:
+    xs, a = two(values, bits)
+    t = data.draw(st.integers(1, bits))
+    assert ring.to_ints(ring.low_bits(a, t)) == [x % 2**t for x in xs]
+    assert ring.to_ints(ring.drop_low(a, t)) == [x >> t for x in xs]
+    assert ring.to_ints(ring.sign_extend(a, t), signed=True) == [signed(x, t) for x in xs]
+    raw = ring.pack(a, t)
+    assert len(raw) == len(xs) * -(-t // 8)
+    assert ring.to_ints(ring.unpack(raw, t, bits)) == [x % 2**t for x in xs]
+
+
+@given(st.lists(FLOAT, min_size=1, max_size=8), st.integers(0, 100), st.sampled_from([192, 256]))
+def test_from_float_is_exact_and_rounds_halves_to_even(x: list[float], f: int, bits: int) -> None:
+    assert ring.to_ints(ring.from_float(x, f, bits), signed=True) == [round(Fraction(v) * 2**f) for v in x]
+
+
+@given(st.lists(st.integers(-40, 40).map(lambda j: j / 2), min_size=1, max_size=9))
+def test_from_float_rounds_ties_as_python_does(x: list[float]) -> None:
+    assert ring.to_ints(ring.from_float(x, 0, 128), signed=True) == [round(v) for v in x]
+
+
+@given(NUMBERS, BITS, st.integers(0, 100))
+def test_to_float_is_the_nearest_float(values: list[int], bits: int, f: int) -> None:
+    y = ring.to_float(ring.from_ints(values, bits), f)
+    assert y.tolist() == [float(Fraction(signed(v, bits), 2**f)) for v in values]
+
+
+@given(st.lists(FLOAT, min_size=1, max_size=8))
+def test_floats_round_trip_without_loss(x: list[float]) -> None:
+    coarse = np.ldexp(np.rint(np.ldexp(x, 60)), -60)  # what 60 fraction bits hold
+    assert np.array_equal(ring.to_float(ring.from_float(x, 60, 128), 60), coarse)
+
+
+@given(st.lists(st.tuples(NUMBER, st.integers(-(2**63), 2**63 - 1)), min_size=1, max_size=8), BITS)
+def test_dot_is_the_exact_signed_sum(pairs: list[tuple[int, int]], bits: int) -> None:
+    a, w = ring.from_ints([p[0] for p in pairs], bits), [p[1] for p in pairs]
+    assert ring.dot(a, w) == sum(signed(x, bits) * y for x, y in pairs)
+    assert (ring.dot(a, w) - sum(x * y for x, y in pairs)) % 2**bits == 0
+
+
+def test_dot_is_exact_beyond_one_block_of_rows(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(ring, "DOT_ROWS", 100)
+    a, w = ring.random(1001, 192), np.full(1001, -(2**63))
+    assert ring.dot(a, w) == sum(x * -(2**63) for x in ring.to_ints(a, signed=True))
+
+
+@pytest.mark.parametrize("bad", [np.nan, np.inf, -np.inf, 2.0**27, -(2.0**27), 1e300])
+def test_from_float_refuses_what_does_not_fit(bad: float) -> None:
+    with pytest.raises(QuotaError, match="not below 2\\^27"):
+        ring.from_float([0.0, bad], 100, 128)
+
+
+def test_from_float_takes_the_largest_that_fits() -> None:
+    x = np.nextafter(2.0**27, 0)
+    assert ring.to_ints(ring.from_float([x, -x], 100, 128), signed=True) == [int(x * 2**100), -int(x * 2**100)]
+
+
+@pytest.mark.parametrize("bits", [0, -64, 100])
+def test_ring_of_part_limbs_is_refused(bits: int) -> None:
+    with pytest.raises(ValueError, match="64-bit limbs"):
+        ring.zeros(1, bits)
+
+
+def test_random_is_from_the_operating_system(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert ring.to_ints(ring.random(1, 128)) != ring.to_ints(ring.random(1, 128))
+    monkeypatch.setattr(ring.os, "urandom", bytes)  # a key that does not change: nothing else is random
+    assert ring.to_ints(ring.random(1, 128)) == ring.to_ints(ring.random(1, 128))
+
+
+def test_no_module_draws_from_a_seeded_generator() -> None:
+    here = Path(ring.__file__).parent
+    for path in [here / "ring.py", *(here / "ot").glob("*.py")]:
+        text = path.read_text()
+        assert "np.random" not in text
+        assert "import random" not in text

@@ -1,0 +1,41 @@
+"""The rendered programs are MP-SPDZ programs: its own compiler takes them, and counts what our dry run counts."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from pdml_spdz.engines.embedded import machine
+from pdml_spdz.engines.mp_spdz.home import find_home
+from pdml_spdz.precision import Precision
+from pdml_spdz.programs import render
+
+HOME = find_home()
+pytestmark = [
+    pytest.mark.spdz,
+    pytest.mark.skipif(HOME is None, reason="MP-SPDZ was not found (MP_SPDZ_HOME, or the user's data directory)"),
+]
+STATISTICAL = 40  # MP-SPDZ's own security parameter
+
+
+@pytest.mark.parametrize("f_out", [10, 20, 31])
+@pytest.mark.parametrize(("name", "columns", "iterations"), [("normed_sum", 2, 1), ("scaled_sum", 3, 5)])
+def test_compiler_takes_the_program(tmp_path: Path, name: str, columns: int, iterations: int, f_out: int) -> None:
+    precision, d = Precision(3, f_out), 20
+    program = render(name, precision, d, columns, iterations)
+    (tmp_path / f"{name}.mpc").write_text(program.text)
+    bits = precision.scalar_value_bits + STATISTICAL
+    command = [sys.executable, f"{HOME}/compile.py", "-F", str(bits), f"{name}.mpc"]
+    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    triples = re.search(r"(\d+) integer triples", done.stdout)
+    inputs = re.findall(r"(\d+) integer inputs from player", done.stdout)
+    plan = machine.plan(program)
+    # There a scalar times a vector is one triple for each number.
+    assert triples is not None
+    assert int(triples[1]) == plan.triples + plan.numbers
+    assert [int(n) for n in inputs] == [2 * iterations * columns * d] * 3

@@ -8,20 +8,28 @@ VENV   ?= .venv
 BIN    := $(VENV)/bin
 OUT    ?= runs/svd
 
-# make svd RANK=5 ITERATIONS=50 ENGINE=plain FILES="a.npy b.npy" ARGS="--tol 1e-6"
+# make svd RANK=5 ITERATIONS=50 ENGINE=secsum BOUND=secsum FILES="a.npy b.npy" ARGS="--tol 1e-6"
+# make offline-phase PARTIES=3 DIM=64 RANK=7 ITERATIONS=300: the defaults are the plan of `make svd`
 RANK       ?= 7
 ITERATIONS ?= 300
-ENGINE     ?= secsum
+ENGINE     ?= embedded
+BOUND      ?= rows:128,2000
+PARTIES    ?= 3
+DIM        ?= 64
 FILES      ?= examples/digits/party-0.csv.gz examples/digits/party-1.csv.gz examples/digits/party-2.csv.gz
 ARGS       ?=
 
-.PHONY: help svd test check lint bench clean
+.PHONY: help svd offline-phase test check lint bench clean
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "  make %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
-svd: $(VENV)/.run-stamp ## PD-SVD of three parties' rows (digits), each party a process of its own
-	$(BIN)/pdml-spdz svd $(FILES) --rank $(RANK) --iterations $(ITERATIONS) --engine $(ENGINE) --out $(OUT) --force $(ARGS)
+svd: $(VENV)/.run-stamp ## private SVD of three parties' rows (digits), each party a process of its own
+	$(BIN)/pdml-spdz svd $(FILES) --rank $(RANK) --iterations $(ITERATIONS) --engine $(ENGINE) --bound $(BOUND) \
+	  --out $(OUT) --force $(ARGS)
+
+offline-phase: $(VENV)/.run-stamp ## the material of `make svd`, made before there is any data
+	$(BIN)/pdml-spdz offline make --parties $(PARTIES) --dim $(DIM) --rank $(RANK) --iterations $(ITERATIONS)
 
 test: lint ## linters, types and all tests (about five minutes at the most)
 	$(BIN)/python -m pytest -n 2 --dist worksteal -q
@@ -37,6 +45,7 @@ lint: $(VENV)/.dev-stamp ## ruff and mypy --strict
 bench: $(VENV)/.dev-stamp ## the benchmarks, as ratios measured in one run
 	$(BIN)/python -m benchmarks.bench_sec_sum
 	$(BIN)/python -m benchmarks.bench_svd
+	$(BIN)/python -m benchmarks.bench_embedded
 
 clean: ## remove the virtual environment and what runs left behind
 	rm -rf $(VENV) runs build dist .mypy_cache .ruff_cache .pytest_cache .hypothesis

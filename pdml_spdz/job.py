@@ -8,6 +8,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+import platformdirs
+
 from pdml_spdz.errors import StorageError
 from pdml_spdz.storage import writing
 from pdml_spdz.study import Study
@@ -56,3 +58,13 @@ class PartyRun:
         with writing(self.directory):
             for name in ("report.json", "V.npy", "V0.npy", "u.npy"):
                 (self.directory / name).unlink(missing_ok=True)
+
+
+def stock_root(given: Path | None = None) -> Path:
+    """Where stocks are: as given, offline/ in a checkout of this project, else the user's data directory."""
+    if given is not None:
+        return given
+    checkout = Path("offline")
+    if (checkout / "README.md").is_file() and Path("pdml_spdz").is_dir():
+        return checkout
+    return Path(platformdirs.user_data_dir("pdml-spdz")) / "offline"

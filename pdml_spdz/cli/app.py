@@ -15,6 +15,7 @@ from pdml_spdz.cli.certs import certs
 from pdml_spdz.cli.doctor import doctor
 from pdml_spdz.cli.init import init
 from pdml_spdz.cli.normed_sum import normed_sum
+from pdml_spdz.cli.offline import offline
 from pdml_spdz.cli.party import party
 from pdml_spdz.cli.programs import precision, render
 from pdml_spdz.cli.svd import svd
@@ -41,11 +42,12 @@ def cli() -> None:
       pdml-spdz init --parties 3 --rank 5            a study file to agree on
       pdml-spdz certs make --id 0                    this party's key and certificate
       pdml-spdz party study.toml --id 0 --data a.csv one party of a study over the network
+      pdml-spdz offline make --dim 64 --rank 5       material for a run, before there is data
       pdml-spdz doctor                               what is installed, what is missing
     """
 
 
-for command in (svd, normed_sum, party, init, certs, doctor, render, precision):
+for command in (svd, normed_sum, party, offline, init, certs, doctor, render, precision):
     cli.add_command(command)
 
 

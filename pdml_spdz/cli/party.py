@@ -19,7 +19,7 @@ from pdml_spdz.job import PartyRun
 from pdml_spdz.party import run_party
 
 
-def _address(context: click.Context, parameter: click.Parameter, value: str | None) -> tuple[str, int] | None:
+def address(context: click.Context, parameter: click.Parameter, value: str | None) -> tuple[str, int] | None:
     if value is None:
         return None
     host, _, port = value.rpartition(":")
@@ -39,7 +39,7 @@ def _address(context: click.Context, parameter: click.Parameter, value: str | No
     help="Key and certificates [default: certs/ beside STUDY].",
 )
 @click.option("--out", type=click.Path(path_type=Path), default=Path("runs/party"), show_default=True)
-@click.option("--listen", callback=_address, metavar="HOST:PORT", help="Listen here instead of the study's address.")
+@click.option("--listen", callback=address, metavar="HOST:PORT", help="Listen here instead of the study's address.")
 @click.option("--stock", type=click.Path(path_type=Path), help="Where offline stocks are [default: ./offline].")
 @click.option("--resume", is_flag=True, help="Go on from the last finished iteration in --out (all parties must).")
 @click.option("--force", is_flag=True, help="Replace a finished run in --out.")
@@ -72,14 +72,13 @@ def party(
     """
 
     def run(notify: Callable[[dict[str, Any]], None]) -> dict[str, Any]:
-        listener = None if listen_fd is None else socket.socket(fileno=listen_fd)
+        listener = listening_socket(listen_fd)
         where = certificates or study_file.parent / "certs"
         agreed = study.load(study_file)
         return run_party(PartyRun(agreed, me, data, where, out, resume, force, listener, listen, notify, stock))
 
     if supervised:
-        process.watch_parent()
-        _supervised(run)
+        supervised_run(run)
         return
     console = Console(stderr=as_json)
     with Watcher(console) as watcher:
@@ -90,8 +89,14 @@ def party(
         show_result(console, report, [report], out / f"party-{me}")
 
 
-def _supervised(run: Callable[[Callable[[dict[str, Any]], None]], dict[str, Any]]) -> None:
-    """Events as JSON lines on standard output, for the process that started this one."""
+def listening_socket(descriptor: int | None) -> socket.socket | None:
+    """The socket that the local command opened for this party, if it did."""
+    return None if descriptor is None else socket.socket(fileno=descriptor)
+
+
+def supervised_run(run: Callable[[Callable[[dict[str, Any]], None]], dict[str, Any]]) -> None:
+    """Events as JSON lines on standard output, for the process that started this one; ends with it."""
+    process.watch_parent()
 
     def tell(event: dict[str, Any]) -> None:
         click.echo(json.dumps(event))

@@ -22,7 +22,7 @@ class Watcher:
             TextColumn("{task.description}"),
             BarColumn(bar_width=30),
             MofNCompleteColumn(),
-            TextColumn("change {task.fields[change]}"),
+            TextColumn("{task.fields[detail]}"),
             TimeElapsedColumn(),
             console=console,
         )
@@ -43,9 +43,14 @@ class Watcher:
         elif event["event"] == "failing":
             self.progress.console.print(f"[red]P{party}: {escape(event['message'])}[/red]", highlight=False)
         elif event["event"] == "iteration" and party == 0:
-            if self._task is None:
-                self._task = self.progress.add_task("iterations", total=event["of"], change="-")
-            self.progress.update(self._task, completed=event["t"], change=f"{event['change']:.1e}")
+            self._bar("iterations", event["t"], event["of"], f"change {event['change']:.1e}")
+        elif event["event"] == "offline" and party == 0:
+            self._bar("offline phase", event["done"], event["of"], f"{event['bytes'] / 1e6:,.1f} MB sent")
+
+    def _bar(self, name: str, done: int, total: int, detail: str) -> None:
+        if self._task is None:
+            self._task = self.progress.add_task(name, total=total, detail="")
+        self.progress.update(self._task, completed=done, detail=detail)
 
 
 def show_result(console: Console, report: Event, party_reports: list[Event], out: Path) -> None:
@@ -86,19 +91,8 @@ def _svd(report: Event) -> str:
 
 
 def _cost_table(reports: list[Event]) -> Table:
-    table = Table(title="cost by party", title_justify="left")
-    columns = (
-        "party",
-        "rows",
-        "local s",
-        "wait s",
-        "transport s",
-        "crypto s",
-        "offline s",
-        "total s",
-        "sent MB",
-        "rounds",
-    )
+    table = Table(title="cost by party: seconds, and megabytes sent", title_justify="left")
+    columns = ("party", "rows", "local", "wait", "transp.", "crypto", "offline", "total", "MB", "rounds")
     for column in columns:
         table.add_column(column, justify="right")
     for report in reports:

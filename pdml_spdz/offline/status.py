@@ -62,7 +62,7 @@ def _row(path: Path) -> Row:
 
 def _bytes(path: Path) -> int:
     total = 0
-    for file in path.iterdir():
-        with suppress(FileNotFoundError):  # claimed at this moment
+    for file in path.glob("*"):
+        with suppress(OSError):  # claimed at this moment
             total += file.stat().st_size
     return total

@@ -21,7 +21,8 @@ def test_exit_codes_are_distinct_and_documented() -> None:
 
 
 def test_troubleshooting_headings_are_literal_messages() -> None:
-    sources = "\n".join(p.read_text() for p in (ROOT / "pdml_spdz").rglob("*.py"))
+    files = [*(ROOT / "pdml_spdz").rglob("*.py"), *(ROOT / "templates").glob("*.j2")]
+    sources = "\n".join(p.read_text() for p in files)
     sources = re.sub(r'"\s*\n\s*f?"', "", sources)  # a message may be written in several pieces
     for heading in re.findall(r"^## (.+)$", (ROOT / "docs" / "troubleshooting.md").read_text(), re.M):
         # What stands between the names, numbers and other parts that vary.

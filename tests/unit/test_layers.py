@@ -13,6 +13,7 @@ LAYERS = [
     ("cli", "__main__"),
     ("api", "accuracy"),
     ("local",),
+    ("crew",),
     ("party",),
     ("fit_svd", "fit_normed_sum"),
     ("report", "checkpoint", "handshake", "job", "repeats"),

@@ -37,6 +37,16 @@ class Options:
     online: str = "stream"
 
 
+def program_and_plan(options: Options, shape: Shape) -> tuple[Program, int, Plan]:
+    """The program for blocks of this shape, how many columns it takes at once, and the material of a whole fit."""
+    per_column = options.normalise == "per-column"
+    columns = 1 if options.online == "per-column" else shape.k
+    name = "normed_sum" if per_column else "scaled_sum"
+    program = render(name, options.precision, shape.d, columns, shape.tau)
+    times = shape.tau * shape.k // columns if per_column else 1
+    return program, columns, machine.plan(program).repeated(times)
+
+
 class EmbeddedEngine(Engine):
     name = "embedded"
     reveal = "normed"
@@ -58,15 +68,12 @@ class EmbeddedEngine(Engine):
         return self._sec_sum
 
     def normed_sum(self, bound: Bound, shape: Shape) -> NormedSum:
-        precision, per_column = self.options.precision, self.options.normalise == "per-column"
-        columns = 1 if self.options.online == "per-column" else shape.k
-        name = "normed_sum" if per_column else "scaled_sum"
-        program = render(name, precision, shape.d, columns, shape.tau)
+        precision = self.options.precision
+        program, columns, plan = program_and_plan(self.options, shape)
         Agreement(self.link).digest("program", program.text.encode())
-        plan = machine.plan(program).repeated(shape.tau * shape.k // columns if per_column else 1)
         material = self.options.source(self.link, plan, precision)
         self._program, self._material, self._plan = program, material, plan
-        if per_column:
+        if self.options.normalise == "per-column":
             return PerColumn(Runner(self._sec_sum, precision, bound.total, material), program, columns)
         # rho = sum_i v_i.S v_i is at most sqrt(k) ||S||_F.
         return FixedScale(Runner(self._sec_sum, precision, sqrt(shape.k) * bound.total, material), program)

@@ -1,0 +1,186 @@
+"""pdml-spdz offline: material that depends on no data, made ahead of a run."""
+
+from __future__ import annotations
+
+import json
+import tempfile
+from collections.abc import Callable
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+import click
+from rich.console import Console
+from rich.table import Table
+
+from pdml_spdz import study as studies
+from pdml_spdz.cli.options import FACTORISATION, Option, options, study_settings
+from pdml_spdz.cli.party import address, listening_socket, supervised_run
+from pdml_spdz.cli.show import Watcher
+from pdml_spdz.crew import Crew, run_crew
+from pdml_spdz.job import PartyRun, stock_root
+from pdml_spdz.local import local_study
+from pdml_spdz.offline.make import forecast
+from pdml_spdz.offline.material import Plan
+from pdml_spdz.offline.status import Row, status
+from pdml_spdz.offline.stock import Kind
+from pdml_spdz.party import make_stock, stock_plan
+from pdml_spdz.study import ALGORITHMS, MAX_PARTIES, Study
+
+_stock: Option = click.option(
+    "--stock", type=click.Path(path_type=Path), help="Where stocks are [default: ./offline in a checkout]."
+)
+_json: Option = click.option("--json", "as_json", is_flag=True, help="Machine-readable output.")
+# The study's own options, less those that only a run needs.
+PROBLEM: list[Option] = [
+    click.option("--algorithm", type=click.Choice(ALGORITHMS), default="svd", show_default=True),
+    click.option("--parties", "-M", type=click.IntRange(2, MAX_PARTIES), default=3, show_default=True),
+    click.option("--dim", "-d", type=click.IntRange(0), default=0, help="Number of features."),
+    click.option("--rank", "-k", type=click.IntRange(1), default=1, show_default=True),
+    *FACTORISATION[1:],
+]
+
+
+@click.group()
+def offline() -> None:
+    """The offline phase: make a stock before any data exists, use it once.
+
+    \b
+    Examples:
+      pdml-spdz offline plan --parties 3 --dim 64 --rank 7 --iterations 300
+      pdml-spdz offline make --parties 3 --dim 64 --rank 7 --iterations 300    all parties on this machine
+      pdml-spdz offline make study.toml --id 0                                 one party; all run it together
+      pdml-spdz offline status
+    """
+
+
+def _study(study_file: Path | None, given: dict[str, Any]) -> Study:
+    if study_file is not None:
+        return studies.load(study_file)
+    parties, d = given.pop("parties"), given.pop("dim")
+    return local_study(parties, d=d, **study_settings(given))
+
+
+@offline.command()
+@click.argument("study_file", metavar="[STUDY]", required=False, type=click.Path(path_type=Path))
+@options(PROBLEM)
+@_json
+def plan(study_file: Path | None, as_json: bool, **given: Any) -> None:
+    """What one run takes from the offline phase, and what making it will cost."""
+    wanted, kind = stock_plan(_study(study_file, given))
+    if as_json:
+        expected = asdict(forecast(wanted, kind))
+        click.echo(json.dumps({"plan": asdict(wanted), "kind": asdict(kind), "forecast": expected}))
+    else:
+        click.echo(_forecast(wanted, kind))
+
+
+def _forecast(wanted: Plan, kind: Kind) -> str:
+    expected = forecast(wanted, kind)
+    return (
+        f"material for one run of {kind.M} parties: {wanted.triples:,} triples in Z_2^{kind.scalar_bits}, "
+        f"{wanted.numbers:,} VOLE numbers in Z_2^{kind.vector_bits} under {len(wanted.vectors):,} secret scalar(s)\n"
+        f"forecast for each party: {expected.disk / 1e6:,.1f} MB on disk, {expected.sent / 1e6:,.1f} MB sent, "
+        f"about {expected.seconds:,.0f} s of one core"
+    )
+
+
+@offline.command("make")
+@click.argument("study_file", metavar="[STUDY]", required=False, type=click.Path(path_type=Path))
+@options(PROBLEM)
+@click.option("--id", "me", type=click.IntRange(0), help="Which party of STUDY this is; without it all run here.")
+@click.option("--certs", type=click.Path(path_type=Path), help="Key and certificates [default: certs/ beside STUDY].")
+@click.option("--listen", callback=address, metavar="HOST:PORT", help="Listen here instead of the study's address.")
+@_stock
+@_json
+@click.option("--listen-fd", type=int, hidden=True)
+@click.option("--supervised", is_flag=True, hidden=True)
+def make_command(
+    study_file: Path | None,
+    me: int | None,
+    certs: Path | None,
+    listen: tuple[str, int] | None,
+    stock: Path | None,
+    as_json: bool,
+    listen_fd: int | None,
+    supervised: bool,
+    **given: Any,
+) -> None:
+    """Make a stock for one run, by all parties together: on this machine, or one party of STUDY."""
+    agreed = _study(study_file, given)
+    root = stock_root(stock).absolute()
+
+    def party(notify: Callable[[dict[str, Any]], None]) -> dict[str, Any]:
+        assert me is not None
+        where = certs or (study_file or Path()).parent / "certs"
+        listener = listening_socket(listen_fd)
+        return make_stock(
+            PartyRun(agreed, me, Path(), where, root, listener=listener, listen=listen, notify=notify, stock=root)
+        )
+
+    if supervised:
+        supervised_run(party)
+        return
+    console = Console(stderr=as_json)
+    console.print(_forecast(*stock_plan(agreed)), highlight=False)
+    with Watcher(console) as watcher:
+        if me is None:
+            reports = _make_here(agreed, root, watcher)
+        else:
+            reports = [party(lambda event: watcher(me if event["event"] != "offline" else 0, event))]
+    if as_json:
+        click.echo(json.dumps(reports))
+        return
+    slowest = max(report["seconds"] for report in reports)
+    console.print(
+        f"made stock [bold]{reports[0]['stock']}[/bold] in {slowest:.1f} s, "
+        f"{reports[0]['bytes_sent'] / 1e6:,.1f} MB sent by each party; single use, in {root}"
+    )
+
+
+def _make_here(agreed: Study, root: Path, watcher: Watcher) -> list[dict[str, Any]]:
+    """All parties on this machine, one process each."""
+    with tempfile.TemporaryDirectory(prefix="pdml-spdz-") as logs:
+
+        def command(m: int, study: Path) -> list[str]:
+            return ["offline", "make", str(study), "--id", str(m), "--stock", str(root)]
+
+        return run_crew(Crew(agreed, Path(logs), command, watcher))
+
+
+@offline.command("status")
+@_stock
+@_json
+def status_command(stock: Path | None, as_json: bool) -> None:
+    """What stocks there are, what is left of them, and which runs claimed the rest."""
+    root = stock_root(stock)
+    rows = status(root)
+    if as_json:
+        click.echo(json.dumps([asdict(row) for row in rows], default=str))
+        return
+    if not rows:
+        click.echo(f"no stock in {root}; make one with `pdml-spdz offline make`")
+        return
+    table = Table()
+    for column in ("stock", "party", "of", "rings", "triples left", "scalars left", "MB", "made", "claimed by"):
+        table.add_column(column)
+    for row in rows:
+        table.add_row(*_cells(row))
+    Console().print(table)
+
+
+def _cells(row: Row) -> list[str]:
+    if row.kind is None:
+        return [row.stock, f"P{row.party}", "?", "?", "?", "?", f"{row.bytes / 1e6:.1f}", "?", row.problem]
+    claims = ", ".join(f"{claim.run[:12]} ({claim.time})" for claim in row.claims) or "nobody"
+    return [
+        row.stock,
+        f"P{row.party}",
+        str(row.kind.M),
+        f"{row.kind.vector_bits}/{row.kind.scalar_bits}",
+        f"{row.triples_left:,} of {row.triples:,}",
+        f"{len(row.scalars_left)} of {row.scalars}",
+        f"{row.bytes / 1e6:.1f}",
+        row.created,
+        claims,
+    ]

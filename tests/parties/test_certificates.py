@@ -1,0 +1,156 @@
+"""Keys and certificates that are missing, expired, readable by others, not pinned, or somebody else's."""
+
+from __future__ import annotations
+
+import datetime as dt
+import os
+import stat
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from cryptography import x509
+from cryptography.hazmat.primitives import hashes, serialization
+
+from pdml_spdz import certs
+from pdml_spdz.errors import CertificateError, PeerError
+from tests.parties.helpers import HASTE, Parties, run
+
+
+def expire(directory: Path, party: int) -> str:
+    """Sign the party's certificate anew, for the day before yesterday; returns its fingerprint."""
+    key = serialization.load_pem_private_key((directory / f"P{party}.key").read_bytes(), None)
+    name = x509.Name([x509.NameAttribute(x509.NameOID.COMMON_NAME, f"P{party}")])
+    now = dt.datetime.now(dt.UTC)
+    builder = x509.CertificateBuilder(name, name, key.public_key(), x509.random_serial_number())
+    builder = builder.not_valid_before(now - dt.timedelta(days=2)).not_valid_after(now - dt.timedelta(days=1))
+    certificate = builder.sign(key, hashes.SHA256())
+    (directory / f"P{party}.pem").write_bytes(certificate.public_bytes(serialization.Encoding.PEM))
+    return certificate.fingerprint(hashes.SHA256()).hex()
+
+
+def without_fingerprints(site: Parties) -> None:
+    site.change_studies(parties=tuple(replace(p, fingerprint="") for p in site.study.parties))
+
+
+def another(site: Parties, m: int, party: int) -> None:
+    """At m another certificate is pinned for `party` than the one it has."""
+    made = certs.make(site.directory / "elsewhere", party)
+    certs.add(site.certs(m), made.path, force=True)
+
+
+def missing_key(site: Parties) -> None:
+    (site.certs(1) / "P1.key").unlink()
+
+
+def open_key(site: Parties) -> None:
+    (site.certs(1) / "P1.key").chmod(0o644)
+
+
+def other_key(site: Parties) -> None:
+    made = certs.make(site.directory / "elsewhere", 1)
+    made.path.with_suffix(".key").replace(site.certs(1) / "P1.key")
+
+
+def not_pinned(site: Parties) -> None:
+    (site.certs(1) / "P0.pem").unlink()
+
+
+def not_the_studys(site: Parties) -> None:
+    another(site, 1, 0)
+
+
+def not_its_own(site: Parties) -> None:
+    """P1's file for P0 holds P1's certificate."""
+    (site.certs(1) / "P0.pem").write_bytes((site.certs(1) / "P1.pem").read_bytes())
+
+
+@pytest.mark.parametrize(
+    ("spoil", "phrases"),
+    [
+        (missing_key, ["P1.key is missing", "Do this: make it here: `pdml-spdz certs make --id 1`"]),
+        (open_key, ["P1.key can be read by other users", "Wanted: mode 0600", "Do this: chmod 600"]),
+        (other_key, ["P1.key does not belong to certs/P1.pem", "Do this: `pdml-spdz certs make --id 1 --force`"]),
+        (not_pinned, ["P0.pem cannot be read", "Do this: make your own", "`pdml-spdz certs add FILE`"]),
+        (not_the_studys, ["is not the one that the study names", "Do this: get P0.pem again"]),
+        (not_its_own, ["P0.pem is the certificate of P1", "Wanted: one with the common name P0"]),
+    ],
+)
+def test_certificates_are_wrong_at_one_party(
+    parties: Callable[..., Parties], spoil: Callable[[Parties], None], phrases: list[str]
+) -> None:
+    site = parties(timeouts=HASTE)
+    spoil(site)
+    waiting, ended = site.run()
+    ended.failed(CertificateError, *phrases)
+    waiting.failed(PeerError, "P1 did not connect within 2 s", "Do this: start P1")
+
+
+def test_certificate_expired(parties: Callable[..., Parties]) -> None:
+    site = parties(3)
+    fingerprint = expire(site.certs(1), 1)
+    for m in (0, 2):
+        (site.certs(m) / "P1.pem").write_bytes((site.certs(1) / "P1.pem").read_bytes())
+    entries = list(site.study.parties)
+    entries[1] = replace(entries[1], fingerprint=fingerprint)
+    site.change_studies(parties=tuple(entries))
+    for end in site.run():
+        end.failed(
+            CertificateError, "P1's certificate", "Wanted: a certificate that is valid now", "make a new one at P1"
+        )
+
+
+def test_certificate_of_the_caller_is_not_the_pinned_one(parties: Callable[..., Parties]) -> None:
+    site = parties(timeouts=HASTE)
+    without_fingerprints(site)
+    another(site, 0, 1)
+    called, caller = site.run()
+    caller.failed(CertificateError, "P0 does not accept this party's certificate", "Do this: send P1.pem to P0")
+    called.failed(
+        PeerError, "P1 did not connect within 2 s", "Refused meanwhile: 127.0.0.1", "with its pinned certificate"
+    )
+
+
+def test_certificate_of_the_called_is_not_the_pinned_one(parties: Callable[..., Parties]) -> None:
+    site = parties(timeouts=HASTE)
+    without_fingerprints(site)
+    another(site, 1, 0)
+    called, caller = site.run()
+    caller.failed(CertificateError, "what answers at P0's address shows a certificate that is not pinned", "get P0.pem")
+    called.failed(PeerError, "P1 did not connect within 2 s", "Refused meanwhile: 127.0.0.1")
+
+
+def test_key_has_mode_0600_whatever_the_umask(tmp_path: Path) -> None:
+    before = os.umask(0)
+    try:
+        made = certs.make(tmp_path, 0)
+    finally:
+        os.umask(before)
+    assert stat.S_IMODE(made.path.with_suffix(".key").stat().st_mode) == 0o600
+
+
+def test_certs_make_does_not_replace_a_key(tmp_path: Path) -> None:
+    certs.make(tmp_path / "certs", 0)
+    key = (tmp_path / "certs" / "P0.key").read_bytes()
+    run("certs", "make", "--id", "0", cwd=tmp_path).failed(CertificateError, "P0.key is already there", "pass --force")
+    assert (tmp_path / "certs" / "P0.key").read_bytes() == key
+
+
+def test_certs_add_refuses_a_private_key(tmp_path: Path) -> None:
+    certs.make(tmp_path / "P1", 1)
+    run("certs", "add", "P1/P1.key", cwd=tmp_path).failed(
+        CertificateError, "P1.key holds a private key", "Do this: send only P<i>.pem", "must be replaced"
+    )
+    assert not (tmp_path / "certs").exists()
+
+
+def test_certs_add_refuses_another_certificate_of_a_party(tmp_path: Path) -> None:
+    old, new = certs.make(tmp_path / "old", 1), certs.make(tmp_path / "new", 1)
+    pinned = certs.add(tmp_path / "certs", old.path)
+    run("certs", "add", new.path, cwd=tmp_path).failed(
+        CertificateError, "another certificate is pinned for P1", old.fingerprint[:16], new.fingerprint[:16], "--force"
+    )
+    assert certs.read(pinned.path).fingerprint == old.fingerprint
+    run("certs", "add", new.path, "--force", cwd=tmp_path).well()
+    assert certs.read(pinned.path).fingerprint == new.fingerprint

@@ -1,0 +1,132 @@
+"""The local command's parties: what comes of their errors, and whether they agree on the result."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import tempfile
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from pdml_spdz.errors import InputError, PeerError, StorageError
+from pdml_spdz.local import LocalResult, LocalRun, local_study, run_local
+from tests.parties.helpers import ENDLESS, SETTINGS, Parties, processes_with, rows, slow_rows
+
+
+def local_run(directory: Path, X: list[np.ndarray], **changes: Any) -> LocalRun:
+    """A run with one party for each array; `changes` are the study's or the run's."""
+    files = [directory / f"rows-{m}.npy" for m in range(len(X))]
+    for path, rows_m in zip(files, X, strict=True):
+        np.save(path, rows_m)
+    of_run = {name: changes.pop(name) for name in ("environment", "notify", "force", "resume") if name in changes}
+    return LocalRun(files, local_study(len(X), **(SETTINGS | changes)), directory / "out", **of_run)
+
+
+def test_error_names_every_party_and_raises_the_first_cause(tmp_path: Path) -> None:
+    run = local_run(tmp_path, [rows(0), rows(1), np.full((2, 6), np.inf)])
+    with pytest.raises(InputError) as caught:
+        run_local(run)
+    text = str(caught.value)
+    assert f"P2 (exit code 3): {tmp_path}/rows-2.npy has entries that are not finite" in text
+    for m in (0, 1):
+        assert f"P{m} (exit code 8): P2 ended the run: it could not use its own input file" in text
+    assert f"Do this: the logs are {tmp_path}/out/party-*/log" in text
+    assert caught.value.culprit == 2
+
+
+def test_error_after_a_kill_names_the_killed(tmp_path: Path) -> None:
+    def kill(m: int, event: dict[str, Any]) -> None:
+        if event["event"] == "iteration" and m == 1:
+            for pid in processes_with(f"{tmp_path}/rows-1.npy"):
+                os.kill(pid, 9)
+
+    with pytest.raises(PeerError) as caught:
+        run_local(local_run(tmp_path, [slow_rows(), slow_rows()], **ENDLESS, notify=kill))
+    assert "P1: killed by signal SIGKILL" in str(caught.value)
+    assert "P0 (exit code 7): P1 closed the connection" in str(caught.value)
+    assert caught.value.culprit == 1
+
+
+@pytest.mark.parametrize("bad", [False, True], ids=["success", "failure"])
+def test_keys_go_with_the_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, bad: bool) -> None:
+    (private := tmp_path / "private").mkdir()
+    monkeypatch.setattr(tempfile, "tempdir", str(private))
+    seen: list[Path] = []
+    run = local_run(
+        tmp_path,
+        [rows(0), rows(1) * (np.nan if bad else 1.0)],
+        notify=lambda m, event: seen.extend(private.rglob("*.key")),
+    )
+    if bad:
+        with pytest.raises(InputError):
+            run_local(run)
+    else:
+        run_local(run)
+    assert {path.name for path in seen} == {"P0.key", "P1.key"}
+    assert list(private.iterdir()) == []
+
+
+def test_finished_run_is_kept(tmp_path: Path) -> None:
+    run = local_run(tmp_path, [rows(0), rows(1)])
+    run_local(run)
+    before = {path: path.read_bytes() for path in run.out.rglob("*") if path.is_file()}
+    with pytest.raises(StorageError, match=r"already holds a finished run(.|\n)*--force to replace it, or --resume"):
+        run_local(run)
+    assert {path: path.read_bytes() for path in run.out.rglob("*") if path.is_file()} == before
+
+
+def test_resume_with_fresh_keys_and_ports(tmp_path: Path) -> None:
+    settings = {"tol": 0.0, "start": "seed", "seed": 5, "bound": "1000"}
+    X = [rows(m) for m in range(2)]
+    run_local(local_run(tmp_path, X, iterations=3, **settings))
+    result = run_local(local_run(tmp_path, X, iterations=6, resume=True, **settings))
+    assert result.report["iterations"] == 6
+    V = np.load(result.out / "party-0" / "V0.npy")
+    for _ in range(6):
+        V = np.linalg.qr(np.vstack(X).T @ (np.vstack(X) @ V))[0]
+    # Six roundings to 2^-52 or better; the same vectors up to sign.
+    np.testing.assert_allclose(np.abs(V.T @ result.V), np.eye(2), atol=1e-14)
+
+
+def agreed(result: LocalResult) -> np.ndarray:
+    """V, after a look whether all parties have the same bytes of it."""
+    assert len({(result.out / f"party-{r['party_id']}" / "V.npy").read_bytes() for r in result.party_reports}) == 1
+    return result.V
+
+
+def product(environment: dict[str, str]) -> str:
+    """How a process with these settings rounds a matrix product."""
+    code = "import numpy as np; A = np.random.default_rng(0).normal(size=(300, 300)); print(np.sum(A @ A).hex())"
+    return subprocess.check_output([sys.executable, "-c", code], env=os.environ | environment, text=True)
+
+
+KERNELS = ({"OPENBLAS_CORETYPE": "Haswell"}, {"OPENBLAS_CORETYPE": "Nehalem"})
+THREADS = tuple(dict.fromkeys(("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"), n) for n in "12")
+
+
+@pytest.mark.parametrize("environments", [THREADS, KERNELS], ids=["threads", "kernels"])
+def test_parties_with_different_linear_algebra_agree(tmp_path: Path, environments: tuple[dict[str, str], ...]) -> None:
+    if environments is KERNELS and len(set(map(product, KERNELS))) == 1:
+        pytest.skip("OPENBLAS_CORETYPE makes no difference here")
+    X = [np.random.default_rng(m).standard_normal((400, 300)) * 0.98 ** np.arange(300) for m in range(2)]
+    result = run_local(local_run(tmp_path, X, rank=8, tol=1e-9, iterations=60, environment=lambda m: environments[m]))
+    assert agreed(result).shape == (300, 8)
+
+
+def test_aggregator_gives_the_same_result(parties: Callable[..., Parties]) -> None:
+    """With six parties "auto" is party 0; the sums are exact in the ring, so V is the same to the last bit."""
+    V, sent = {}, {}
+    for aggregator in ("auto", "none"):
+        site = parties(6, aggregator=aggregator, start="seed", seed=3, bound="1000")
+        for end in site.run():
+            end.well()
+        (V[aggregator],) = {(site.results(m) / "V.npy").read_bytes() for m in range(6)}
+        sent[aggregator] = json.loads((site.results(1) / "report.json").read_text())["bytes_sent"]
+    assert V["auto"] == V["none"]
+    assert sent["auto"] < sent["none"]

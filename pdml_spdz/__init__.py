@@ -13,16 +13,16 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 __version__ = "0.1.0"
-__all__ = ["SVDResult", "__version__", "errors", "svd"]
+__all__ = ["SVDResult", "__version__", "errors", "normed_sum", "svd"]
 
 if TYPE_CHECKING:
     from pdml_spdz import errors
-    from pdml_spdz.api import SVDResult, svd
+    from pdml_spdz.api import SVDResult, normed_sum, svd
 
 
 def __getattr__(name: str) -> Any:
     # Parties are processes of their own: what starts them is imported only where it is used.
-    if name in ("svd", "SVDResult"):
+    if name in ("svd", "normed_sum", "SVDResult"):
         from pdml_spdz import api
 
         return getattr(api, name)

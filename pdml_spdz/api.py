@@ -56,6 +56,19 @@ def svd(
     return SVDResult(result.V, None if sigma is None else np.array(sigma), result.report)
 
 
+def normed_sum(parties: Sequence[Rows | str | Path], **settings: Any) -> Reals:
+    """The direction s/||s|| of the sum of one vector from each party, computed by one process for each party.
+
+    parties : for each party its vector: an array (d,), or a path that `pdml-spdz normed-sum` would take
+    settings : any setting of a study: engine, bound, precision, offline, ...
+    """
+    settings["engine"], settings["reveal"] = choose_engine(settings.get("engine"), settings.get("reveal"))
+    study = local_study(len(parties), rank=1, algorithm="normed-sum", **settings)
+    with tempfile.TemporaryDirectory(prefix="pdml-spdz-") as private:
+        files = [_as_file(rows, Path(private) / f"vector-{m}") for m, rows in enumerate(parties)]
+        return run_local(LocalRun(files, study, Path(private) / "out")).V
+
+
 def _as_file(rows: Rows | str | Path, stem: Path) -> Path:
     if isinstance(rows, str | Path):
         return Path(rows)

@@ -121,8 +121,6 @@ def _checkpoint(V: Any, meta: dict[str, Any]) -> Checkpoint:
     bound = Bound(**meta.pop("bound"))
     norms = meta.pop("norms")
     strikes = tuple(meta.pop("strikes"))
-    # A run that had used up its iterations may go on with more of them.
-    meta["stop"] = 0
     return Checkpoint(State(V=V, strikes=strikes, norms=None if norms is None else tuple(norms), **meta), bound)
 
 

@@ -9,6 +9,7 @@ from typing import Any
 from pdml_spdz.algorithms.svd import (
     CONVERGED,
     EXHAUSTED,
+    GO_ON,
     STOP_REASONS,
     Result,
     Settings,
@@ -43,7 +44,8 @@ def fit(run: PartyRun, data: Data, link: Link, engine: Engine) -> dict[str, Any]
     if run.resume:
         checkpoint = checkpoints.common(link)
         state, bound = checkpoint.state, checkpoint.bound
-        state = replace(state, stop=EXHAUSTED if state.t >= study.iterations else state.stop)
+        # With iterations left a run goes on, whatever had stopped it: the study may now ask for a smaller tol.
+        state = replace(state, stop=(state.stop or EXHAUSTED) if state.t >= study.iterations else GO_ON)
         run.note(f"resuming after iteration {state.t}")
     else:
         bound = find_bound(S_m.norm_bound(), run.me, study.quotas, engine.sec_sum.exact)

@@ -21,6 +21,7 @@ Vector: TypeAlias = "NDArray[np.uint64]"  # shape (n, L)
 WORD = np.dtype("<u8")  # limbs are little-endian in memory too, so that a vector's bytes are its numbers' bytes
 HALF = np.uint64(32)
 LOW_HALF = np.uint64(0xFFFFFFFF)
+COMBINE_ROWS = 2048  # the buffers of so many rows stay in the processor's cache
 COMBINE_PRODUCTS = 1 << 18  # up to here OpenBLAS uses one thread: more would wait for each other, and for the cache
 DOT_ROWS = 1 << 20  # 2^20 products of 16-bit by 16-bit pieces stay below 2^53: exact in float64
 
@@ -68,13 +69,21 @@ def from_float(x: ArrayLike, f: int, bits: int) -> Vector:
     if not np.all(np.abs(x) < np.ldexp(1.0, bits - 1 - f)):
         raise QuotaError(f"a number is not finite or not below 2^{bits - 1 - f}.", f"|x| * 2^{f} < 2^{bits - 1}")
     y = np.rint(np.ldexp(x, f))
+    out = np.empty((len(y), limbs(bits)), WORD)
+    if bits >= 128 and np.all(np.abs(y) < 2.0**106):
+        # y = a 2^43 + b with 0 <= b < 2^43: both are exact, and together they are two's complement.
+        a = np.floor(np.ldexp(y, -43))
+        b = (y - np.ldexp(a, 43)).astype(np.int64)
+        high = a.astype(np.int64)
+        out[:, 0] = ((high << 43) | b).view(WORD)
+        out[:, 1] = (high >> 21).view(WORD)
+        out[:, 2:] = (high >> 63).view(WORD)[:, None]
+        return out
     left = np.abs(y)
-    out = zeros(len(y), bits)
-    for i in range(limbs(bits) - 1, 0, -1):  # from the top: what a limb takes away is exact, and so is what is left
+    for i in range(limbs(bits) - 1, -1, -1):  # from the top: what a limb takes away is exact, and so is what is left
         limb = np.floor(np.ldexp(left, -64 * i))
         left -= np.ldexp(limb, 64 * i)
         out[:, i] = limb.astype(WORD)
-    out[:, 0] = left.astype(WORD)
     return np.where((y < 0)[:, None], neg(out), out)
 
 
@@ -127,33 +136,61 @@ def neg(a: Vector) -> Vector:
 
 def scale(a: Vector, c: int) -> Vector:
     """c * a for one ring scalar c."""
-    return combine([(a, c)])
+    return combine([([a], c)])
 
 
-def combine(terms: Sequence[tuple[Vector, int]]) -> Vector:
-    """sum_j c_j a_j for ring scalars c_j.
+def combine(terms: Sequence[tuple[Sequence[Vector], int]], plus: Sequence[Vector] = ()) -> Vector:
+    """sum_j c_j (a_j1 + a_j2 + ...) + p_1 + p_2 + ... for ring scalars c_j; a p may be a single row.
 
-    Multiplication by c is a Toeplitz matrix on 16-bit digits. A row has at most a few hundred products below 2^32, so
-    that float64, and with it the fastest matrix product there is, is exact; carries are settled once.
+    Multiplication by c is a Toeplitz matrix on 16-bit digits. A row has at most a few thousand products below 2^32, so
+    that float64, and with it the fastest matrix product there is, is exact; sums need no carries before the end.
     """
-    n, size = terms[0][0].shape
+    n, size = terms[0][0][0].shape
     count = 4 * size
-    c_digits = from_ints([c for _, c in terms], 64 * size).view("<u2").reshape(len(terms), count).astype(np.float64)
-    weights = np.zeros((count, len(terms), count))  # output digit, term, digit of the vector
-    for i in range(count):
-        weights[i:, :, i] = c_digits[:, : count - i].T
-    weights = weights.reshape(count, -1)
-    vectors = [np.ascontiguousarray(a).view("<u2") for a, _ in terms]
+    weights = _toeplitz([c for _, c in terms], size)
+    step = max(64, COMBINE_PRODUCTS // weights.size)
+    # Buffers are made once: fresh memory would cost more than the arithmetic.
+    digits, table = np.empty((COMBINE_ROWS, count), np.int32), np.empty((COMBINE_ROWS, weights.shape[1]))
+    columns = np.empty((count, COMBINE_ROWS))
     out = np.empty((n, size), WORD)
-    block = COMBINE_PRODUCTS // weights.size
-    for start in range(0, n, block):
-        rows = slice(start, start + block)
-        table = np.concatenate([v[rows] for v in vectors], axis=1).astype(np.float64)
-        columns = (weights @ table.T).astype(np.int64)
+    for start in range(0, n, COMBINE_ROWS):
+        rows = slice(start, min(start + COMBINE_ROWS, n))
+        m = rows.stop - rows.start
+        for j, (vectors, _) in enumerate(terms):
+            table[:m, j * count : (j + 1) * count] = _digit_sum(vectors, rows, digits[:m])
+        for first in range(0, m, step):
+            part = slice(first, min(first + step, m))
+            columns[:, part] = weights @ table[part].T
+        sums = columns[:, :m].astype(np.int64)
+        if plus:
+            sums += _digit_sum(plus, rows, digits[:m]).T
         for i in range(count - 1):
-            columns[i + 1] += columns[i] >> 16
-        out[rows] = columns.astype("<u2").T.copy().view(WORD)
+            sums[i + 1] += sums[i] >> 16
+        out[rows] = sums.astype("<u2").T.copy().view(WORD)
     return out
+
+
+def _digit_sum(vectors: Sequence[Vector], rows: slice, digits: NDArray[np.int32]) -> NDArray[np.int32]:
+    """The sums of these rows, digit by digit, in `digits`; a vector of one row counts for every row."""
+    for k, a in enumerate(vectors):
+        more = _digits(a if len(a) == 1 else a[rows])
+        np.copyto(digits, more) if k == 0 else np.add(digits, more, out=digits)
+    return digits
+
+
+def _toeplitz(scalars: Sequence[int], size: int) -> NDArray[np.float64]:
+    """For each output digit, what each digit of each term counts: shape (4 size, terms * 4 size)."""
+    count = 4 * size
+    c = _digits(from_ints(scalars, 64 * size)).astype(np.float64)
+    weights = np.zeros((count, len(scalars), count))
+    for i in range(count):
+        weights[i:, :, i] = c[:, : count - i].T
+    return weights.reshape(count, -1)
+
+
+def _digits(a: Vector) -> NDArray[np.uint16]:
+    """16-bit digits, (n, 4L), without a copy."""
+    return np.ascontiguousarray(a).view("<u2")
 
 
 def to_halves(a: Vector) -> NDArray[np.uint64]:
@@ -187,6 +224,15 @@ def drop_low(a: Vector, t: int) -> Vector:
     if kept > 1 and shift:
         out[:, : kept - 1] |= a[:, limb + 1 :] << np.uint64(64 - shift)
     return out
+
+
+def word_above(a: Vector, t: int) -> NDArray[np.uint64]:
+    """The 64 bits of each number from bit t on: the first limb of `drop_low`."""
+    limb, shift = divmod(t, 64)
+    word = a[:, limb] >> np.uint64(shift)
+    if shift and limb + 1 < a.shape[1]:
+        word |= a[:, limb + 1] << np.uint64(64 - shift)
+    return word
 
 
 def sign_extend(a: Vector, t: int) -> Vector:

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from pdml_spdz.errors import StorageError
+from pdml_spdz.errors import PdmlError, StorageError
 
 
 @contextmanager
@@ -19,7 +19,7 @@ def writing(path: Path) -> Iterator[None]:
     """Turn the operating system's error into ours."""
     try:
         yield
-    except StorageError:
+    except PdmlError:  # some of ours are the system's errors too
         raise
     except OSError as error:
         raise StorageError(

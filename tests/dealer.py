@@ -64,7 +64,7 @@ def deal(plan: Plan, precision: Precision, *, reuse_delta: bool = False, reuse_u
                 sent[l][m] = u, v
                 received[m][l] = ring.add(ring.scale(u, delta), v)
         for m in range(M):
-            scalars[m].append(DealtScalar(deltas[m], Correlation(sent[m], received[m])))
+            scalars[m].append(DealtScalar(deltas[m], Correlation.of(sent[m], received[m])))
     a, b = ([[secrets.randbits(wide) for _ in range(plan.triples)] for _ in range(M)] for _ in range(2))
     c = [[secrets.randbits(wide) for _ in range(plan.triples)] for _ in range(M - 1)]
     last = [

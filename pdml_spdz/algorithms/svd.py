@@ -46,7 +46,10 @@ class State:
 
 @dataclass(frozen=True)
 class Settings:
-    """Public parameters of one fit: rank k, at most tau iterations, stop when the subspace changes by less than tol."""
+    """Public parameters of one fit: rank k, at most tau iterations, stop when the subspace changes by less than tol.
+
+    With tol = 0 all tau iterations are made.
+    """
 
     k: int
     tau: int
@@ -145,7 +148,7 @@ def step(state: State, V: Reals, r: Reals, columns: NormedColumns, settings: Set
     # Noise of k columns, spread over d directions, tilts a subspace hardly more than that of the worst column.
     floor = 2.0 * float(np.max((columns.noise / np.maximum(r, EPS))[sound], initial=0.0))
     undecided = bool(np.any(alive & ~sound))
-    converged = change < max(settings.tol, floor) and not undecided
+    converged = settings.tol > 0 and change < max(settings.tol, floor) and not undecided
     stop = CONVERGED if converged else EXHAUSTED if t >= settings.tau else GO_ON
     norms = None if columns.norms is None else tuple(float(x) for x in columns.norms)
     return State(V, t, change, tuple(int(x) for x in strikes), norms, stop)

@@ -61,6 +61,9 @@ def show_result(console: Console, report: Event, party_reports: list[Event], out
         f"engine {report['engine']}, reveals {report['reveal']}; {security['model']}; "
         f"collusion: {security['corruptions']}"
     )
+    if report.get("stock"):
+        source = f"stock {report['stock']['id']}" if report["stock"]["id"] else "made in the run"
+        console.print(f"program {report['program']}, offline material: {source}")
     console.print(_cost_table(party_reports))
     accuracy = report.get("accuracy")
     if accuracy:

@@ -18,7 +18,7 @@ from pdml_spdz import ring
 from pdml_spdz.errors import StockError, StorageError
 from pdml_spdz.offline import ledger
 from pdml_spdz.offline.disk import NewFile, keeping, sync_directory, write_file
-from pdml_spdz.offline.material import BLOCK, Plan
+from pdml_spdz.offline.material import BLOCK, Correlation, Plan
 from pdml_spdz.offline.stock import (
     FORMAT,
     MANIFEST,
@@ -127,11 +127,11 @@ def _write_triples(file: NewFile, made: triples.Triples) -> None:
 
 
 def _write_scalar(link: Link, file: NewFile, ends: vole.Ends, n: int, kind: Kind, meter: _Meter) -> None:
-    """The deltas, then for every number and peer u, v and w."""
+    """The deltas, then for every number u towards each peer, and what is left of the VOLEs (`Correlation`)."""
     file.write(ring.from_ints((ends.receivers[l].delta for l in link.peers), kind.vector_bits).tobytes())
     for size in _pieces(n, _block(kind)):
-        sent, received = vole.extend(link, ends, size)
-        records = np.stack([np.stack([*sent[l], received[l]], axis=1) for l in link.peers], axis=1)
+        made = Correlation.of(*vole.extend(link, ends, size))
+        records = np.stack([*(made.pads[l] for l in link.peers), made.rest], axis=1)
         file.write(records.tobytes())
         meter.add(size)
 

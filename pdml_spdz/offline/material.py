@@ -6,6 +6,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Iterator
 from dataclasses import dataclass
 
+from pdml_spdz import ring
 from pdml_spdz.errors import EngineError
 from pdml_spdz.ot import extension, triples, vole
 from pdml_spdz.ot.triples import Triples
@@ -36,16 +37,26 @@ class Plan:
 
 @dataclass(frozen=True)
 class Correlation:
-    """n numbers of VOLE with every peer: sent[l] = (u, v) towards l, received[l] = w from l."""
+    """n numbers of VOLE with every peer, w = u delta + v in both directions, as the online phase uses them.
 
-    sent: dict[int, tuple[Vector, Vector]]
-    received: dict[int, Vector]
+    pads[l] : u towards l; rest : the sum over l of w from l less v towards l
+    """
+
+    pads: dict[int, Vector]
+    rest: Vector
+
+    @classmethod
+    def of(cls, sent: dict[int, tuple[Vector, Vector]], received: dict[int, Vector]) -> Correlation:
+        """From (u, v) towards each peer and w from each."""
+        peers = list(sent)
+        rest = ring.sub(received[peers[0]], sent[peers[0]][1])
+        for l in peers[1:]:
+            rest = ring.add(rest, ring.sub(received[l], sent[l][1]))
+        return cls({l: u for l, (u, _) in sent.items()}, rest)
 
     def part(self, base: int, size: int) -> Correlation:
         cut = slice(base, base + size)
-        return Correlation(
-            {l: (u[cut], v[cut]) for l, (u, v) in self.sent.items()}, {l: w[cut] for l, w in self.received.items()}
-        )
+        return Correlation({l: u[cut] for l, u in self.pads.items()}, self.rest[cut])
 
 
 class ScalarMaterial(ABC):
@@ -80,8 +91,8 @@ class OnDemand(Material):
 
     mode = "on-demand"
 
-    def __init__(self, link: Link, session: bytes, vector_bits: int, scalar_bits: int) -> None:
-        self._link, self._vector_bits, self._scalar_bits = link, vector_bits, scalar_bits
+    def __init__(self, link: Link, session: bytes, vector_bits: int, scalar_bits: int, *, block: int = BLOCK) -> None:
+        self._link, self._vector_bits, self._scalar_bits, self._block = link, vector_bits, scalar_bits, block
         with link.offline():
             self._ots = extension.set_up(link, session)
         self._ends: Iterator[vole.Ends] = iter(())
@@ -106,12 +117,12 @@ class OnDemand(Material):
         ends = next(self._ends, None)
         if ends is None:
             raise EngineError("the program multiplies vectors by more scalars than its plan has.")
-        return _Extended(self._link, ends, next(self._planned))
+        return _Extended(self._link, ends, next(self._planned), self._block)
 
 
 class _Extended(ScalarMaterial):
-    def __init__(self, link: Link, ends: vole.Ends, planned: int) -> None:
-        self._link, self._ends, self._left = link, ends, planned
+    def __init__(self, link: Link, ends: vole.Ends, planned: int, block: int) -> None:
+        self._link, self._ends, self._left, self._block = link, ends, planned, block
         self.deltas = {l: receiver.delta for l, receiver in ends.receivers.items()}
         self._made: Correlation | None = None
         self._given = self._size = 0
@@ -120,9 +131,9 @@ class _Extended(ScalarMaterial):
         if self._made is None or self._size - self._given < n:
             # What is left of a block is less than a vector: it is given up, not pieced together. Blocks grow, so that
             # a run that stops early has not made much more than it used.
-            self._size = max(n, min(self._left, BLOCK // n * n, max(2 * self._size, 8 * n)))
+            self._size = max(n, min(self._left, self._block // n * n, max(2 * self._size, 8 * n)))
             with self._link.offline():
-                self._made = Correlation(*vole.extend(self._link, self._ends, self._size))
+                self._made = Correlation.of(*vole.extend(self._link, self._ends, self._size))
             self._left -= self._size
             self._given = 0
         part = self._made.part(self._given, n)

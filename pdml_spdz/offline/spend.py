@@ -76,7 +76,7 @@ class Stored(ScalarMaterial):
         L, P = ring.limbs(kind.vector_bits), len(peers)
         deltas = ring.to_ints(words[: P * L].reshape(P, L))
         self.deltas = dict(zip(peers, deltas, strict=True))
-        self._records = words[P * L :].reshape(-1, P, 3, L)
+        self._records = words[P * L :].reshape(-1, P + 1, L)
         self._given = 0
 
     @property
@@ -88,11 +88,8 @@ class Stored(ScalarMaterial):
             raise _spent(f"{n - self.left} numbers more than the {len(self._records)} of this scalar that were claimed")
         rows = self._records[self._given : self._given + n]
         self._given += n
-        by_peer = np.array(rows.transpose(1, 2, 0, 3), order="C")  # a copy: the file's pages may go
-        sent, received = {}, {}
-        for l, (u, v, w) in zip(self.deltas, by_peer, strict=True):
-            sent[l], received[l] = (u, v), w
-        return Correlation(sent, received)
+        *pads, rest = np.array(rows.transpose(1, 0, 2), order="C")  # a copy: the file's pages may go
+        return Correlation(dict(zip(self.deltas, pads, strict=True)), rest)
 
 
 def claim(link: Link, stocks: Sequence[Stock], plan: Plan, run: bytes) -> StockMaterial:

@@ -51,7 +51,7 @@ class Kind:
 
     def scalar_size(self, n: int) -> int:
         """Bytes of the file of a scalar with n numbers."""
-        return (self.M - 1) * (1 + 3 * n) * self.vector_bits // 8
+        return (self.M - 1 + self.M * n) * self.vector_bits // 8
 
 
 @dataclass(frozen=True)

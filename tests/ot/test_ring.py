@@ -57,9 +57,13 @@ def test_scale_matches_integers(values: list[int], c: int, bits: int) -> None:
 @given(NUMBERS, NUMBERS, BITS)
 def test_combine_matches_integers(values: list[int], scalars: list[int], bits: int) -> None:
     xs, a = two(values, bits)
-    terms = [(ring.add(a, ring.from_ints([i], bits)), c) for i, c in enumerate(scalars)] or [(a, 0)]
-    expected = [sum((x + i) * c for i, c in enumerate(scalars)) % 2**bits for x in xs]
+    terms = [([a, ring.scale(a, i)], c) for i, c in enumerate(scalars)] or [([a], 0)]
+    expected = [sum(x * (i + 1) * c for i, c in enumerate(scalars)) % 2**bits for x in xs]
     assert ring.to_ints(ring.combine(terms)) == expected
+    row = ring.from_ints([7], bits)
+    assert ring.to_ints(ring.combine(terms, [a, row])) == [
+        (e + x + 7) % 2**bits for e, x in zip(expected, xs, strict=True)
+    ]
 
 
 @given(NUMBERS, NUMBER, BITS)

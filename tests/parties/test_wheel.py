@@ -39,6 +39,8 @@ def test_wheel_runs_by_itself(unpacked: Path, tmp_path: Path) -> None:
         return done.stdout
 
     run("init", "--parties", "2", "--rank", "2")
+    reference = (ROOT / "mpc_programs" / "normed_sum.mpc").read_text()
+    assert run("render", "normed_sum", "--parties", "3", "--dim", "1000") == reference
     assert (tmp_path / "study.toml").exists()
     run("svd", "0.npy", "1.npy", "--rank", "2", "--out", "out")
     assert np.load(tmp_path / "out" / "V.npy").shape == (4, 2)

@@ -241,7 +241,7 @@ def test_a_kill_at_any_step_of_a_claim(root: Path, M: int, blackout: bool) -> No
         usage.crash_then_claim(kill)
 
 
-@pytest.mark.parametrize(("M", "m"), [(2, 0), (3, 1)])
+@pytest.mark.parametrize(("M", "m"), [(2, 0), (2, 1), (3, 1)])
 def test_a_kill_after_any_byte_of_the_ledgers_line(root: Path, M: int, m: int) -> None:
     (size,) = [size for name, size in steps_of_a_claim(root, M)[m] if name == "write"]
     assert size > 100

@@ -61,7 +61,7 @@ def fake_part(root: Path, M: int, m: int, plan: Plan = FAKE, stock: str = "01234
     contents = [(i + 1).to_bytes(8, "little") * 3 for i in range(plan.triples)]
     files = {TRIPLES: (b"".join(record_digest(c) + c for c in contents), b"".join(map(record_digest, contents)))}
     for i, n in enumerate(plan.vectors):
-        files[scalar_name(i)] = (i.to_bytes(8, "little") * ((M - 1) * (1 + 3 * n)),) * 2
+        files[scalar_name(i)] = (i.to_bytes(8, "little") * (kind.scalar_size(n) // 8),) * 2
     for name, (raw, _) in files.items():
         (path / name).write_bytes(raw)  # unsynced, and all the quicker
     entries = {name: File(len(raw), record_digest(digested).hex()) for name, (raw, digested) in files.items()}
@@ -150,13 +150,12 @@ def test_what_is_claimed_holds_across_the_parties(stock: tuple[Path, Kind]) -> N
         scalars = [material.scalar() for material in materials]
         for size in (2, n - 2):
             given = [scalar.take(size) for scalar in scalars]
-            for l in range(kind.M):
-                for m in (m for m in range(kind.M) if m != l):
-                    (u, v), w, delta = given[l].sent[m], given[m].received[l], scalars[m].deltas[l]
-                    assert len(u) == size
-                    assert ring.to_ints(w) == [
-                        (x * delta + y) % modulus for x, y in zip(ring.to_ints(u), ring.to_ints(v), strict=True)
-                    ]
+            # w - v = u delta for every ordered pair; a party keeps the sum of its w - v.
+            rest = [sum(numbers) % modulus for numbers in zip(*(ring.to_ints(g.rest) for g in given), strict=True)]
+            pairs = [(l, m) for l in range(kind.M) for m in range(kind.M) if m != l]
+            products = [ring.to_ints(ring.scale(given[l].pads[m], scalars[m].deltas[l])) for l, m in pairs]
+            assert rest == [sum(numbers) % modulus for numbers in zip(*products, strict=True)]
+            assert len(rest) == size
         deltas = [d for scalar in scalars for d in scalar.deltas.values()]
         assert len(set(deltas)) == len(deltas)
 
@@ -170,7 +169,7 @@ def test_numbers_are_given_once_and_in_order(stock: tuple[Path, Kind]) -> None:
             kind.M, lambda link, w=where: claim(link, find(w, kind, link.me), Plan(0, (1200,)), RUN)
         )[0]
         scalar = material.scalar()
-        blocks = [scalar.take(n).sent[1] for n in sizes]
+        blocks = [(given.pads[1], given.rest) for given in (scalar.take(n) for n in sizes)]
         taken.append([np.concatenate(vectors) for vectors in zip(*blocks, strict=True)])
     assert all(np.array_equal(x, y) for x, y in zip(*taken, strict=True))
     assert len(np.unique(taken[0][0][:, 0])) == 1104

@@ -43,8 +43,13 @@ def program_and_plan(options: Options, shape: Shape) -> tuple[Program, int, Plan
     columns = 1 if options.online == "per-column" else shape.k
     name = "normed_sum" if per_column else "scaled_sum"
     program = render(name, options.precision, shape.d, columns, shape.tau)
-    times = shape.tau * shape.k // columns if per_column else 1
-    return program, columns, machine.plan(program).repeated(times)
+    if per_column:
+        return program, columns, machine.plan(program).repeated(shape.tau * shape.k // columns)
+    # Every iteration of the loop takes the same: two dry runs tell how much, however many there are.
+    one, two = (machine.plan(render(name, options.precision, shape.d, columns, tau)) for tau in (1, 2))
+    more = shape.tau - 1
+    vectors = tuple(n + more * (m - n) for n, m in zip(one.vectors, two.vectors, strict=True))
+    return program, columns, Plan(one.triples + more * (two.triples - one.triples), vectors)
 
 
 class EmbeddedEngine(Engine):

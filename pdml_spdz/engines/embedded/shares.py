@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import secrets
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -18,6 +19,27 @@ from pdml_spdz.precision import SIGMA, Precision
 from pdml_spdz.primitives.sec_sum import MaskedSum
 from pdml_spdz.ring import Vector
 from pdml_spdz.transport.base import Buffer
+
+
+@dataclass(frozen=True)
+class Lazy:
+    """A share of n numbers that is a sum not yet added up: c_j (a_j1 + a_j2 + ...) + p_1 + p_2 + ...
+
+    Carries cost more than sums; a product, its dither and its offset are added up in one pass when the value is wanted.
+    """
+
+    n: int
+    bits: int
+    terms: tuple[tuple[tuple[Vector, ...], int], ...]
+    plus: tuple[Vector, ...]
+
+    def value(self) -> Vector:
+        if self.terms:
+            return ring.combine(self.terms, self.plus)
+        total = self.plus[0] if self.plus and len(self.plus[0]) == self.n else ring.zeros(self.n, self.bits)
+        for p in self.plus[1:] if total is (self.plus or (None,))[0] else self.plus:
+            total = ring.add(total, p)
+        return total
 
 
 class Scaling:
@@ -41,9 +63,9 @@ class Shares(Backend):
 
     # ---- in and out
 
-    def read_input(self, party: int, n: int) -> Vector:
+    def read_input(self, party: int, n: int) -> Lazy:
         """The share of the party that gives in is the value, the others' is 0. No communication."""
-        return self.session.next_input(n) if party == self.me else ring.zeros(n, self.bits)
+        return Lazy(n, self.bits, (), (self.session.next_input(n),) if party == self.me else ())
 
     def read_public(self) -> int:
         return self.session.next_public()
@@ -53,24 +75,26 @@ class Shares(Backend):
 
     # ---- vectors
 
-    def add(self, a: Vector, b: Vector) -> Vector:
-        return ring.add(a, b)
+    def add(self, a: Lazy, b: Lazy) -> Lazy:
+        return Lazy(a.n, self.bits, a.terms + b.terms, a.plus + b.plus)
 
-    def add_public(self, a: Vector, c: int) -> Vector:
-        return ring.add(a, ring.from_ints([c], self.bits)) if self.me == 0 else a
+    def add_public(self, a: Lazy, c: int) -> Lazy:
+        row = ring.from_ints([c], self.bits)
+        return Lazy(a.n, self.bits, a.terms, (*a.plus, row)) if self.me == 0 else a
 
-    def part(self, a: Vector, base: int, size: int) -> Vector:
-        return a[base : base + size]
+    def part(self, a: Lazy, base: int, size: int) -> Lazy:
+        return Lazy(size, self.bits, (), (a.value()[base : base + size],))
 
-    def concat(self, parts: Sequence[Vector]) -> Vector:
-        return np.concatenate(list(parts))
+    def concat(self, parts: Sequence[Lazy]) -> Lazy:
+        whole = np.concatenate([a.value() for a in parts])
+        return Lazy(len(whole), self.bits, (), (whole,))
 
-    def dot(self, a: Vector, weights: Sequence[int]) -> int:
+    def dot(self, a: Lazy, weights: Sequence[int]) -> int:
         """sum_i weights_i a_i of a share that did not wrap, as a signed integer: the share of a scalar."""
         with self.link.clock("crypto"):
-            return ring.dot(a, weights)
+            return ring.dot(a.value(), weights)
 
-    def scale(self, c: Scalars, a: Vector, n: int) -> Vector:
+    def scale(self, c: Scalars, a: Lazy, n: int) -> Lazy:
         """[c] times the shared vector [x].
 
         With VOLE w = u delta + v for every ordered pair (l, m), u and v at l, w and delta at m:
@@ -81,27 +105,25 @@ class Shares(Backend):
 
         Reveals: nothing; u and delta are one-time pads, u fresh for every vector, delta for every scalar.
         Cost: one round, k/8 bytes a number and peer. Offline: VOLE.
-        Ref: Gilboa, CRYPTO 1999; design after Boyle et al., "Efficient two-round OT extension" (VOLE), CCS 2019.
+        Ref: Gilboa, CRYPTO 1999; Boyle et al., "Efficient two-round OT extension and silent non-interactive secure
+        computation", CCS 2019 (VOLE).
         """
         scaling = self._scaling(c)
         given = scaling.material.take(n)
         with self.link.clock("crypto"):
-            own = c.shares[0] % (1 << self.bits)
-            outgoing = {l: self._scale_message(scaling, l, ring.sub(a, given.sent[l][0])) for l in self.link.peers}
+            x = a.value()
+            outgoing = {l: self._scale_message(scaling, l, ring.sub(x, given.pads[l])) for l in self.link.peers}
         received = self.link.exchange("scale", outgoing, self.link.peers)
-        with self.link.clock("crypto"):
-            size = self.bits // 8
-            gathered = a
-            for l, message in received.items():
-                if l not in scaling.theirs:
-                    scaling.theirs[l] = int.from_bytes(message[:size], "little")
-                    message = message[size:]
-                gathered = ring.add(gathered, ring.from_bytes(message, self.bits))
-            terms = [(gathered, own)] + [(given.sent[l][0], scaling.theirs[l]) for l in self.link.peers]
-            y = ring.combine(terms)
-            for l in self.link.peers:
-                y = ring.add(y, ring.sub(given.received[l], given.sent[l][1]))
-        return y
+        size = self.bits // 8
+        gathered = [x]
+        for l, message in received.items():
+            if l not in scaling.theirs:
+                scaling.theirs[l] = int.from_bytes(message[:size], "little")
+                message = message[size:]
+            gathered.append(ring.from_bytes(message, self.bits))
+        own = ((tuple(gathered), c.shares[0]),)
+        terms = tuple(((given.pads[l],), scaling.theirs[l]) for l in self.link.peers)
+        return Lazy(n, self.bits, own + terms, (given.rest,))
 
     def _scaling(self, c: Scalars) -> Scaling:
         if id(c) not in self._scalings:
@@ -114,7 +136,7 @@ class Shares(Backend):
         b = (scaling.c.shares[0] - scaling.material.deltas[l]) % (1 << self.bits)
         return b.to_bytes(self.bits // 8, "little") + masked.tobytes()
 
-    def open_vector(self, a: Vector, n: int, drop: int) -> Ring:
+    def open_vector(self, a: Lazy, n: int, drop: int) -> Ring:
         """The vector without its low `drop` bits, in `open_bits` bits.
 
         1. each party drops the low bits of its share: the carries that are lost are a uniform dither of the last bit
@@ -123,10 +145,9 @@ class Shares(Backend):
         Reveals: the vector, rounded down by up to M units of its last place. Cost: one round, open_bits/8 bytes a
         number and peer. Ref: -
         """
-        bits = self.precision.open_bits
         with self.link.clock("crypto"):
-            kept = np.ascontiguousarray(ring.drop_low(a, drop)[:, 0])
-        return self.sec_sum.words(kept, "open", bits)
+            kept = ring.word_above(a.value(), drop)
+        return self.sec_sum.words(kept, "open", self.precision.open_bits)
 
     # ---- scalars
 

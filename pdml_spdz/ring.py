@@ -19,8 +19,6 @@ from pdml_spdz.errors import QuotaError
 Vector: TypeAlias = "NDArray[np.uint64]"  # shape (n, L)
 
 WORD = np.dtype("<u8")  # limbs are little-endian in memory too, so that a vector's bytes are its numbers' bytes
-HALF = np.uint64(32)
-LOW_HALF = np.uint64(0xFFFFFFFF)
 COMBINE_ROWS = 2048  # the buffers of so many rows stay in the processor's cache
 COMBINE_PRODUCTS = 1 << 18  # up to here OpenBLAS uses one thread: more would wait for each other, and for the cache
 DOT_ROWS = 1 << 20  # 2^20 products of 16-bit by 16-bit pieces stay below 2^53: exact in float64
@@ -85,25 +83,6 @@ def from_float(x: ArrayLike, f: int, bits: int) -> Vector:
         left -= np.ldexp(limb, 64 * i)
         out[:, i] = limb.astype(WORD)
     return np.where((y < 0)[:, None], neg(out), out)
-
-
-def to_float(a: Vector, f: int) -> NDArray[np.float64]:
-    """The signed values times 2^-f, each rounded once to the nearest float64."""
-    negative = is_negative(a)
-    a = np.where(negative[:, None], neg(a), a)
-    n, size = a.shape
-    rows = np.arange(n)
-    padded = np.concatenate([np.zeros((n, 1), WORD), a], axis=1)  # padded[:, i] is the limb below a[:, i]
-    top = size - 1 - np.argmax(a[:, ::-1] != 0, axis=1)
-    high, low = a[rows, top], padded[rows, top]
-    # b = bit length of the top limb. x & ~(x >> 1) has the same length and cannot round up to the next power of two.
-    b = np.maximum(np.frexp((high & ~(high >> np.uint64(1))).astype(np.float64))[1], 1)
-    up, down = (64 - b).astype(WORD), (b - 1).astype(WORD)
-    window = high << up | low >> np.uint64(1) >> down  # the 64 bits from the leading one on
-    below = np.where(np.arange(size + 1) < top[:, None], padded, 0).any(axis=1) | (low << up != 0)
-    # A sticky last bit makes the one rounding below see everything that the window leaves out.
-    y = np.ldexp((window | below).astype(np.float64), 64 * (top - 1) + b - f)
-    return np.asarray(np.where(negative, -y, y))
 
 
 def is_negative(a: Vector) -> NDArray[np.bool_]:
@@ -193,52 +172,18 @@ def _digits(a: Vector) -> NDArray[np.uint16]:
     return np.ascontiguousarray(a).view("<u2")
 
 
-def to_halves(a: Vector) -> NDArray[np.uint64]:
-    """The 32-bit digits, column by column: shape (2L, n)."""
-    return np.ascontiguousarray(a).view("<u4").T.astype(WORD)
-
-
-def from_halves(columns: NDArray[np.uint64] | NDArray[np.int64]) -> Vector:
-    """The vector sum_i 2^(32 i) columns[i] mod 2^k, for columns (2L, n) that carries were not taken out of.
-
-    Signed columns may be negative: their shift is arithmetic, so the carry is a borrow. Overwrites `columns`.
-    """
-    half = columns.dtype.type(32)
-    for i in range(len(columns) - 1):
-        columns[i + 1] += columns[i] >> half
-    return columns.astype("<u4").T.copy().view(WORD)
-
-
 def low_bits(a: Vector, t: int) -> Vector:
     """a mod 2^t."""
     return a & from_ints([(1 << t) - 1], 64 * a.shape[1])
 
 
-def drop_low(a: Vector, t: int) -> Vector:
-    """floor(a / 2^t), a logical shift: a share in Z_2^k becomes one in Z_2^(k-t)."""
-    limb, shift = divmod(t, 64)
-    out = np.zeros_like(a)
-    kept = a.shape[1] - limb
-    if kept > 0:
-        out[:, :kept] = a[:, limb:] >> np.uint64(shift)
-    if kept > 1 and shift:
-        out[:, : kept - 1] |= a[:, limb + 1 :] << np.uint64(64 - shift)
-    return out
-
-
 def word_above(a: Vector, t: int) -> NDArray[np.uint64]:
-    """The 64 bits of each number from bit t on: the first limb of `drop_low`."""
+    """The 64 bits of each number from bit t on."""
     limb, shift = divmod(t, 64)
     word = a[:, limb] >> np.uint64(shift)
     if shift and limb + 1 < a.shape[1]:
         word |= a[:, limb + 1] << np.uint64(64 - shift)
     return word
-
-
-def sign_extend(a: Vector, t: int) -> Vector:
-    """Numbers of Z_2^t (the bits above are ignored), read as two's complement, in a's own ring."""
-    top = from_ints([1 << (t - 1)], 64 * a.shape[1])
-    return sub(low_bits(a, t) ^ top, top)
 
 
 def pack(a: Vector, t: int) -> bytes:

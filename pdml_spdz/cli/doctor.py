@@ -75,7 +75,7 @@ def _machine() -> Iterator[Finding]:
 def _mp_spdz(home: Path | None) -> Finding:
     found = find_home(home)
     if found is None:
-        return Finding("note", "MP-SPDZ", "not found; not needed for the engines plain and secsum")
+        return Finding("note", "MP-SPDZ", "not found; not needed for the engines embedded, secsum and plain")
     return Finding("ok", "MP-SPDZ", f"{found} (no engine of this version uses it yet)")
 
 

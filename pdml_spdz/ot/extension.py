@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pdml_spdz.errors import ProtocolError
-from pdml_spdz.ot import base, codec, ggm
+from pdml_spdz.ot import base, ggm
 from pdml_spdz.ot.prg import BLOCK, WORD, BlockHash, Blocks, Streams, digest, random_bits
 from pdml_spdz.transport.base import Link
 
@@ -39,16 +39,6 @@ class Receiver:
             corrections[i] = u ^ r
         keys = self.hashing.tweaked(transpose(t.reshape(SECURITY, words))[:n], _tweaks(start, n))
         return keys, corrections.tobytes()
-
-    def to_bytes(self) -> bytes:
-        return codec.dump(
-            "ot-receiver", label=np.frombuffer(self._label, np.uint8), leaves=self._leaves, position=self.position
-        )
-
-    @classmethod
-    def from_bytes(cls, raw: bytes) -> Receiver:
-        state = codec.load("ot-receiver", raw)
-        return cls(state["label"].tobytes(), state["leaves"], int(state["position"]))
 
 
 class Sender:
@@ -81,15 +71,6 @@ class Sender:
         pairs[:, 0] = self.hashing.tweaked(rows, tweaks)
         pairs[:, 1] = self.hashing.tweaked(rows ^ self._offset, tweaks)
         return pairs
-
-    def to_bytes(self) -> bytes:
-        label = np.frombuffer(self._label, np.uint8)
-        return codec.dump("ot-sender", label=label, leaves=self._leaves, holes=self._holes, position=self.position)
-
-    @classmethod
-    def from_bytes(cls, raw: bytes) -> Sender:
-        state = codec.load("ot-sender", raw)
-        return cls(state["label"].tobytes(), state["leaves"], state["holes"], int(state["position"]))
 
 
 @dataclass

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import secrets
 from dataclasses import dataclass
 
 import numpy as np
@@ -30,11 +29,6 @@ class Triples:
 
     def __len__(self) -> int:
         return len(self.a)
-
-
-def random_shares(n: int, bits: int = BITS) -> list[int]:
-    """One party's shares of n uniform numbers that nobody knows: no interaction, the sum is uniform if one share is."""
-    return [secrets.randbits(bits) for _ in range(n)]
 
 
 def make(link: Link, ots: extension.Ends, n: int, bits: int = BITS) -> Triples:

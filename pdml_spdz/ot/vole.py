@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pdml_spdz.errors import ProtocolError
-from pdml_spdz.ot import codec, extension, ggm
+from pdml_spdz.ot import extension, ggm
 from pdml_spdz.ot.leafsums import Horner, LeafSums, settle, to_columns, to_words
 from pdml_spdz.ot.prg import Blocks, random_bits
 from pdml_spdz.ring import Vector, limbs
@@ -84,15 +84,6 @@ class Sender:
         vectors = ([to_words(part) for part in u], [part.words() for part in v])
         return _join(vectors[0], n, digits.bits), _join(vectors[1], n, digits.bits), b"".join(message)
 
-    def to_bytes(self) -> bytes:
-        d = self.digits
-        return codec.dump("vole-sender", digits=[d.bits, d.kappa, d.position], leaves=self._leaves)
-
-    @classmethod
-    def from_bytes(cls, raw: bytes) -> Sender:
-        state = codec.load("vole-sender", raw)
-        return cls(Digits(*state["digits"].tolist()), state["leaves"])
-
 
 class Receiver:
     """The end with delta and w: all leaves but number delta_i of tree i, which is zeros."""
@@ -126,16 +117,6 @@ class Receiver:
                 # delta_i * u + v_i: the missing leaf's part of u_i counts delta_i - delta_i = 0 times.
                 w[part].step(hole * u_i - weighted)
         return _join([part.words() for part in w], n, self.digits.bits)
-
-    def to_bytes(self) -> bytes:
-        d = self.digits
-        arrays = {"leaves": self._leaves, "holes": self._holes}
-        return codec.dump("vole-receiver", digits=[d.bits, d.kappa, d.position], **arrays)
-
-    @classmethod
-    def from_bytes(cls, raw: bytes) -> Receiver:
-        state = codec.load("vole-receiver", raw)
-        return cls(Digits(*state["digits"].tolist()), state["leaves"], state["holes"])
 
 
 @dataclass

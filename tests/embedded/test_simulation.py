@@ -140,6 +140,7 @@ def test_mask_that_is_reused_shows_the_difference_of_two_inputs(reuse: bool) -> 
     run = run_program(program, xs, g, precision, materials=materials)
     (data,) = run.wire.payloads(0, 1, "scale")
     masked = ring.from_bytes(data[precision.vector_bits // 8 :], precision.vector_bits)
-    halves = ring.to_float(ring.sub(masked[: D // 2], masked[D // 2 :]), precision.f_in)
+    difference = ring.to_ints(ring.sub(masked[: D // 2], masked[D // 2 :]), signed=True)
+    halves = np.ldexp(np.array(difference, float), -precision.f_in)
     inputs = xs[0, : D // 2, 0] - xs[0, D // 2 :, 0]
     assert np.allclose(halves, inputs, rtol=0, atol=2.0 ** (1 - precision.f_in)) == reuse

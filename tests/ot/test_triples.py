@@ -88,12 +88,6 @@ def test_shares_of_all_but_one_party_do_not_multiply() -> None:
     assert not any((a * b - c) % 2**128 == 0 for a, b, c in opened(shares))
 
 
-def test_random_shares_are_fresh() -> None:
-    x = triples.random_shares(100)
-    assert len(set(x)) == 100
-    assert 2**500 < max(x) < 2**512
-
-
 def test_a_ring_of_part_limbs_is_refused(ends: list[extension.Ends]) -> None:
     with pytest.raises(ValueError, match="wanted a multiple of 64"):
         made(ends, 1, 100)

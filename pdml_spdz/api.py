@@ -15,7 +15,6 @@ from pdml_spdz.errors import InputError
 from pdml_spdz.fixedpoint import Reals
 from pdml_spdz.linalg import Rows
 from pdml_spdz.local import LocalRun, local_study, run_local
-from pdml_spdz.study import choose_engine
 
 
 @dataclass(frozen=True)
@@ -46,7 +45,6 @@ def svd(
     """
     if settings.get("seed") is not None:
         settings.setdefault("start", "seed")
-    settings["engine"], settings["reveal"] = choose_engine(settings.get("engine"), settings.get("reveal"))
     study = local_study(len(parties), rank=rank, **settings)
     with tempfile.TemporaryDirectory(prefix="pdml-spdz-") as private:
         files = [_as_file(rows, Path(private) / f"rows-{m}") for m, rows in enumerate(parties)]
@@ -62,7 +60,6 @@ def normed_sum(parties: Sequence[Rows | str | Path], **settings: Any) -> Reals:
     parties : for each party its vector: an array (d,), or a path that `pdml-spdz normed-sum` would take
     settings : any setting of a study: engine, bound, precision, offline, ...
     """
-    settings["engine"], settings["reveal"] = choose_engine(settings.get("engine"), settings.get("reveal"))
     study = local_study(len(parties), rank=1, algorithm="normed-sum", **settings)
     with tempfile.TemporaryDirectory(prefix="pdml-spdz-") as private:
         files = [_as_file(rows, Path(private) / f"vector-{m}") for m, rows in enumerate(parties)]

@@ -15,7 +15,7 @@ from pdml_spdz.crew import Crew, run_crew
 from pdml_spdz.errors import StorageError, StudyError
 from pdml_spdz.fixedpoint import Reals
 from pdml_spdz.storage import save_array, save_json
-from pdml_spdz.study import PartyEntry, Study
+from pdml_spdz.study import PartyEntry, Study, choose_engine
 
 Event = dict[str, Any]
 RESULTS = {"svd": "V.npy", "normed-sum": "u.npy"}
@@ -46,7 +46,8 @@ class LocalResult:
 
 
 def local_study(parties: int, **settings: Any) -> Study:
-    """A study for parties on this machine; ports are filled in when the run starts."""
+    """A study for parties on this machine; what the engine reveals is filled in here, ports when the run starts."""
+    settings["engine"], settings["reveal"] = choose_engine(settings.get("engine"), settings.get("reveal"))
     return Study(parties=tuple(PartyEntry() for _ in range(parties)), **settings)
 
 

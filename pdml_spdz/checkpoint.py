@@ -103,8 +103,11 @@ class Checkpoints:
         own = {str(t): _digest(c) for t, c in found.items()}
         received = link.all_to_all("resume", json.dumps(own).encode())
         candidates = set(own.items())
-        for data in received.values():
-            candidates &= set(json.loads(bytes(data)).items())
+        for peer, data in received.items():
+            try:
+                candidates &= set(json.loads(bytes(data)).items())
+            except (ValueError, AttributeError, TypeError):
+                raise ResumeError(f"P{peer} sent a list of checkpoints that cannot be read.", culprit=peer) from None
         if not candidates:
             raise ResumeError(
                 "the parties have no checkpoint in common.",

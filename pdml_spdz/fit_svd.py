@@ -21,10 +21,13 @@ from pdml_spdz.algorithms.svd import (
 from pdml_spdz.checkpoint import Checkpoint, Checkpoints
 from pdml_spdz.data import Data
 from pdml_spdz.engines.base import Engine, Shape
+from pdml_spdz.errors import ProtocolError
+from pdml_spdz.fixedpoint import Reals
 from pdml_spdz.job import PartyRun
 from pdml_spdz.linalg import covariance
 from pdml_spdz.primitives.agree import Agreement
 from pdml_spdz.primitives.bound import find_bound
+from pdml_spdz.primitives.normed_sum import NormedColumns
 from pdml_spdz.report import Outcome, run_report
 from pdml_spdz.storage import save_array, save_json
 from pdml_spdz.study import Study
@@ -57,7 +60,9 @@ def fit(run: PartyRun, data: Data, link: Link, engine: Engine) -> dict[str, Any]
             checkpoints.save(Checkpoint(state, bound))
         run.notify({"event": "iteration", "t": state.t, "of": study.iterations, "change": state.change})
 
-    normed_sum = engine.normed_sum(bound, Shape(data.d, study.rank, study.iterations - state.t))
+    # A run that has nothing left to do needs no material.
+    left = study.iterations - state.t if state.stop == GO_ON else 0
+    normed_sum = engine.normed_sum(bound, Shape(data.d, study.rank, left)) if left else _nothing_left
     began = time.perf_counter()
     result = pd_svd(S_m, state, settings, normed_sum, agree, clock=clock, done=done)
     loop = time.perf_counter() - began
@@ -68,6 +73,10 @@ def fit(run: PartyRun, data: Data, link: Link, engine: Engine) -> dict[str, Any]
     save_array(run.directory / "V.npy", result.V)
     save_json(run.directory / "report.json", report)
     return report
+
+
+def _nothing_left(x: Reals, g: Reals) -> NormedColumns:
+    raise ProtocolError("an iteration was asked for, and none is left.")
 
 
 def _svd_facts(study: Study, result: Result) -> dict[str, Any]:

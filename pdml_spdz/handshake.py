@@ -38,6 +38,7 @@ def meet(link: Link, study: Study, *, resume: bool) -> Agreed:
     for peer, theirs in _exchange(link, "hello", own | {"nonce": nonce}).items():
         nonces[peer] = str(theirs.get("nonce"))
         _compare(peer, "protocol version", PROTOCOL, theirs.get("protocol"), "install one release at all parties")
+        _compare(peer, "version", __version__, theirs.get("version"), "install one release at all parties")
         _compare(peer, "study", study.digest, theirs.get("study"), "send the same study.toml to all parties")
         _compare(peer, "--resume setting", resume, theirs.get("resume"), "pass --resume at every party or at none")
     parts = [study.digest, *(nonces[p] for p in range(link.M))]

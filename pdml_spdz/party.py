@@ -159,7 +159,7 @@ def stock_plan(study: Study) -> tuple[Plan, Kind]:
         raise StudyError(
             f"the study has engine {study.engine!r} and d = {d}.",
             "the engine embedded, which has an offline phase, and a number of features",
-            "set `d` (or `features`) in the study, or pass --dim",
+            "set `d` (or `features`) in the study (`init --dim D`), or pass --dim without a study",
         )
     options = engine_options(study, _no_source)
     k, tau = (study.rank, study.iterations) if study.algorithm == "svd" else (1, 1)

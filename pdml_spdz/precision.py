@@ -76,7 +76,7 @@ class Precision:
 
     @property
     def scalar_value_bits(self) -> int:
-        """The largest scalar that is truncated: x (below 2^(R+6)) times h at 2 f_rho fraction bits."""
+        """The largest scalar that is truncated: x (below 2^(R+8), whatever rho is) times h at 2 f_rho fraction bits."""
         return 3 * self.f_rho + self.R + 12
 
     @property

@@ -16,7 +16,7 @@ from typing import Any
 
 import platformdirs
 
-from pdml_spdz.errors import QuotaError
+from pdml_spdz.errors import QuotaError, StorageError
 from pdml_spdz.storage import save_json, writing
 
 LIMIT = 512  # 9 of the 16 guard bits
@@ -24,6 +24,19 @@ LIMIT = 512  # 9 of the 16 guard bits
 
 def default_path() -> Path:
     return Path(platformdirs.user_data_dir("pdml-spdz")) / "repeats.json"
+
+
+def _read(path: Path) -> dict[str, Any]:
+    try:
+        kept = dict(json.loads(path.read_text()))
+        bytes.fromhex(kept["salt"])
+        return kept | {"uses": {str(name): int(n) for name, n in kept["uses"].items()}}
+    except (OSError, ValueError, KeyError, TypeError, AttributeError):
+        raise StorageError(
+            f"{path} cannot be read: it counts how often vectors were given to normed-sum.",
+            "the file as it was written",
+            "restore it; removing it forgets what was counted",
+        ) from None
 
 
 def count(vector: bytes, path: Path | None = None) -> int:
@@ -39,7 +52,7 @@ def count(vector: bytes, path: Path | None = None) -> int:
         fcntl.flock(lock, fcntl.LOCK_EX)  # two runs at once must not count as one
         kept: dict[str, Any] = {"salt": secrets.token_hex(16), "uses": {}}
         if path.exists():
-            kept = json.loads(path.read_text())
+            kept = _read(path)
         name = hashlib.blake2b(vector, key=bytes.fromhex(kept["salt"]), digest_size=16).hexdigest()
         uses = int(kept["uses"].get(name, 0)) + 1
         if uses > LIMIT:

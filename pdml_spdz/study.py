@@ -194,6 +194,17 @@ def _validate(study: Study) -> None:
         "`online` is per-column and `normalise` is fit.",
         'normalise = "per-column" with it: one scale for a fit is one stream of columns',
     )
+    for name, usual in (("normalise", "fit"), ("online", "stream")):
+        want(
+            study.engine == "embedded" or getattr(study, name) == usual,
+            f"`{name}` is {getattr(study, name)!r} with engine {study.engine!r}.",
+            f"{usual!r}: that engine does not normalise",
+        )
+    want(
+        study.engine == "embedded" or study.offline != "stock",
+        f"`offline` is stock with engine {study.engine!r}.",
+        "the engine embedded: this one has no offline phase",
+    )
     want(2 <= study.M <= MAX_PARTIES, f"the study has {study.M} parties.", f"2 to {MAX_PARTIES} parties")
     want(
         study.algorithm != "normed-sum" or not study.bound.startswith("rows:"),
@@ -219,7 +230,7 @@ def _validate(study: Study) -> None:
         want(0 < seconds < float("inf"), f"`timeouts.{name}` is {seconds}.", "a positive number of seconds")
     for i, party in enumerate(study.parties):
         want(0 <= party.port <= 65535, f"P{i}'s port is {party.port}.", "a port from 0 to 65535")
-        want(party.quota >= 0, f"P{i}'s quota is {party.quota}.", "a positive number")
+        want(0 <= party.quota < float("inf"), f"P{i}'s quota is {party.quota}.", "a positive number")
     named = study.aggregator in ("auto", "none") or (study.aggregator.isdigit() and int(study.aggregator) < study.M)
     want(named, f"`aggregator` is {study.aggregator!r}.", "auto, none, or a party's number")
     quota = parse_bound(study.bound)

@@ -18,7 +18,7 @@ from pdml_spdz.primitives.normed_sum import NormedColumns, NormedSum
 from pdml_spdz.primitives.sec_sum import SecSum
 
 GO_ON, CONVERGED, EXHAUSTED = 0, 1, 2
-STOP_REASONS = {CONVERGED: "subspace change below tol", EXHAUSTED: "iterations used up"}
+STOP_REASONS = {CONVERGED: "subspace change below tol or noise", EXHAUSTED: "iterations used up"}
 STRIKES = 3  # a column that shows nothing but noise this many times in a row is dropped
 
 
@@ -110,6 +110,7 @@ def pd_svd(
     2.     U <- NormedSecSum(S_m V), all k columns in one call
     3.     V <- Orthonormalise(U), party 0's bytes for all
     4.     stop when the subspace changes by less than tol (or by less than the noise lets one see)
+    5. turn V within its span to singular vectors (Rayleigh-Ritz on the last S V, if it is known up to a factor)
 
     A column whose part orthogonal to the earlier ones stays below the noise for three iterations in a row has died
     (the rows have a rank below k): it is dropped, with a warning.
@@ -117,17 +118,19 @@ def pd_svd(
     Reveals: V_t after every iteration, and what normed_sum reveals. Cost: per iteration one normed_sum of d k numbers
     and one broadcast. Ref: [PDML Alg. PD-SVD; Theorem 3].
     """
+    last: tuple[Reals, NormedColumns] | None = None
     while state.stop == GO_ON:
         with clock("local"):
             SV = S_m.times(state.V)
         columns = normed_sum(SV, state.V)
+        last = state.V, columns
         with clock("local"):
             V, r = orthonormalise(columns.U)
             own = step(state, V, r, columns, settings)
         V, (_, stop, *strikes) = agree(V, (own.t, own.stop, *own.strikes), qr_tolerance(r, len(V)))
         state = replace(own, V=V, stop=stop, strikes=tuple(strikes))
         done(state)
-    return finish(state, settings)
+    return finish(state, settings, agree, last)
 
 
 def step(state: State, V: Reals, r: Reals, columns: NormedColumns, settings: Settings) -> State:
@@ -164,8 +167,11 @@ def _noise_left(noise: Reals, r: Reals) -> Reals:
     return left
 
 
-def finish(state: State, settings: Settings) -> Result:
-    """Signs fixed, singular values where they are known, and what the user should hear of."""
+def finish(state: State, settings: Settings, agree: Agreement, last: tuple[Reals, NormedColumns] | None) -> Result:
+    """Singular vectors within the last subspace, signs fixed, singular values where they are known, and warnings.
+
+    last : the V before the last iteration and what came of it; None if no iteration was made
+    """
     warnings = []
     if state.stop == EXHAUSTED:
         warnings.append(
@@ -175,8 +181,26 @@ def finish(state: State, settings: Settings) -> Result:
     alive = state.alive
     if not alive.all():
         warnings.append(
-            f"the rows have a numerical rank of {alive.sum()}, below the rank {settings.k} asked for: "
-            f"{np.sum(~alive)} column(s) were dropped"
+            f"{np.sum(~alive)} of {settings.k} columns were dropped: the rows have a numerical rank of {alive.sum()}, "
+            "or the other directions are too small beside the largest for the agreed --bits: centre or scale columns"
         )
-    sigma = None if state.norms is None else np.sqrt(np.array(state.norms)[alive])
-    return Result(fix_signs(state.V[:, alive]), sigma, state, warnings)
+    V, sigma = state.V[:, alive], None
+    if last is not None and last[1].scaled is not None:
+        V, values = ritz(last[0][:, alive], last[1].scaled[:, alive])
+        V = agree.subspace(V)
+        sigma = None if last[1].norms is None else np.sqrt(np.maximum(values, 0.0))
+    return Result(fix_signs(V), sigma, state, warnings)
+
+
+def ritz(V: Reals, SV: Reals) -> tuple[Reals, Reals]:
+    """A basis of the span of S V whose columns are the best approximations of eigenvectors, and their eigenvalues.
+
+    The columns of a block power iteration converge one by one, each with the gap to the next; their span converges
+    with the gap behind the last. V^T S V is small and known to all, and its eigenvectors put the columns right.
+    """
+    T = V.T @ SV
+    values, Q = np.linalg.eigh((T + T.T) / 2)
+    values, Q = values[::-1], Q[:, ::-1]
+    Y = SV @ Q
+    norms = np.linalg.norm(Y, axis=0)
+    return orthonormalise(Y / np.where(norms > 0, norms, 1.0))[0], values

@@ -23,7 +23,8 @@ from pdml_spdz.linalg import sine
 def normed_sum(files: tuple[Path, ...], **given: Any) -> None:
     """The direction s/||s|| of the sum s of one vector from each party, one party for each of FILES.
 
-    A file holds one vector: a .npy array of one dimension, or a table with a single row.
+    A file holds one vector: a .npy array of one dimension, or a table with a single row. Sums of small integers
+    (counts) can be told from their direction: see docs/security.md before using this on such vectors.
 
     \b
     Examples:

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import click
+from click.core import ParameterSource
 from rich.console import Console
 from rich.table import Table
 
@@ -56,6 +57,10 @@ def offline() -> None:
 
 def _study(study_file: Path | None, given: dict[str, Any]) -> Study:
     if study_file is not None:
+        context = click.get_current_context()
+        twice = [name for name in given if context.get_parameter_source(name) == ParameterSource.COMMANDLINE]
+        if twice:
+            raise click.UsageError(f"{', '.join(twice)}: the study says it; give either STUDY or these options")
         return studies.load(study_file)
     parties, d = given.pop("parties"), given.pop("dim")
     return local_study(parties, d=d, **study_settings(given))

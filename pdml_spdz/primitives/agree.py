@@ -9,6 +9,7 @@ import numpy as np
 
 from pdml_spdz.errors import ProtocolError
 from pdml_spdz.fixedpoint import Reals
+from pdml_spdz.linalg import sine
 from pdml_spdz.transport.base import Link
 
 
@@ -40,6 +41,21 @@ class Agreement:
         if agreed.shape != V.shape or not np.all(np.abs(agreed - V).max(axis=0) <= tolerance):
             raise _differ("computed another basis from the same sums", 0)
         return agreed, said
+
+    def subspace(self, V: Reals) -> Reals:
+        """Party 0's basis of a subspace that all have, each in a basis of its own.
+
+        As for V itself, but eigenvectors of nearly equal eigenvalues may differ by a rotation.
+        """
+        data = self.link.broadcast("subspace", V.tobytes() if self.link.me == 0 else None)
+        if data.nbytes != V.nbytes:
+            raise _differ("has a broken message", 0)
+        agreed: Reals = np.frombuffer(data, "<f8").reshape(V.shape).copy()
+        k = V.shape[1]
+        off = np.abs(agreed.T @ agreed - np.eye(k)).max()
+        if not (off <= 1e-10 and sine(V, agreed) <= 1e-8):
+            raise _differ("computed another subspace from the same sums", 0)
+        return agreed
 
     def coin(self) -> bytes:
         """32 bytes that are the same at every party and that no party of those who follow the protocol chose.

@@ -19,11 +19,13 @@ class NormedColumns:
     U : (d, k), column i is s_i / ||s_i||, or 0 if s_i is 0
     noise : (k,), how far (in l2) column i may be from the exact direction, by encoding and rounding
     norms : (k,), ||s_i|| where the engine reveals it, else None
+    scaled : (d, k), the sums up to one positive factor for all columns, where that is known, else None
     """
 
     U: Reals
     noise: Reals
     norms: Reals | None
+    scaled: Reals | None = None
 
 
 class NormedSum(Protocol):
@@ -61,4 +63,4 @@ def normalise(s: Reals, ulp: float) -> NormedColumns:
     with np.errstate(divide="ignore", invalid="ignore"):
         U = np.where(norms > 0, s / norms, 0.0)
         noise = np.where(norms > 0, error / norms, np.inf)
-    return NormedColumns(U, noise, norms)
+    return NormedColumns(U, noise, norms, s)

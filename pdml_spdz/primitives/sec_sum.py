@@ -58,7 +58,7 @@ class MaskedSum:
             sums = [(a + b) % modulus for a, b in zip(z, mask, strict=True)]
         own = b"".join(s.to_bytes(size, "little") for s in sums)
         for peer, data in self.link.all_to_all(f"sum:{purpose}", own).items():
-            _check_size(len(own), data.nbytes, peer)
+            check_size(len(own), data.nbytes, peer)
             for i in range(len(z)):
                 sums[i] += int.from_bytes(data[i * size : (i + 1) * size], "little")
         return [s % modulus for s in sums]
@@ -130,7 +130,8 @@ def _bytes(bits: int) -> int:
     return -(-bits // 8)
 
 
-def _check_size(own: int, found: int, peer: int) -> None:
+def check_size(own: int, found: int, peer: int) -> None:
+    """A peer's message is as long as ours."""
     if own != found:
         raise ProtocolError(
             f"P{peer} sent {found} bytes for a sum of {own} bytes.", "vectors of the same length", culprit=peer
@@ -138,7 +139,7 @@ def _check_size(own: int, found: int, peer: int) -> None:
 
 
 def _unpack(data: memoryview, n: int, bits: int, peer: int) -> Ring:
-    _check_size(_bytes(bits) * n, data.nbytes, peer)
+    check_size(_bytes(bits) * n, data.nbytes, peer)
     if bits == 64:
         words: Ring = np.frombuffer(data, "<u8")
         return words
@@ -148,6 +149,6 @@ def _unpack(data: memoryview, n: int, bits: int, peer: int) -> Ring:
 
 
 def _reals(data: memoryview, n: int, peer: int) -> NDArray[np.float64]:
-    _check_size(8 * n, data.nbytes, peer)
+    check_size(8 * n, data.nbytes, peer)
     reals: Reals = np.frombuffer(data, "<f8")
     return reals

@@ -16,8 +16,11 @@ from pdml_spdz.study import PartyEntry, PrecisionSettings, Study, Timeouts
 TWO = (PartyEntry("a.example", 7000, "ab" * 32, 2.5), PartyEntry("b.example", 7001, "", 1e-3))
 
 studies = st.builds(
-    lambda engine, **settings: Study(engine=engine[0], reveal=engine[1], **settings),
-    engine=st.sampled_from(sorted(study.ENGINES.items())),
+    lambda engine, **settings: Study(engine=engine[0], reveal=engine[1], normalise=engine[2], **settings),
+    engine=st.sampled_from(
+        [(engine, reveal, "fit") for engine, reveal in sorted(study.ENGINES.items())]
+        + [("embedded", "normed", "per-column")]
+    ),
     parties=st.just(TWO),
     rank=st.integers(1, 5),
     iterations=st.integers(1, 1000),
@@ -27,7 +30,6 @@ studies = st.builds(
     ),
     bound=st.sampled_from(["secsum", "12.5", "rows:1.5,100"]),
     aggregator=st.sampled_from(["auto", "none", "1"]),
-    normalise=st.sampled_from(study.NORMALISE),
     precision=st.builds(PrecisionSettings, bits=st.integers(4, 31), range=st.integers(4, 64)),
     timeouts=st.builds(Timeouts, connect=st.floats(0.1, 1e6), round=st.floats(0.1, 1e6)),
 )
@@ -86,6 +88,8 @@ def test_quotas_come_from_bound_and_parties(
         ({"engine": "magic"}, "`engine` is 'magic'"),
         ({"engine": "secsum"}, "`engine` is 'secsum' and `reveal` is 'normed'"),
         ({"reveal": "sum"}, "`engine` is 'embedded' and `reveal` is 'sum'"),
+        ({"engine": "secsum", "reveal": "sum", "offline": "stock"}, "`offline` is stock with engine 'secsum'"),
+        ({"engine": "secsum", "reveal": "sum", "normalise": "per-column"}, "`normalise` is 'per-column' with engine"),
         ({"bound": "rows:1"}, "`bound` is 'rows:1'"),
         ({"bound": "-1"}, "`bound` is '-1'"),
         ({"bound": "nan"}, "`bound` is 'nan'"),

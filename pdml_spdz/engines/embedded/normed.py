@@ -13,6 +13,7 @@ from pdml_spdz.engines.embedded.session import Session
 from pdml_spdz.engines.embedded.shares import Shares
 from pdml_spdz.errors import ProtocolError
 from pdml_spdz.fixedpoint import Reals
+from pdml_spdz.linalg import EPS
 from pdml_spdz.offline.material import Material
 from pdml_spdz.precision import F_G, Precision
 from pdml_spdz.primitives.normed_sum import NormedColumns
@@ -69,13 +70,13 @@ def public_integers(g: Reals) -> list[int]:
     return integers
 
 
-def directions(y: Reals, error: float) -> NormedColumns:
+def directions(y: Reals, error: Reals | float, scaled: Reals | None = None) -> NormedColumns:
     """u = y/||y||; its error in l2 is at most that of y over ||y||."""
     norms = np.linalg.norm(y, axis=0)
     with np.errstate(divide="ignore", invalid="ignore"):
         U = np.where(norms > 0, y / norms, 0.0)
         noise = np.where(norms > 0, error / norms, np.inf)
-    return NormedColumns(U, noise, None)
+    return NormedColumns(U, noise, None, scaled)
 
 
 class PerColumn:
@@ -129,35 +130,42 @@ class FixedScale:
     def __init__(self, runner: Runner, program: Program) -> None:
         self.runner, self.program = runner, program
         self._kappa: Reals | None = None
+        self._raised = np.zeros(0, bool)
         self._session: Session | None = None
-        self._before: tuple[Reals, Reals] | None = None  # g and y of the call before
+        self._before: tuple[Reals, Reals, Reals] | None = None  # g, y and its rounding errors, of the call before
 
     def __call__(self, x: Reals, g: Reals) -> NormedColumns:
         runner, (d, k) = self.runner, x.shape
         publics: list[int] = []
         if self._session is None or self._kappa is None:
             self._session = runner.start(self.program)
-            self._kappa = np.ones(k)
+            self._kappa, self._raised = np.ones(k), np.zeros(k, bool)
             publics = public_integers(g)
         expected = self._retune(g)
         y = runner.decode(self._session.call(runner.encode(x * self._kappa), publics), d)
+        # S_m v is computed in float64: off by some d EPS lambda_1, of which c kappa_i are in y_i, and c lambda_1 is at
+        # most the largest ||y_j||/kappa_j.
+        rounding = d * EPS * float(np.max(np.linalg.norm(y, axis=0) / self._kappa)) * self._kappa
         if expected is not None:
             old_g, error = expected
-            check_projection(np.sum(old_g * y, axis=0), error)
-        self._before = g, y
-        return directions(y, runner.noise(d))
+            check_projection(np.sum(old_g * y, axis=0), error + 8 * rounding)
+        self._before = g, y, rounding
+        return directions(y, runner.noise(d) + rounding, y / self._kappa)
 
     def _retune(self, g: Reals) -> tuple[Reals, Reals] | None:
         """kappa for the next call; returns the old g and how far old g . next y may be from 1."""
         if self._before is None or self._kappa is None:
             return None
-        old_g, y = self._before
+        old_g, y, rounding = self._before
         growth = np.sum(g * y, axis=0)
-        error = np.sum(np.abs(g), axis=0) * self.runner.ulp
-        # A column that shows nothing but noise keeps its kappa: it has died, and its check means nothing.
+        error = np.sum(np.abs(g), axis=0) * self.runner.ulp + rounding
+        # A column that shows nothing but noise may be small beside the others: it is raised out of the noise, once. If
+        # that does not help it has died; its kappa stays, and its check means nothing.
         alive = growth > 4 * error
-        self._kappa = np.where(alive, self._kappa / np.where(alive, growth, 1.0), self._kappa)
-        slack = np.sum(np.abs(old_g), axis=0) * self.runner.ulp + 2 * error / np.where(alive, growth, 1.0)
+        factor = np.where(alive, growth, np.where(self._raised, 1.0, 4 * error))
+        self._raised |= ~alive
+        self._kappa = self._kappa / factor
+        slack = np.sum(np.abs(old_g), axis=0) * self.runner.ulp + 2 * error / factor
         return old_g, np.where(alive, slack, np.inf)
 
 
@@ -167,5 +175,6 @@ def check_projection(found: Reals, error: Reals) -> None:
         raise ProtocolError(
             "the opened sums do not fit together: their projection is not 1.",
             "parties that follow the protocol, and sums within the agreed bound and head-room",
-            "check that all parties run the same version and that no party changed its rows in the middle of the run",
+            "check that all parties run the same version and that no party changed its rows; normed-sum: try again, or "
+            "raise --range (a larger ring has more head-room)",
         )

@@ -16,7 +16,7 @@ from pdml_spdz.engines.embedded.values import Scalars
 from pdml_spdz.fixedpoint import Ring
 from pdml_spdz.offline.material import Material, ScalarMaterial
 from pdml_spdz.precision import SIGMA, Precision
-from pdml_spdz.primitives.sec_sum import MaskedSum
+from pdml_spdz.primitives.sec_sum import MaskedSum, check_size
 from pdml_spdz.ring import Vector
 from pdml_spdz.transport.base import Buffer
 
@@ -120,6 +120,7 @@ class Shares(Backend):
             if l not in scaling.theirs:
                 scaling.theirs[l] = int.from_bytes(message[:size], "little")
                 message = message[size:]
+            check_size(n * size, message.nbytes, l)
             gathered.append(ring.from_bytes(message, self.bits))
         own = ((tuple(gathered), c.shares[0]),)
         terms = tuple(((given.pads[l],), scaling.theirs[l]) for l in self.link.peers)
@@ -175,7 +176,7 @@ class Shares(Backend):
         1. party m draws r_m, uniform below 2^(bits + sigma); open z = a + 2^bits + sum_m r_m, which does not wrap
         2. party m takes -floor(r_m / 2^shift); party 0 adds floor(z / 2^shift) - 2^(bits - shift)
 
-        Reveals: z, which hides a up to a distance of 2^-sigma from uniform. Cost: one round, w/8 bytes a number and
+        Reveals: z, which hides a up to a distance of 2^(1-sigma). Cost: one round, w/8 bytes a number and
         peer.
         Ref: Catrina and Saxena, FC 2010, with each party's own mask.
         """

@@ -6,6 +6,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any
 
+from rich import box
 from rich.console import Console
 from rich.markup import escape
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TaskID, TextColumn, TimeElapsedColumn
@@ -94,7 +95,7 @@ def _svd(report: Event) -> str:
 
 
 def _cost_table(reports: list[Event]) -> Table:
-    table = Table(title="cost by party: seconds, and megabytes sent", title_justify="left")
+    table = Table(title="cost by party: seconds, and megabytes sent", title_justify="left", box=box.SIMPLE)
     columns = ("party", "rows", "local", "wait", "transp.", "crypto", "offline", "total", "MB", "rounds")
     for column in columns:
         table.add_column(column, justify="right")

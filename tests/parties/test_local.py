@@ -91,7 +91,7 @@ def test_resume_with_fresh_keys_and_ports(tmp_path: Path) -> None:
     V = np.load(result.out / "party-0" / "V0.npy")
     for _ in range(6):
         V = np.linalg.qr(np.vstack(X).T @ (np.vstack(X) @ V))[0]
-    # Six roundings to 2^-52 or better, magnified by the condition of a few; the same subspace, turned to singular vectors.
+    # Six roundings to 2^-52 or better; the same subspace, turned to singular vectors.
     assert sine(V, result.V) <= 1e-14
 
 

@@ -6,7 +6,6 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any
 
-from rich import box
 from rich.console import Console
 from rich.markup import escape
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TaskID, TextColumn, TimeElapsedColumn
@@ -95,8 +94,8 @@ def _svd(report: Event) -> str:
 
 
 def _cost_table(reports: list[Event]) -> Table:
-    table = Table(title="cost by party: seconds, and megabytes sent", title_justify="left", box=box.SIMPLE)
-    columns = ("party", "rows", "local", "wait", "transp.", "crypto", "offline", "total", "MB", "rounds")
+    table = Table(title="cost by party: seconds, and megabytes sent", title_justify="left", box=None, pad_edge=False)
+    columns = ("party", "rows", "local", "wait", "net", "crypto", "offline", "total", "MB", "rounds")
     for column in columns:
         table.add_column(column, justify="right")
     for report in reports:

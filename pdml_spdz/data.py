@@ -188,7 +188,7 @@ def _is_number(text: str) -> bool:
 
 
 def _read_mtx(path: Path) -> tuple[Rows, None]:
-    matrix = scipy.io.mmread(path)
+    matrix = scipy.io.mmread(path, spmatrix=False)
     return (sp.csr_array(matrix) if sp.issparse(matrix) else matrix), None
 
 

@@ -122,9 +122,8 @@ class Checkpoints:
 
 def _checkpoint(V: Any, meta: dict[str, Any]) -> Checkpoint:
     bound = Bound(**meta.pop("bound"))
-    norms = meta.pop("norms")
     strikes = tuple(meta.pop("strikes"))
-    return Checkpoint(State(V=V, strikes=strikes, norms=None if norms is None else tuple(norms), **meta), bound)
+    return Checkpoint(State(V=V, strikes=strikes, **meta), bound)
 
 
 def _digest(checkpoint: Checkpoint) -> str:

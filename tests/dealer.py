@@ -35,7 +35,7 @@ class Dealt(Material):
         start, self._used = self._used, self._used + n
         t = self._triples
         assert self._used <= len(t)
-        return Triples(t.bits, t.a[start : self._used], t.b[start : self._used], t.c[start : self._used])
+        return t.part(start, self._used)
 
     def scalar(self) -> ScalarMaterial:
         return self._scalars.pop(0)

@@ -27,14 +27,13 @@ class State:
     """All that an iteration hands on; public, and all that a checkpoint needs.
 
     V : (d, k) orthonormal; t : iterations done; change : sine of the largest angle between the last two V
-    strikes : (k,) how often in a row each column was below the noise; norms : ||S v_i|| if revealed
+    strikes : (k,) how often in a row each column was below the noise
     """
 
     V: Reals
     t: int = 0
     change: float = 1.0
     strikes: tuple[int, ...] = ()
-    norms: tuple[float, ...] | None = None
     stop: int = GO_ON
 
     @property
@@ -153,8 +152,7 @@ def step(state: State, V: Reals, r: Reals, columns: NormedColumns, settings: Set
     undecided = bool(np.any(alive & ~sound))
     converged = settings.tol > 0 and change < max(settings.tol, floor) and not undecided
     stop = CONVERGED if converged else EXHAUSTED if t >= settings.tau else GO_ON
-    norms = None if columns.norms is None else tuple(float(x) for x in columns.norms)
-    return State(V, t, change, tuple(int(x) for x in strikes), norms, stop)
+    return State(V, t, change, tuple(int(x) for x in strikes), stop)
 
 
 def _noise_left(noise: Reals, r: Reals) -> Reals:
@@ -186,14 +184,16 @@ def finish(state: State, settings: Settings, agree: Agreement, last: tuple[Reals
         )
     V, sigma = state.V[:, alive], None
     if last is not None and last[1].scaled is not None:
-        V, values = ritz(last[0][:, alive], last[1].scaled[:, alive])
-        V = agree.subspace(V)
+        V, values, tolerance = ritz(last[0][:, alive], last[1].scaled[:, alive])
+        V = agree.subspace(V, tolerance)
         sigma = None if last[1].norms is None else np.sqrt(np.maximum(values, 0.0))
     return Result(fix_signs(V), sigma, state, warnings)
 
 
-def ritz(V: Reals, SV: Reals) -> tuple[Reals, Reals]:
+def ritz(V: Reals, SV: Reals) -> tuple[Reals, Reals, float]:
     """A basis of the span of S V whose columns are the best approximations of eigenvectors, and their eigenvalues.
+
+    Third, how far apart two correct computations of that span may be.
 
     The columns of a block power iteration converge one by one, each with the gap to the next; their span converges
     with the gap behind the last. V^T S V is small and known to all, and its eigenvectors put the columns right.
@@ -203,4 +203,5 @@ def ritz(V: Reals, SV: Reals) -> tuple[Reals, Reals]:
     values, Q = values[::-1], Q[:, ::-1]
     Y = SV @ Q
     norms = np.linalg.norm(Y, axis=0)
-    return orthonormalise(Y / np.where(norms > 0, norms, 1.0))[0], values
+    basis, r = orthonormalise(Y / np.where(norms > 0, norms, 1.0))
+    return basis, values, float(qr_tolerance(r, len(V)).max())

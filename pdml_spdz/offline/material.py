@@ -111,7 +111,7 @@ class OnDemand(Material):
         t = self._triples
         if self._used > len(t):
             raise EngineError(f"the program wants {self._used} triples.", f"the {len(t)} of its plan")
-        return Triples(t.bits, t.a[start : self._used], t.b[start : self._used], t.c[start : self._used])
+        return t.part(start, self._used)
 
     def scalar(self) -> ScalarMaterial:
         ends = next(self._ends, None)

@@ -61,7 +61,7 @@ class StockMaterial(Material):
         if last > len(t):
             raise _spent(f"{last - len(t)} triples more than the {len(t)} that were claimed")
         self._given = last
-        return Triples(t.bits, t.a[start:last], t.b[start:last], t.c[start:last])
+        return t.part(start, last)
 
     def scalar(self) -> ScalarMaterial:
         if not self._scalars:

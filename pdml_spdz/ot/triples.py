@@ -30,6 +30,9 @@ class Triples:
     def __len__(self) -> int:
         return len(self.a)
 
+    def part(self, first: int, last: int) -> Triples:
+        return Triples(self.bits, self.a[first:last], self.b[first:last], self.c[first:last])
+
 
 def make(link: Link, ots: extension.Ends, n: int, bits: int = BITS) -> Triples:
     """n triples.

@@ -42,7 +42,7 @@ class Agreement:
             raise _differ("computed another basis from the same sums", 0)
         return agreed, said
 
-    def subspace(self, V: Reals) -> Reals:
+    def subspace(self, V: Reals, tolerance: float) -> Reals:
         """Party 0's basis of a subspace that all have, each in a basis of its own.
 
         As for V itself, but eigenvectors of nearly equal eigenvalues may differ by a rotation.
@@ -51,9 +51,8 @@ class Agreement:
         if data.nbytes != V.nbytes:
             raise _differ("has a broken message", 0)
         agreed: Reals = np.frombuffer(data, "<f8").reshape(V.shape).copy()
-        k = V.shape[1]
-        off = np.abs(agreed.T @ agreed - np.eye(k)).max()
-        if not (off <= 1e-10 and sine(V, agreed) <= 1e-8):
+        orthonormal = np.abs(agreed.T @ agreed - np.eye(V.shape[1])).max() <= tolerance
+        if not (orthonormal and sine(V, agreed) <= np.sqrt(V.shape[1]) * tolerance):
             raise _differ("computed another subspace from the same sums", 0)
         return agreed
 

@@ -60,7 +60,11 @@ def normalise(s: Reals, ulp: float) -> NormedColumns:
     d = s.shape[0]
     norms = np.linalg.norm(s, axis=0)
     error = np.sqrt(d) * ulp + d * EPS * norms.max(initial=0.0)
+    return NormedColumns(*unit_columns(s, error), norms, s)
+
+
+def unit_columns(y: Reals, error: Reals | float) -> tuple[Reals, Reals]:
+    """y_i/||y_i||, and its error in l2: at most that of y_i over ||y_i||."""
+    norms = np.linalg.norm(y, axis=0)
     with np.errstate(divide="ignore", invalid="ignore"):
-        U = np.where(norms > 0, s / norms, 0.0)
-        noise = np.where(norms > 0, error / norms, np.inf)
-    return NormedColumns(U, noise, norms, s)
+        return np.where(norms > 0, y / norms, 0.0), np.where(norms > 0, error / norms, np.inf)

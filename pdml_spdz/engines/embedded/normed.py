@@ -16,7 +16,7 @@ from pdml_spdz.fixedpoint import Reals
 from pdml_spdz.linalg import EPS
 from pdml_spdz.offline.material import Material
 from pdml_spdz.precision import F_G, Precision
-from pdml_spdz.primitives.normed_sum import NormedColumns
+from pdml_spdz.primitives.normed_sum import NormedColumns, unit_columns
 from pdml_spdz.primitives.sec_sum import MaskedSum
 from pdml_spdz.programs import Program
 from pdml_spdz.ring import Vector
@@ -70,15 +70,6 @@ def public_integers(g: Reals) -> list[int]:
     return integers
 
 
-def directions(y: Reals, error: Reals | float, scaled: Reals | None = None) -> NormedColumns:
-    """u = y/||y||; its error in l2 is at most that of y over ||y||."""
-    norms = np.linalg.norm(y, axis=0)
-    with np.errstate(divide="ignore", invalid="ignore"):
-        U = np.where(norms > 0, y / norms, 0.0)
-        noise = np.where(norms > 0, error / norms, np.inf)
-    return NormedColumns(U, noise, None, scaled)
-
-
 class PerColumn:
     """One gated NormedSecSum for each column and call: the paper's way.
 
@@ -97,7 +88,7 @@ class PerColumn:
     def __call__(self, x: Reals, g: Reals) -> NormedColumns:
         width = self.columns
         parts = [self._block(x[:, i : i + width], g[:, i : i + width]) for i in range(0, x.shape[1], width)]
-        return directions(np.column_stack(parts), self.runner.noise(len(x)))
+        return NormedColumns(*unit_columns(np.column_stack(parts), self.runner.noise(len(x))), None)
 
     def _block(self, x: Reals, g: Reals) -> Reals:
         """y for as many columns as the program takes at once."""
@@ -150,7 +141,7 @@ class FixedScale:
             old_g, error = expected
             check_projection(np.sum(old_g * y, axis=0), error + 8 * rounding)
         self._before = g, y, rounding
-        return directions(y, runner.noise(d) + rounding, y / self._kappa)
+        return NormedColumns(*unit_columns(y, runner.noise(d) + rounding), None, y / self._kappa)
 
     def _retune(self, g: Reals) -> tuple[Reals, Reals] | None:
         """kappa for the next call; returns the old g and how far old g . next y may be from 1."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import secrets
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import reduce
 from typing import Any
 
 import numpy as np
@@ -36,10 +37,8 @@ class Lazy:
     def value(self) -> Vector:
         if self.terms:
             return ring.combine(self.terms, self.plus)
-        total = self.plus[0] if self.plus and len(self.plus[0]) == self.n else ring.zeros(self.n, self.bits)
-        for p in self.plus[1:] if total is (self.plus or (None,))[0] else self.plus:
-            total = ring.add(total, p)
-        return total
+        whole = any(len(p) == self.n for p in self.plus)  # single rows alone have to be spread out
+        return reduce(ring.add, self.plus if whole else (ring.zeros(self.n, self.bits), *self.plus))
 
 
 class Scaling:

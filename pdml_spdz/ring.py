@@ -7,19 +7,20 @@ Everything is vectorised over n; the only loops are over limbs or over the bits 
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, TypeAlias
 
 import numpy as np
 from cryptography.hazmat.primitives.ciphers import Cipher, algorithms, modes
 from numpy.typing import ArrayLike, NDArray
+from scipy.linalg import blas
 
 from pdml_spdz.errors import QuotaError
 
 Vector: TypeAlias = "NDArray[np.uint64]"  # shape (n, L)
+Term: TypeAlias = "tuple[Sequence[Vector], int]"  # a scalar times a sum of vectors
 
 WORD = np.dtype("<u8")  # limbs are little-endian in memory too, so that a vector's bytes are its numbers' bytes
-COMBINE_ROWS = 2048  # the buffers of so many rows stay in the processor's cache
 COMBINE_PRODUCTS = 1 << 18  # up to here OpenBLAS uses one thread: more would wait for each other, and for the cache
 DOT_ROWS = 1 << 20  # 2^20 products of 16-bit by 16-bit pieces stay below 2^53: exact in float64
 
@@ -118,53 +119,78 @@ def scale(a: Vector, c: int) -> Vector:
     return combine([([a], c)])
 
 
-def combine(terms: Sequence[tuple[Sequence[Vector], int]], plus: Sequence[Vector] = ()) -> Vector:
-    """sum_j c_j (a_j1 + a_j2 + ...) + p_1 + p_2 + ... for ring scalars c_j; a p may be a single row.
-
-    Multiplication by c is a Toeplitz matrix on 16-bit digits. A row has at most a few thousand products below 2^32, so
-    that float64, and with it the fastest matrix product there is, is exact; sums need no carries before the end.
-    """
+def combine(terms: Sequence[Term], plus: Sequence[Vector] = ()) -> Vector:
+    """sum_j c_j (a_j1 + a_j2 + ...) + p_1 + p_2 + ... for ring scalars c_j; a p may be a single row."""
     n, size = terms[0][0][0].shape
-    count = 4 * size
-    weights = _toeplitz([c for _, c in terms], size)
-    step = max(64, COMBINE_PRODUCTS // weights.size)
-    # Buffers are made once: fresh memory would cost more than the arithmetic.
-    digits, table = np.empty((COMBINE_ROWS, count), np.int32), np.empty((COMBINE_ROWS, weights.shape[1]))
-    columns = np.empty((count, COMBINE_ROWS))
     out = np.empty((n, size), WORD)
-    for start in range(0, n, COMBINE_ROWS):
-        rows = slice(start, min(start + COMBINE_ROWS, n))
-        m = rows.stop - rows.start
-        for j, (vectors, _) in enumerate(terms):
-            table[:m, j * count : (j + 1) * count] = _digit_sum(vectors, rows, digits[:m])
-        for first in range(0, m, step):
-            part = slice(first, min(first + step, m))
-            columns[:, part] = weights @ table[part].T
-        sums = columns[:, :m].astype(np.int64)
-        if plus:
-            sums += _digit_sum(plus, rows, digits[:m]).T
-        for i in range(count - 1):
+    for rows, sums in _digit_sums(terms, plus):
+        for i in range(4 * size - 1):
             sums[i + 1] += sums[i] >> 16
         out[rows] = sums.astype("<u2").T.copy().view(WORD)
     return out
 
 
-def _digit_sum(vectors: Sequence[Vector], rows: slice, digits: NDArray[np.int32]) -> NDArray[np.int32]:
-    """The sums of these rows, digit by digit, in `digits`; a vector of one row counts for every row."""
+def combine_above(terms: Sequence[Term], plus: Sequence[Vector], t: int) -> NDArray[np.uint64]:
+    """word_above(combine(terms, plus), t), at half the price: digits that no one asks for give only their carries."""
+    n, size = terms[0][0][0].shape
+    out = np.empty(n, np.int64)
+    first, shift = divmod(t, 16)
+    last = min(4 * size, first + -(-(64 + shift) // 16))
+    for rows, sums in _digit_sums(terms, plus):
+        carry = np.zeros(sums.shape[1], np.int64)
+        for i in range(first):
+            carry += sums[i]
+            carry >>= 16
+        carry += sums[first]
+        word = np.right_shift(carry, shift, out=out[rows])
+        for i in range(first + 1, last):
+            word += np.left_shift(sums[i], 16 * (i - first) - shift, out=carry)
+    word = out.view(np.uint64)
+    room = 64 * size - t
+    return word if room >= 64 else word & np.uint64((1 << room) - 1)
+
+
+def _digit_sums(terms: Sequence[Term], plus: Sequence[Vector]) -> Iterator[tuple[slice, NDArray[np.int64]]]:
+    """The 16-bit digits of `combine` before carries, shape (4L, rows), for some rows at a time.
+
+    Multiplication by c is a Toeplitz matrix on digits. A row has at most a few thousand products below 2^32, so that
+    float64, and with it the fastest matrix product there is, is exact. Buffers are made once and stay in the cache:
+    fresh memory would cost more than the arithmetic.
+    """
+    n, size = terms[0][0][0].shape
+    count = 4 * size
+    weights = [_toeplitz(c, size) for _, c in terms]
+    step = COMBINE_PRODUCTS // count**2
+    sums, table, total = np.empty((step, count), np.int32), np.empty((step, count)), np.empty((step, count))
+    out = np.empty((count, step), np.int64)
+    for start in range(0, n, step):
+        rows = slice(start, min(start + step, n))
+        m = rows.stop - rows.start
+        total[:m] = _add_digits(plus, rows, sums[:m]) if plus else 0.0
+        for (vectors, _), matrix in zip(terms, weights, strict=True):
+            table[:m] = _add_digits(vectors, rows, sums[:m])
+            # total.T += matrix @ table.T, in place
+            blas.dgemm(1.0, matrix, table[:m].T, 1.0, total[:m].T, overwrite_c=True)
+        np.copyto(out[:, :m], total[:m].T, casting="unsafe")
+        yield rows, out[:, :m]
+
+
+def _add_digits(vectors: Sequence[Vector], rows: slice, sums: NDArray[np.int32]) -> NDArray[np.int32]:
+    """The sums of these rows, digit by digit, in `sums`; a vector of one row counts for every row."""
     for k, a in enumerate(vectors):
         more = _digits(a if len(a) == 1 else a[rows])
-        np.copyto(digits, more) if k == 0 else np.add(digits, more, out=digits)
-    return digits
+        np.copyto(sums, more) if k == 0 else np.add(sums, more, out=sums)
+    return sums
 
 
-def _toeplitz(scalars: Sequence[int], size: int) -> NDArray[np.float64]:
-    """For each output digit, what each digit of each term counts: shape (4 size, terms * 4 size)."""
+def _toeplitz(c: int, size: int) -> NDArray[np.float64]:
+    """What each digit of a number counts in each digit of c times that number; shape (4 size, 4 size)."""
     count = 4 * size
-    c = _digits(from_ints(scalars, 64 * size)).astype(np.float64)
-    weights = np.zeros((count, len(scalars), count))
+    digits = _digits(from_ints([c], 64 * size))[0]
+    weights = np.zeros((count, count), order="F")
     for i in range(count):
-        weights[i:, :, i] = c[:, : count - i].T
-    return weights.reshape(count, -1)
+        weights[i:, i] = digits[: count - i]
+    return weights
 
 
 def _digits(a: Vector) -> NDArray[np.uint16]:

@@ -14,8 +14,8 @@ from pdml_spdz.precision import Precision
 
 
 class DealtScalar(ScalarMaterial):
-    def __init__(self, deltas: dict[int, int], correlation: Correlation) -> None:
-        self.deltas, self._correlation, self._given = deltas, correlation, 0
+    def __init__(self, delta: int, correlation: Correlation) -> None:
+        self.delta, self._correlation, self._given = delta, correlation, 0
 
     def take(self, n: int) -> Correlation:
         start, self._given = self._given, self._given + n
@@ -45,24 +45,22 @@ def deal(plan: Plan, precision: Precision, *, reuse_delta: bool = False, reuse_u
     """Material for all M parties. The flags break it, for tests that must notice."""
     M, bits, wide = precision.M, precision.vector_bits, precision.scalar_bits
     scalars: list[list[DealtScalar]] = [[] for _ in range(M)]
-    first: dict[tuple[int, int], int] = {}
+    first: dict[int, int] = {}
     for n in plan.vectors:
         sent: list[dict[int, tuple[ring.Vector, ring.Vector]]] = [{} for _ in range(M)]
         received: list[dict[int, ring.Vector]] = [{} for _ in range(M)]
-        deltas: list[dict[int, int]] = [{} for _ in range(M)]
+        deltas = [secrets.randbits(bits) for _ in range(M)]
+        if reuse_delta:
+            deltas = [first.setdefault(m, delta) for m, delta in enumerate(deltas)]
         for l in range(M):
             for m in range(M):
                 if l == m:
                     continue
-                delta = secrets.randbits(bits)
-                if reuse_delta:
-                    delta = first.setdefault((l, m), delta)
                 u, v = ring.random(n, bits), ring.random(n, bits)
                 if reuse_u:
                     u[n // 2 :] = u[: n - n // 2]
-                deltas[m][l] = delta
                 sent[l][m] = u, v
-                received[m][l] = ring.add(ring.scale(u, delta), v)
+                received[m][l] = ring.add(ring.scale(u, deltas[m]), v)
         for m in range(M):
             scalars[m].append(DealtScalar(deltas[m], Correlation.of(sent[m], received[m])))
     a, b = ([[secrets.randbits(wide) for _ in range(plan.triples)] for _ in range(M)] for _ in range(2))

@@ -37,7 +37,7 @@ from pdml_spdz.transport.base import HEADER, Link
 
 Progress = Callable[[int, int, int], None]  # triples and numbers made, of how many, bytes sent
 
-GROUP = 256  # scalars whose deltas are set up at a time: bounds the memory, 12 kB of keys for each and peer
+GROUP = 256  # scalars whose delta is set up at a time: bounds the memory, 12 kB of keys for each and peer
 NONCE = 16
 FREE_ROOM = "free some room, or choose another --stock directory; no part of a stock was left behind"
 
@@ -127,8 +127,8 @@ def _write_triples(file: NewFile, made: triples.Triples) -> None:
 
 
 def _write_scalar(link: Link, file: NewFile, ends: vole.Ends, n: int, kind: Kind, meter: _Meter) -> None:
-    """The deltas, then for every number u towards each peer, and what is left of the VOLEs (`Correlation`)."""
-    file.write(ring.from_ints((ends.receivers[l].delta for l in link.peers), kind.vector_bits).tobytes())
+    """The delta, then for every number u towards each peer, and what is left of the VOLEs (`Correlation`)."""
+    file.write(ring.from_ints([ends.delta], kind.vector_bits).tobytes())
     for size in _pieces(n, _block(kind)):
         made = Correlation.of(*vole.extend(link, ends, size))
         records = np.stack([*(made.pads[l] for l in link.peers), made.rest], axis=1)

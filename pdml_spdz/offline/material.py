@@ -60,9 +60,9 @@ class Correlation:
 
 
 class ScalarMaterial(ABC):
-    """VOLE for one secret scalar: a delta of this party for every peer, and numbers under it, each given out once."""
+    """VOLE for one secret scalar: this party's delta, and numbers under it, each given out once."""
 
-    deltas: dict[int, int]
+    delta: int
 
     @abstractmethod
     def take(self, n: int) -> Correlation: ...
@@ -123,7 +123,7 @@ class OnDemand(Material):
 class _Extended(ScalarMaterial):
     def __init__(self, link: Link, ends: vole.Ends, planned: int, block: int) -> None:
         self._link, self._ends, self._left, self._block = link, ends, planned, block
-        self.deltas = {l: receiver.delta for l, receiver in ends.receivers.items()}
+        self.delta = ends.delta
         self._made: Correlation | None = None
         self._given = self._size = 0
 

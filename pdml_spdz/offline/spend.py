@@ -74,9 +74,8 @@ class Stored(ScalarMaterial):
 
     def __init__(self, words: NDArray[np.uint64], kind: Kind, peers: Sequence[int]) -> None:
         L, P = ring.limbs(kind.vector_bits), len(peers)
-        deltas = ring.to_ints(words[: P * L].reshape(P, L))
-        self.deltas = dict(zip(peers, deltas, strict=True))
-        self._records = words[P * L :].reshape(-1, P + 1, L)
+        (self.delta,) = ring.to_ints(words[:L].reshape(1, L))
+        self._peers, self._records = peers, words[L:].reshape(-1, P + 1, L)
         self._given = 0
 
     @property
@@ -89,7 +88,7 @@ class Stored(ScalarMaterial):
         rows = self._records[self._given : self._given + n]
         self._given += n
         *pads, rest = np.array(rows.transpose(1, 0, 2), order="C")  # a copy: the file's pages may go
-        return Correlation(dict(zip(self.deltas, pads, strict=True)), rest)
+        return Correlation(dict(zip(self._peers, pads, strict=True)), rest)
 
 
 def claim(link: Link, stocks: Sequence[Stock], plan: Plan, run: bytes) -> StockMaterial:

@@ -3,7 +3,7 @@
 <root>/stock-<id>/party-<m>/manifest.json     what it is: readable by a person
                             ledger.jsonl      what was claimed (`ledger`)
                             triples.bin       n records: digest, a, b, c
-                            scalar-00000.bin  one secret scalar's VOLE: a delta for every peer, then for every number
+                            scalar-00000.bin  one secret scalar's VOLE: this party's delta, then for every number
                                               and peer u, v (as sender) and w (as receiver); gone once it is claimed
 """
 
@@ -28,7 +28,7 @@ from pdml_spdz.offline.disk import DIGEST
 from pdml_spdz.offline.ledger import Heading, Position, State
 from pdml_spdz.offline.material import Plan
 
-FORMAT = 1
+FORMAT = 2
 MANIFEST, TRIPLES = "manifest.json", "triples.bin"
 MAKE = "make one with `pdml-spdz offline make` at all parties, or run with `--offline on-demand`"
 
@@ -51,7 +51,7 @@ class Kind:
 
     def scalar_size(self, n: int) -> int:
         """Bytes of the file of a scalar with n numbers."""
-        return (self.M - 1 + self.M * n) * self.vector_bits // 8
+        return (1 + self.M * n) * self.vector_bits // 8
 
 
 @dataclass(frozen=True)

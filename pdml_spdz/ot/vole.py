@@ -121,18 +121,23 @@ class Receiver:
 
 @dataclass
 class Ends:
-    """One party's ends for one secret scalar per ordered pair: with each peer, sender and receiver of a VOLE."""
+    """One party's ends for one secret scalar: with each peer, sender and receiver of a VOLE."""
 
     senders: dict[int, Sender]
     receivers: dict[int, Receiver]
 
+    @property
+    def delta(self) -> int:
+        """This party's: the same as receiver from every peer."""
+        return next(iter(self.receivers.values())).delta
+
 
 def set_up(link: Link, ots: extension.Ends, bits: int, *, count: int = 1, kappa: int = KAPPA) -> list[Ends]:
-    """`count` fresh independent deltas for every ordered pair, uniform in Z_2^bits.
+    """`count` fresh independent deltas for every party, uniform in Z_2^bits, each for the VOLEs with all its peers.
 
     For each ordered pair (sender, receiver), all trees of all deltas at once:
 
-    1. (receiver) draws the digits of delta: its choice bits in kappa random OTs for each digit;
+    1. (receiver) draws the digits of delta: its choice bits, the same with every sender, in kappa OTs for each digit;
     2. (sender)   sends trees of depth kappa under these OTs (`ggm.send`);
     3. (receiver) gets all leaves but number delta_i of tree i.
 
@@ -144,7 +149,7 @@ def set_up(link: Link, ots: extension.Ends, bits: int, *, count: int = 1, kappa:
         raise ValueError(f"digits of {kappa} bits: wanted 1 to 8")
     trees = len(Digits(bits, kappa))
     n = count * trees * kappa
-    choices = {peer: random_bits(n) for peer in link.peers}
+    choices = dict.fromkeys(link.peers, random_bits(n))
     pairs, keys = extension.extend(link, ots, choices, n)
     shape = (count, trees, 1 << kappa, 2)
     mine, outgoing, theirs = {}, {}, {}

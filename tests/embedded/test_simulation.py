@@ -8,9 +8,10 @@ from scipy import stats
 
 from pdml_spdz import ring
 from pdml_spdz.engines.embedded import machine
+from pdml_spdz.fixedpoint import Ring
 from pdml_spdz.precision import SIGMA, Precision
 from pdml_spdz.primitives.masks import Keys
-from pdml_spdz.primitives.sec_sum import MaskedSum
+from pdml_spdz.primitives.sec_sum import MaskedSum, unpack
 from pdml_spdz.programs import Program, render
 from pdml_spdz.transport.base import Link
 from tests.dealer import deal
@@ -55,6 +56,12 @@ def uniform(x: np.ndarray) -> float:
     return float(stats.kstest(x, "uniform").pvalue)
 
 
+def opened_words(run: Run) -> Ring:
+    """What party 0 sent to party 2 for openings of vectors."""
+    frames = run.wire.payloads(0, 2, "sum:open")
+    return np.concatenate([unpack(memoryview(f), len(f) // -(-P.open_bits // 8), P.open_bits, 0) for f in frames])
+
+
 @pytest.fixture(scope="module")
 def run() -> Run:
     return normed_sum(XS, G, P)
@@ -65,9 +72,7 @@ def test_frames_of_an_honest_party_are_uniform(run: Run) -> None:
     assert uniform(words) > LEVEL
     scalars = np.frombuffer(b"".join(run.wire.payloads(0, 2, "sum:scalars")), "<u8") / 2.0**64
     assert uniform(scalars) > LEVEL
-    size = -(-P.open_bits // 8)
-    opened = numbers(b"".join(run.wire.payloads(0, 2, "sum:open")), size)
-    assert uniform(np.array(opened) / 2.0**P.open_bits) > LEVEL
+    assert uniform(opened_words(run) / 2.0**P.open_bits) > LEVEL
 
 
 def test_openings_of_scalars_can_be_simulated_without_the_scalars(run: Run) -> None:
@@ -107,8 +112,7 @@ def linear_program() -> Program:
 @pytest.mark.parametrize(("make_sum", "hidden"), [(MaskedSum, True), (WithoutZeroSharing, False)])
 def test_opening_without_zero_sharing_shows_a_share(make_sum: type[MaskedSum], hidden: bool) -> None:
     run = run_program(linear_program(), XS, G, P, make_sum=make_sum)
-    opened = numbers(b"".join(run.wire.payloads(0, 2, "sum:open")), -(-P.open_bits // 8))
-    assert (uniform(np.array(opened) / 2.0**P.open_bits) > LEVEL) == hidden
+    assert (uniform(opened_words(run) / 2.0**P.open_bits) > LEVEL) == hidden
 
 
 @pytest.mark.parametrize("reuse", [False, True])

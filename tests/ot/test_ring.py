@@ -60,10 +60,10 @@ def test_combine_matches_integers(values: list[int], scalars: list[int], bits: i
     terms = [([a, ring.scale(a, i)], c) for i, c in enumerate(scalars)] or [([a], 0)]
     expected = [sum(x * (i + 1) * c for i, c in enumerate(scalars)) % 2**bits for x in xs]
     assert ring.to_ints(ring.combine(terms)) == expected
-    row = ring.from_ints([7], bits)
-    assert ring.to_ints(ring.combine(terms, [a, row])) == [
-        (e + x + 7) % 2**bits for e, x in zip(expected, xs, strict=True)
-    ]
+    plus, moved = [a, ring.from_ints([7], bits)], [(e + x + 7) % 2**bits for e, x in zip(expected, xs, strict=True)]
+    assert ring.to_ints(ring.combine(terms, plus)) == moved
+    for t in (0, 17, 48, bits - 33):
+        assert ring.combine_above(terms, plus, t).tolist() == [(z >> t) % 2**64 for z in moved]
 
 
 @given(NUMBERS, NUMBER, BITS)

@@ -203,7 +203,7 @@ class Usage:
 def _given(material: StockMaterial) -> tuple[list[int], list[int]]:
     """By what is in the files, not by what the ledger says."""
     scalars = [material.scalar() for _ in PLAN.vectors]
-    return material.triples(PLAN.triples).a, [next(iter(scalar.deltas.values())) for scalar in scalars]
+    return material.triples(PLAN.triples).a, [scalar.delta for scalar in scalars]
 
 
 def fresh(root: Path, M: int, claims: int) -> Usage:

@@ -82,7 +82,7 @@ def claim_fake(root: Path, M: int, plan: Plan, run: bytes = RUN) -> list[StockMa
     for material in materials:
         _, line = material.claims[0]
         assert material.triples(plan.triples).a == [i + 1 for i in range(*line.triples)]
-        assert [next(iter(material.scalar().deltas.values())) for _ in plan.vectors] == list(line.scalars)
+        assert [material.scalar().delta for _ in plan.vectors] == list(line.scalars)
     return materials
 
 
@@ -153,11 +153,10 @@ def test_what_is_claimed_holds_across_the_parties(stock: tuple[Path, Kind]) -> N
             # w - v = u delta for every ordered pair; a party keeps the sum of its w - v.
             rest = [sum(numbers) % modulus for numbers in zip(*(ring.to_ints(g.rest) for g in given), strict=True)]
             pairs = [(l, m) for l in range(kind.M) for m in range(kind.M) if m != l]
-            products = [ring.to_ints(ring.scale(given[l].pads[m], scalars[m].deltas[l])) for l, m in pairs]
+            products = [ring.to_ints(ring.scale(given[l].pads[m], scalars[m].delta)) for l, m in pairs]
             assert rest == [sum(numbers) % modulus for numbers in zip(*products, strict=True)]
             assert len(rest) == size
-        deltas = [d for scalar in scalars for d in scalar.deltas.values()]
-        assert len(set(deltas)) == len(deltas)
+        assert len({scalar.delta for scalar in scalars}) == kind.M
 
 
 def test_numbers_are_given_once_and_in_order(stock: tuple[Path, Kind]) -> None:
@@ -435,7 +434,7 @@ DAMAGE: dict[str, tuple[Callable[[Path], object], str]] = {
     "triple's digest edited": (lambda p: flip(p / TRIPLES, 40 * 30), "triples.bin does not have the digest"),
     "triple zeroed": (lambda p: zero(p / TRIPLES, 16, 40), "triple 0 was used before, which the ledger does not say"),
     "triples missing": (lambda p: (p / TRIPLES).unlink(), "triples.bin is missing"),
-    "other format": (lambda p: edit_json(p / MANIFEST, format=2), "it has format 2"),
+    "other format": (lambda p: edit_json(p / MANIFEST, format=9), "it has format 9"),
     "other count": (lambda p: edit_json(p / MANIFEST, triples=41), "the files in it are not those of its counts"),
     "other party": (lambda p: edit_json(p / MANIFEST, party=0), "it is stock 0123456789abcdef of party 0"),
     "other id": (lambda p: edit_json(p / MANIFEST, stock="ff"), "it is stock ff of party 1"),

@@ -57,6 +57,6 @@ def child(me: int, fd: int, root: str, run: str, count: int) -> None:
     try:
         for i in range(count):
             material = claim(link, find(Path(root), Kind(2, 64, 64), me), PLAN, run.encode() + bytes([i]))
-            print(json.dumps([material.triples(2).a, next(iter(material.scalar().deltas.values()))]), flush=True)
+            print(json.dumps([material.triples(2).a, material.scalar().delta]), flush=True)
     except (PeerError, StockError) as error:
         print(f"{type(error).__name__}: {error}", file=sys.stderr)

@@ -97,7 +97,7 @@ class PerColumn:
         integers = public_integers(g)
         y = runner.decode(session.call(runner.encode(x), integers), d)
         rounded = np.ldexp(np.array(integers, np.float64), -F_G).reshape(k, d).T
-        projected = np.abs(np.sum(rounded * y, axis=0))
+        projected = np.abs(_dots(rounded, y))
         # Each entry of y is off by at most one ulp (M units), and inv by 2^-f_inv relative.
         check_projection(projected, np.sum(np.abs(rounded), axis=0) * runner.ulp + 2.0 ** (2 - runner.precision.f_inv))
         return y
@@ -139,7 +139,7 @@ class FixedScale:
         rounding = d * EPS * float(np.max(np.linalg.norm(y, axis=0) / self._kappa)) * self._kappa
         if expected is not None:
             old_g, error = expected
-            check_projection(np.sum(old_g * y, axis=0), error + 8 * rounding)
+            check_projection(_dots(old_g, y), error + 8 * rounding)
         self._before = g, y, rounding
         return NormedColumns(*unit_columns(y, runner.noise(d) + rounding), None, y / self._kappa)
 
@@ -148,7 +148,7 @@ class FixedScale:
         if self._before is None or self._kappa is None:
             return None
         old_g, y, rounding = self._before
-        growth = np.sum(g * y, axis=0)
+        growth = _dots(g, y)
         error = np.sum(np.abs(g), axis=0) * self.runner.ulp + rounding
         # A column that shows nothing but noise may be small beside the others: it is raised out of the noise, once. If
         # that does not help it has died; its kappa stays, and its check means nothing.
@@ -158,6 +158,12 @@ class FixedScale:
         self._kappa = self._kappa / factor
         slack = np.sum(np.abs(old_g), axis=0) * self.runner.ulp + 2 * error / factor
         return old_g, np.where(alive, slack, np.inf)
+
+
+def _dots(a: Reals, b: Reals) -> Reals:
+    """a_i.b_i for all columns i."""
+    dots: Reals = np.einsum("ij,ij->j", a, b)
+    return dots
 
 
 def check_projection(found: Reals, error: Reals) -> None:

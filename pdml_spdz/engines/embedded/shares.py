@@ -31,7 +31,7 @@ class Lazy:
 
     n: int
     bits: int
-    terms: tuple[tuple[tuple[Vector, ...], int], ...]
+    terms: tuple[ring.Term, ...]
     plus: tuple[Vector, ...]
 
     def value(self) -> Vector:
@@ -40,13 +40,17 @@ class Lazy:
         whole = any(len(p) == self.n for p in self.plus)  # single rows alone have to be spread out
         return reduce(ring.add, self.plus if whole else (ring.zeros(self.n, self.bits), *self.plus))
 
+    def above(self, t: int) -> Ring:
+        """The 64 bits from bit t on."""
+        return ring.combine_above(self.terms, self.plus, t) if self.terms else ring.word_above(self.value(), t)
+
 
 class Scaling:
-    """One secret scalar that multiplies vectors: its VOLE material and, once they have been sent, the peers' b."""
+    """One secret scalar that multiplies vectors: its VOLE material, and b = c_m - delta_m of the parties so far."""
 
-    def __init__(self, c: Scalars, material: ScalarMaterial) -> None:
-        self.c, self.material = c, material
-        self.theirs: dict[int, int] = {}
+    def __init__(self, c: Scalars, me: int, material: ScalarMaterial) -> None:
+        self.c, self.material = c, material  # c is kept: it is found again by its identity
+        self.b = {me: c.shares[0] - material.delta}
 
 
 class Shares(Backend):
@@ -96,13 +100,14 @@ class Shares(Backend):
     def scale(self, c: Scalars, a: Lazy, n: int) -> Lazy:
         """[c] times the shared vector [x].
 
-        With VOLE w = u delta + v for every ordered pair (l, m), u and v at l, w and delta at m:
+        With VOLE w = u delta + v for every ordered pair (l, m): u and v at l, w at m, and m's delta, one for all l:
 
-        1. l sends x_l - u to m; m sends b = c_m - delta to l, once for each scalar
-        2. m adds (x_l - u) c_m + w, l adds u b - v; together that is x_l c_m
-        3. everyone adds x_m c_m
+        1. l sends x_l - u to m; m sends b_m = c_m - delta_m to everyone, once for each scalar; now
+           c = sum_m delta_m + b with b = sum_m b_m public
+        2. m adds (x_l - u) delta_m + w, l adds -v; together that is x_l delta_m
+        3. everyone adds x_m delta_m and x_m b
 
-        Reveals: nothing; u and delta are one-time pads, u fresh for every vector, delta for every scalar.
+        Reveals: nothing; u and delta are one-time pads, u fresh for every vector and pair, delta for every scalar.
         Cost: one round, k/8 bytes a number and peer. Offline: VOLE.
         Ref: Gilboa, CRYPTO 1999; Boyle et al., "Efficient two-round OT extension and silent non-interactive secure
         computation", CCS 2019 (VOLE).
@@ -111,30 +116,28 @@ class Shares(Backend):
         given = scaling.material.take(n)
         with self.link.clock("crypto"):
             x = a.value()
-            outgoing = {l: self._scale_message(scaling, l, ring.sub(x, given.pads[l])) for l in self.link.peers}
+            outgoing = {l: self._scale_message(scaling, ring.sub(x, given.pads[l])) for l in self.link.peers}
         received = self.link.exchange("scale", outgoing, self.link.peers)
         size = self.bits // 8
         gathered = [x]
         for l, message in received.items():
-            if l not in scaling.theirs:
-                scaling.theirs[l] = int.from_bytes(message[:size], "little")
+            if l not in scaling.b:
+                scaling.b[l] = int.from_bytes(message[:size], "little")
                 message = message[size:]
             check_size(n * size, message.nbytes, l)
             gathered.append(ring.from_bytes(message, self.bits))
-        own = ((tuple(gathered), c.shares[0]),)
-        terms = tuple(((given.pads[l],), scaling.theirs[l]) for l in self.link.peers)
-        return Lazy(n, self.bits, own + terms, (given.rest,))
+        terms = ((gathered, scaling.material.delta), ([x], sum(scaling.b.values())))
+        return Lazy(n, self.bits, terms, (given.rest,))
 
     def _scaling(self, c: Scalars) -> Scaling:
         if id(c) not in self._scalings:
-            self._scalings[id(c)] = Scaling(c, self.material.scalar())
+            self._scalings[id(c)] = Scaling(c, self.me, self.material.scalar())
         return self._scalings[id(c)]
 
-    def _scale_message(self, scaling: Scaling, l: int, masked: Vector) -> Buffer:
-        if l in scaling.theirs:  # then ours has gone to l as well
+    def _scale_message(self, scaling: Scaling, masked: Vector) -> Buffer:
+        if len(scaling.b) > 1:  # theirs have come, so ours has gone
             return masked
-        b = (scaling.c.shares[0] - scaling.material.deltas[l]) % (1 << self.bits)
-        return b.to_bytes(self.bits // 8, "little") + masked.tobytes()
+        return (scaling.b[self.me] % (1 << self.bits)).to_bytes(self.bits // 8, "little") + masked.tobytes()
 
     def open_vector(self, a: Lazy, n: int, drop: int) -> Ring:
         """The vector without its low `drop` bits, in `open_bits` bits.
@@ -146,7 +149,7 @@ class Shares(Backend):
         number and peer. Ref: -
         """
         with self.link.clock("crypto"):
-            kept = ring.word_above(a.value(), drop)
+            kept = a.above(drop)
         return self.sec_sum.words(kept, "open", self.precision.open_bits)
 
     # ---- scalars

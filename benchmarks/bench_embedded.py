@@ -16,7 +16,8 @@ from typing import Any
 import numpy as np
 
 from benchmarks.parties import quartiles, run_processes, save
-from pdml_spdz.engines.embedded.normed import FixedScale, PerColumn, Runner
+from pdml_spdz.engines.embedded.runner import EmbeddedRunner
+from pdml_spdz.engines.projection import FixedScale, PerColumn
 from pdml_spdz.offline.material import OnDemand
 from pdml_spdz.ot import extension, triples, vole
 from pdml_spdz.precision import Precision
@@ -44,7 +45,7 @@ def loop(link: Link, d: int, k: int) -> dict[str, Any]:
     sec_sum = MaskedSum(link, Keys.agree(link, b"bench"))
     # One block for all calls, made before the first: no party waits for another's offline phase in those measured.
     material = OnDemand(link, b"bench", p.vector_bits, p.scalar_bits, block=(REPEATS + 2) * d * k)
-    runner = Runner(sec_sum, p, 4.0 * k, material)
+    runner = EmbeddedRunner(sec_sum, p, 4.0 * k, material)
     normed = FixedScale(runner, render("scaled_sum", p, d, k, REPEATS + 2))
     V = np.linalg.qr(np.random.default_rng(0).standard_normal((d, k)))[0]
     results: dict[str, Any] = {"normed": [], "secsum": []}
@@ -61,7 +62,7 @@ def loop(link: Link, d: int, k: int) -> dict[str, Any]:
 def cold(link: Link, d: int) -> list[tuple[float, int, int]]:
     p = Precision(link.M)
     sec_sum = MaskedSum(link, Keys.agree(link, b"bench"))
-    runner = Runner(sec_sum, p, 4.0, OnDemand(link, b"bench", p.vector_bits, p.scalar_bits))
+    runner = EmbeddedRunner(sec_sum, p, 4.0, OnDemand(link, b"bench", p.vector_bits, p.scalar_bits))
     normed = PerColumn(runner, render("normed_sum", p, d, 1), 1)
     g = np.random.default_rng(1).standard_normal((d, 1))
     g /= np.linalg.norm(g)

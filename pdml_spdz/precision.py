@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from math import ceil, log2
 
 from pdml_spdz.errors import StudyError
 
@@ -56,8 +57,25 @@ class Precision:
 
     @property
     def f_rho(self) -> int:
-        """Scalars: rho as it comes from g.s, without truncation."""
+        """rho as it comes from g.s, without truncation."""
         return self.f_in + F_G
+
+    @property
+    def f_t(self) -> int:
+        """t = rho x, from rho to 1: relative to the smallest rho, 6 bits finer than inv has to be."""
+        return self.R + self.f_inv + 6
+
+    @property
+    def f_x(self) -> int:
+        """x, from 1 to 1/rho: 8 bits finer than inv has to be, for the roundings of all steps."""
+        return self.f_inv + 8
+
+    @property
+    def x_bits(self) -> int:
+        """x stays below 2^x_bits whatever rho is: it is largest for rho = 0, where steps have their largest factors."""
+        (grow, polish), (grow_root, polish_root) = self.reciprocal_steps, self.inverse_root_steps
+        largest = max(grow * log2(3.5) + polish, grow_root * log2(2.25) + polish_root * log2(1.5))
+        return ceil(largest)
 
     @property
     def drop(self) -> int:
@@ -67,7 +85,7 @@ class Precision:
     @property
     def vector_bits(self) -> int:
         """The ring of vectors: y is never truncated, so it holds a sign, H and all fraction bits; rho fits too."""
-        return _words(max(1 + self.H + self.f_in + self.f_inv, 2 + self.f_rho, self.R + 7 + self.f_inv))
+        return _words(max(1 + self.H + self.f_in + self.f_inv, 2 + self.f_rho, self.x_bits + 1 + self.f_inv))
 
     @property
     def open_bits(self) -> int:
@@ -76,8 +94,8 @@ class Precision:
 
     @property
     def scalar_value_bits(self) -> int:
-        """The largest scalar that is truncated: x (below 2^(R+8), whatever rho is) times h at 2 f_rho fraction bits."""
-        return 3 * self.f_rho + self.R + 12
+        """The largest scalar that is truncated, with its sign: x h, where 16 h has f_t fraction bits."""
+        return 1 + max(self.x_bits + 4 + self.f_x + self.f_t, 2 * self.f_t + 1, self.f_rho + 1)
 
     @property
     def scalar_bits(self) -> int:
@@ -104,7 +122,7 @@ class Precision:
         """(line, bits used, bits there are, why) for every width that must not overflow."""
         yield "y in the vector ring", 1 + self.H + self.f_in + self.f_inv, self.vector_bits, "y is never truncated"
         yield "rho in the vector ring", 2 + self.f_rho, self.vector_bits, "g.s is exact before it becomes a scalar"
-        yield "inv in the vector ring", 1 + self.R + 6 + self.f_inv, self.vector_bits, "inv is reduced to that ring"
+        yield "inv in the vector ring", 1 + self.x_bits + self.f_inv, self.vector_bits, "inv is reduced to that ring"
         yield (
             "masked scalar",
             self.scalar_value_bits + SIGMA + self.M.bit_length() + 2,
@@ -124,7 +142,7 @@ class Precision:
             f"guard             G = {self.G} bits between what is computed and what is opened",
             f"input             f_in = f_out + R + G = {self.f_in} fraction bits",
             f"inverse           f_inv = f_out + G = {self.f_inv} fraction bits",
-            f"scalars           f_rho = f_in + {F_G} = {self.f_rho} fraction bits, "
+            f"scalars           f_t = R + f_inv + 6 = {self.f_t} (rho x), f_x = f_inv + 8 = {self.f_x} (x) fraction, "
             f"values up to {self.scalar_value_bits} bits, masks {SIGMA} bits wider, ring Z_2^{self.scalar_bits}",
             f"vectors           ring Z_2^{self.vector_bits}, {self.drop} bits of y dithered and not opened",
             f"1/rho             {grow} growing and {polish} polishing steps",

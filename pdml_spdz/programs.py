@@ -7,11 +7,12 @@ from dataclasses import dataclass
 
 import jinja2
 
+from pdml_spdz import paper_programs
 from pdml_spdz.errors import EngineError
 from pdml_spdz.precision import Precision
 from pdml_spdz.template_files import environment
 
-NAMES = ("normed_sum", "scaled_sum")
+NAMES = ("normed_sum", "scaled_sum", "normed_sum_paper", "fixed_point_sqrt")
 
 
 @dataclass(frozen=True)
@@ -34,7 +35,7 @@ def render(name: str, precision: Precision, d: int, columns: int, iterations: in
         raise EngineError(f"there is no program {name!r}.", f"one of {', '.join(NAMES)}")
     template = environment().get_template(f"{name}.mpc.j2")
     try:
-        text = template.render(p=precision, d=d, columns=columns, iterations=iterations)
+        text = template.render(p=precision, d=d, columns=columns, iterations=iterations, paper=paper_programs)
     except jinja2.UndefinedError as error:
         raise EngineError(f"the template {name}.mpc.j2 asks for something unknown: {error}.") from None
     return Program(name, text)
@@ -44,4 +45,6 @@ def render(name: str, precision: Precision, d: int, columns: int, iterations: in
 REFERENCES = {
     "normed_sum.mpc": ("normed_sum", Precision(3), 1000, 1),
     "scaled_sum.mpc": ("scaled_sum", Precision(3), 64, 7, 300),
+    "normed_sum_paper.mpc": ("normed_sum_paper", Precision(3), 100, 1),
+    "fixed_point_sqrt.mpc": ("fixed_point_sqrt", Precision(3), 10, 1),
 }

@@ -14,6 +14,7 @@ from pdml_spdz import __version__
 from pdml_spdz.cli.certs import certs
 from pdml_spdz.cli.doctor import doctor
 from pdml_spdz.cli.init import init
+from pdml_spdz.cli.mp_spdz import mp_spdz
 from pdml_spdz.cli.normed_sum import normed_sum
 from pdml_spdz.cli.offline import offline
 from pdml_spdz.cli.party import party
@@ -47,7 +48,7 @@ def cli() -> None:
     """
 
 
-for command in (svd, normed_sum, party, offline, init, certs, doctor, render, precision):
+for command in (svd, normed_sum, party, offline, init, certs, doctor, mp_spdz, render, precision):
     cli.add_command(command)
 
 

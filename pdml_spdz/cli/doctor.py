@@ -16,7 +16,8 @@ from rich.markup import escape
 from rich.table import Table
 
 from pdml_spdz import certs, study
-from pdml_spdz.engines.mp_spdz.home import find_home
+from pdml_spdz.engines.mp_spdz import home as mp_spdz
+from pdml_spdz.engines.mp_spdz.home import Found, Installation
 from pdml_spdz.errors import PdmlError
 from pdml_spdz.report import versions
 from pdml_spdz.template_files import template_directory
@@ -46,7 +47,7 @@ def doctor(study_file: Path | None, me: int | None, directory: Path | None, home
       pdml-spdz doctor
       pdml-spdz doctor study.toml --id 0
     """
-    findings = [*_machine(), _mp_spdz(home)]
+    findings = [*_machine(), *_mp_spdz(home)]
     if study_file is not None:
         findings += _study(study_file, me, directory or study_file.parent / "certs")
     if as_json:
@@ -72,11 +73,36 @@ def _machine() -> Iterator[Finding]:
         yield Finding("problem", "loopback", error.found)
 
 
-def _mp_spdz(home: Path | None) -> Finding:
-    found = find_home(home)
+def _mp_spdz(home: Path | None) -> Iterator[Finding]:
+    found = mp_spdz.find(home)
     if found is None:
-        return Finding("note", "MP-SPDZ", "not found; not needed for the engines embedded, secsum and plain")
-    return Finding("ok", "MP-SPDZ", f"{found} (no engine of this version uses it yet)")
+        needed = "Not needed for the engines embedded, secsum and plain."
+        yield Finding("note", "MP-SPDZ", f"{mp_spdz.missing_text(home)} {needed}")
+        return
+    yield Finding("ok", "MP-SPDZ", str(found.path))
+    yield Finding("ok", "MP-SPDZ version", found.version())
+    yield Finding("ok", "MP-SPDZ compiler", str(found.compiler))
+    rows = [row for row in found.protocols() if row.party]
+    if not rows:
+        looked = ", ".join(str(path) for path in found.directories)
+        yield Finding("note", "MP-SPDZ", f"only the compiler: no program of a known protocol in {looked}")
+    for row in rows:
+        yield _protocol(found, row)
+
+
+def _protocol(found: Installation, row: Found) -> Finding:
+    programs = [path for path in (row.party, row.offline) if path]
+    insecure = [path.name for path in programs if found.is_insecure(path)]
+    what = f"MP-SPDZ {row.protocol.name}"
+    if insecure:
+        names = " and ".join(insecure)
+        return Finding(
+            "note", what, f"{names}: INSECURE build, reuses offline material; refused outside --insecure-benchmark"
+        )
+    text = ", ".join(path.name for path in programs)
+    if row.offline is None:
+        text += f", no {row.protocol.name}-offline.x: the offline phase happens on demand"
+    return Finding("ok", what, text)
 
 
 def _study(path: Path, me: int | None, directory: Path) -> Iterator[Finding]:

@@ -57,7 +57,7 @@ def precision(parties: int, bits: int, range_: int, as_json: bool) -> None:
     p = Precision(parties, bits, range_)
     if as_json:
         lines = [{"line": line, "used": used, "room": room, "why": why} for line, used, room, why in p.budget()]
-        derived = {name: getattr(p, name) for name in ("f_in", "f_inv", "f_rho", "vector_bits", "scalar_bits")}
+        derived = {name: getattr(p, name) for name in ("f_in", "f_inv", "f_t", "f_x", "vector_bits", "scalar_bits")}
         click.echo(json.dumps(asdict(p) | derived | {"budget": lines}))
     else:
         click.echo(p.explain())

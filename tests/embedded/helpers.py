@@ -8,9 +8,9 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from pdml_spdz.engines.embedded import machine
-from pdml_spdz.engines.embedded.normed import Runner, public_integers
-from pdml_spdz.engines.embedded.session import Session
+from pdml_spdz.engines.embedded.runner import EmbeddedExecution, EmbeddedRunner
 from pdml_spdz.engines.embedded.shares import Shares
+from pdml_spdz.engines.projection import GO_ON, public_integers
 from pdml_spdz.precision import F_G, Precision
 from pdml_spdz.primitives.masks import Keys
 from pdml_spdz.primitives.sec_sum import MaskedSum
@@ -66,18 +66,18 @@ def run_program(
     make_sum: Callable[[Link, Keys], MaskedSum] = MaskedSum,
 ) -> Run:
     """One call of `program` on xs of shape (M, d, k), relative to the bound 1, with dealt material."""
-    M, d, _ = xs.shape
+    M = len(xs)
     materials = materials or deal(machine.plan(program), precision)
     wire, kept = Wire(), {}
 
     def party(link: Link) -> tuple[np.ndarray, int]:
         sec_sum = make_sum(link, Keys.agree(link, b"test"))
-        runner = Runner(sec_sum, precision, 1.0, materials[link.me])
-        session = Session()
-        shares = kept[link.me] = Shares(sec_sum, precision, materials[link.me], session)
-        session.start(lambda: machine.execute(program, shares))
+        runner = EmbeddedRunner(sec_sum, precision, 1.0, materials[link.me])
+        execution = EmbeddedExecution(runner, program)
+        kept[link.me] = execution.shares
+        flag = [GO_ON] if program.name == "normed_sum" else []
         before = link.traffic.rounds
-        y = runner.decode(session.call(runner.encode(xs[link.me]), public_integers(g)), d)
+        y = execution.call(xs[link.me], flag + public_integers(g))
         return y, link.traffic.rounds - before
 
     results = run_threads(M, party, wire.tap(mesh(M)))

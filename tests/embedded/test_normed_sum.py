@@ -7,7 +7,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from pdml_spdz.engines.embedded.normed import PerColumn, Runner
+from pdml_spdz.engines.embedded.runner import EmbeddedRunner
+from pdml_spdz.engines.projection import PerColumn
 from pdml_spdz.errors import RangeExceeded
 from pdml_spdz.fixedpoint import Reals
 from pdml_spdz.offline.material import OnDemand
@@ -91,7 +92,8 @@ def test_sum_below_the_range_ends_at_the_gate_with_nothing_opened(rho: float) ->
 
     def party(link: Link) -> None:
         sec_sum = MaskedSum(link, Keys.agree(link, b"x"))
-        runner = Runner(sec_sum, precision, 1.0, OnDemand(link, b"s", precision.vector_bits, precision.scalar_bits))
+        material = OnDemand(link, b"s", precision.vector_bits, precision.scalar_bits)
+        runner = EmbeddedRunner(sec_sum, precision, 1.0, material)
         xs = split(s, 3, np.random.default_rng(5))
         with pytest.raises(RangeExceeded, match="too small for the agreed bound and range") as caught:
             PerColumn(runner, program, 2)(xs[link.me], g)
@@ -113,8 +115,9 @@ def test_rounds_and_bytes_are_those_of_the_plan() -> None:
     precision, d = Precision(3), 50
     run = normed_sum(split(unit(rng, d, 1), 3, rng), unit(rng, d, 1), precision)
     grow, polish = precision.inverse_root_steps
-    # Three rounds a step; rho x and its square, with truncations, and the gate; its products; truncate, scale, open.
-    assert run.rounds == 3 * (grow + polish) + 4 + (2 + precision.M + 1) + 3
+    # Truncate rho; four rounds a step; rho x and its square, with truncations, and the gate; its products; truncate,
+    # scale, open.
+    assert run.rounds == 1 + 4 * (grow + polish) + 4 + (2 + precision.M + 1) + 3
     (scaled,) = run.wire.payloads(0, 1, "scale")
     (opened,) = run.wire.payloads(0, 1, "sum:open")
     assert len(scaled) == (d + 1) * precision.vector_bits // 8
@@ -129,7 +132,8 @@ def test_real_offline_phase_gives_the_same_as_the_dealer() -> None:
 
     def party(link: Link) -> np.ndarray:
         sec_sum = MaskedSum(link, Keys.agree(link, b"x"))
-        runner = Runner(sec_sum, precision, 1.0, OnDemand(link, b"s", precision.vector_bits, precision.scalar_bits))
+        material = OnDemand(link, b"s", precision.vector_bits, precision.scalar_bits)
+        runner = EmbeddedRunner(sec_sum, precision, 1.0, material)
         return PerColumn(runner, program, 2)(xs[link.me], g).U
 
     U = s / np.linalg.norm(s, axis=0)

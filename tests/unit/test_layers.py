@@ -70,6 +70,7 @@ def test_algorithms_and_engines_do_not_know_each_other() -> None:
         assert not any(top(name) == "algorithms" for name in imported(path))
 
 
-def test_only_one_module_starts_processes() -> None:
+def test_only_few_modules_start_processes() -> None:
     starters = {p.name for p in modules() if "subprocess.Popen(" in p.read_text() or "subprocess.run(" in p.read_text()}
-    assert starters == {"process.py"}
+    # install.py only asks a program that it has just unpacked for its usage.
+    assert starters == {"process.py", "install.py"}

@@ -9,7 +9,8 @@ from typing import Any
 
 from pdml_spdz.engines.base import Engine, Security, Shape
 from pdml_spdz.engines.embedded import machine
-from pdml_spdz.engines.embedded.normed import FixedScale, PerColumn, Runner
+from pdml_spdz.engines.embedded.runner import EmbeddedRunner
+from pdml_spdz.engines.projection import FixedScale, PerColumn
 from pdml_spdz.offline.material import Material, Plan
 from pdml_spdz.precision import Precision
 from pdml_spdz.primitives.agree import Agreement
@@ -42,7 +43,7 @@ def program_and_plan(options: Options, shape: Shape) -> tuple[Program, int, Plan
     per_column = options.normalise == "per-column"
     columns = 1 if options.online == "per-column" else shape.k
     name = "normed_sum" if per_column else "scaled_sum"
-    program = render(name, options.precision, shape.d, columns, shape.tau)
+    program = render(name, options.precision, shape.d, columns, 1 if per_column else shape.tau)
     if per_column:
         return program, columns, machine.plan(program).repeated(shape.tau * shape.k // columns)
     # Every iteration of the loop takes the same: two dry runs tell how much, however many there are.
@@ -79,9 +80,9 @@ class EmbeddedEngine(Engine):
         material = self.options.source(self.link, plan, precision)
         self._program, self._material, self._plan = program, material, plan
         if self.options.normalise == "per-column":
-            return PerColumn(Runner(self._sec_sum, precision, bound.total, material), program, columns)
+            return PerColumn(EmbeddedRunner(self._sec_sum, precision, bound.total, material), program, columns)
         # rho = sum_i v_i.S v_i is at most sqrt(k) ||S||_F.
-        return FixedScale(Runner(self._sec_sum, precision, sqrt(shape.k) * bound.total, material), program)
+        return FixedScale(EmbeddedRunner(self._sec_sum, precision, sqrt(shape.k) * bound.total, material), program)
 
     def facts(self) -> dict[str, Any]:
         p = self.options.precision

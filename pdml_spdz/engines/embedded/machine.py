@@ -1,12 +1,14 @@
 """Runs a rendered .mpc program by giving it the names it uses, with MP-SPDZ's meaning.
 
-The subset: sint, cint, Array, Matrix, MemValue, for_range, public_input, runtime_error_if, and a few of Python's own.
+The subset: sint, cint, Array, Matrix, MemValue, for_range, if_, break_loop, public_input, runtime_error_if, and a few
+of Python's own.
 """
 
 from __future__ import annotations
 
 import traceback
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from typing import Any
 
 from pdml_spdz.engines.embedded.backend import Backend, Counting
@@ -109,10 +111,29 @@ def for_range(start: int, stop: int | None = None) -> Callable[[Callable[[int], 
     indices = range(start) if stop is None else range(start, stop)
 
     def loop(body: Callable[[int], None]) -> None:
-        for i in indices:
-            body(i)
+        with suppress(_Break):
+            for i in indices:
+                body(i)
 
     return loop
+
+
+class _Break(Exception):
+    """On its way from break_loop to the loop."""
+
+
+def break_loop() -> None:
+    raise _Break
+
+
+def if_(condition: int) -> Callable[[Callable[[], None]], None]:
+    """@if_(c): run the function below if the public number c is not zero."""
+
+    def branch(body: Callable[[], None]) -> None:
+        if condition:
+            body()
+
+    return branch
 
 
 def runtime_error_if(condition: bool, message: str) -> None:
@@ -135,6 +156,8 @@ def names(backend: Backend) -> dict[str, Any]:
         "Matrix": MatrixOf,
         "MemValue": MemValue,
         "for_range": for_range,
+        "if_": if_,
+        "break_loop": break_loop,
         "public_input": backend.read_public,
         "runtime_error_if": runtime_error_if,
     }

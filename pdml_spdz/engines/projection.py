@@ -1,54 +1,42 @@
-"""NormedSecSum on the embedded engine: inputs encoded, programs run, outputs decoded and checked."""
+"""NormedSecSum by projection, whatever runs the programs: per column, and with one secret scale for a fit."""
 
 from __future__ import annotations
 
 import math
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
 
 import numpy as np
 from numpy.typing import NDArray
 
-from pdml_spdz import ring
-from pdml_spdz.engines.embedded import machine
-from pdml_spdz.engines.embedded.session import Session
-from pdml_spdz.engines.embedded.shares import Shares
 from pdml_spdz.errors import ProtocolError
 from pdml_spdz.fixedpoint import Reals
 from pdml_spdz.linalg import EPS
-from pdml_spdz.offline.material import Material
 from pdml_spdz.precision import F_G, Precision
 from pdml_spdz.primitives.normed_sum import NormedColumns, unit_columns
-from pdml_spdz.primitives.sec_sum import MaskedSum
 from pdml_spdz.programs import Program
-from pdml_spdz.ring import Vector
 
 
-class Runner:
-    """Executes one rendered program at a time on this party's shares, all numbers relative to the bound B."""
+class Execution(ABC):
+    """A program that runs: it takes this party's block x, and what is public, and gives the opened y."""
 
-    def __init__(self, sec_sum: MaskedSum, precision: Precision, bound: float, material: Material) -> None:
-        self.sec_sum, self.precision, self.bound, self.material = sec_sum, precision, bound, material
+    @abstractmethod
+    def call(self, x: Reals, publics: Sequence[int]) -> Reals:
+        """y of shape (d, k), for x of that shape."""
 
-    def start(self, program: Program) -> Session:
-        session = Session()
-        self.material.reserve(machine.plan(program))
-        shares = Shares(self.sec_sum, self.precision, self.material, session)
-        session.start(lambda: machine.execute(program, shares))
-        return session
+    @abstractmethod
+    def finish(self) -> None:
+        """No further call: the program ends, and well, at every party."""
 
-    def encode(self, x: Reals) -> list[Vector]:
-        """What a program reads from this party for one output: its vector, column after column, and its dither."""
-        p = self.precision
-        with self.sec_sum.link.clock("crypto"):
-            z = ring.from_float((x / self.bound).T.reshape(-1), p.f_in, p.vector_bits)
-            return [z, ring.low_bits(ring.random(x.size, p.vector_bits), p.drop)]
 
-    def decode(self, opened: NDArray[np.uint64], d: int) -> Reals:
-        """y of shape (d, k). Dropped carries and dither shift the mean by -M/2 and +M/2 units: nothing to subtract."""
-        p = self.precision
-        shift = np.uint64(64 - p.open_bits)
-        centred = (opened - np.uint64(1 << p.open_bits - 1)) << shift
-        signed = centred.view(np.int64) >> np.int64(shift)
-        return np.ldexp(signed.astype(np.float64), -p.f_out).reshape(-1, d).T
+class Runner(ABC):
+    """Starts programs for sums within `bound`."""
+
+    def __init__(self, precision: Precision, bound: float) -> None:
+        self.precision, self.bound = precision, bound
+
+    @abstractmethod
+    def start(self, program: Program) -> Execution: ...
 
     @property
     def ulp(self) -> float:
@@ -62,6 +50,17 @@ class Runner:
         """
         unit = 2.0**-self.precision.f_out
         return min(math.sqrt(d) * self.ulp, math.sqrt(self.precision.M / 6) * unit * (math.sqrt(d) + 4.0))
+
+
+def decode(opened: NDArray[np.uint64], precision: Precision, d: int, bias: float = 0.0) -> Reals:
+    """y of shape (d, k) from what a program puts out: positive numbers of open_bits bits, `bias` units too large."""
+    shift = np.uint64(64 - precision.open_bits)
+    centred = (opened - np.uint64(1 << precision.open_bits - 1)) << shift
+    signed = (centred.view(np.int64) >> np.int64(shift)).astype(np.float64)
+    return np.ldexp(signed - bias if bias else signed, -precision.f_out).reshape(-1, d).T
+
+
+GO_ON = 0  # before an iteration; 1 would end the program
 
 
 def public_integers(g: Reals) -> list[int]:
@@ -78,12 +77,13 @@ class PerColumn:
     3. |g_i.y_i| = 1 up to rounding, or the run ends; u_i = y_i / ||y_i||
 
     Reveals: u_i to f_out bits, and one bit for each column: in range or not.
-    Cost: about 140 rounds; 30 bytes a number and peer online, 600 offline; 130 triples a column.
+    Cost: about 180 rounds; 30 bytes a number and peer online, 600 offline; 130 triples a column.
     Ref: [PDML App. NormedSecSum], by projection.
     """
 
-    def __init__(self, runner: Runner, program: Program, columns: int) -> None:
+    def __init__(self, runner: Runner, program: Program, columns: int, *, stream: bool = False) -> None:
         self.runner, self.program, self.columns = runner, program, columns
+        self._stream: Execution | None = runner.start(program) if stream else None
 
     def __call__(self, x: Reals, g: Reals) -> NormedColumns:
         width = self.columns
@@ -93,9 +93,11 @@ class PerColumn:
     def _block(self, x: Reals, g: Reals) -> Reals:
         """y for as many columns as the program takes at once."""
         runner, (d, k) = self.runner, x.shape
-        session = runner.start(self.program)
+        execution = self._stream or runner.start(self.program)
         integers = public_integers(g)
-        y = runner.decode(session.call(runner.encode(x), integers), d)
+        y = execution.call(x, [GO_ON, *integers])
+        if execution is not self._stream:
+            execution.finish()
         rounded = np.ldexp(np.array(integers, np.float64), -F_G).reshape(k, d).T
         projected = np.abs(_dots(rounded, y))
         # Each entry of y is off by at most one ulp (M units), and inv by 2^-f_inv relative.
@@ -122,18 +124,18 @@ class FixedScale:
         self.runner, self.program = runner, program
         self._kappa: Reals | None = None
         self._raised = np.zeros(0, bool)
-        self._session: Session | None = None
+        self._execution: Execution | None = None
         self._before: tuple[Reals, Reals, Reals] | None = None  # g, y and its rounding errors, of the call before
 
     def __call__(self, x: Reals, g: Reals) -> NormedColumns:
         runner, (d, k) = self.runner, x.shape
-        publics: list[int] = []
-        if self._session is None or self._kappa is None:
-            self._session = runner.start(self.program)
+        publics = [GO_ON]
+        if self._execution is None or self._kappa is None:
+            self._execution = runner.start(self.program)
             self._kappa, self._raised = np.ones(k), np.zeros(k, bool)
             publics = public_integers(g)
         expected = self._retune(g)
-        y = runner.decode(self._session.call(runner.encode(x * self._kappa), publics), d)
+        y = self._execution.call(x * self._kappa, publics)
         # S_m v is computed in float64: off by some d EPS lambda_1, of which c kappa_i are in y_i, and c lambda_1 is at
         # most the largest ||y_j||/kappa_j.
         rounding = d * EPS * float(np.max(np.linalg.norm(y, axis=0) / self._kappa)) * self._kappa

@@ -1,0 +1,80 @@
+"""The protocols of MP-SPDZ that an engine may be asked for: arithmetic shares, and any M - 1 of M parties corrupt.
+
+Left out on purpose: honest-majority and dealer protocols (another trust model), the covert ones (cowgear, chaigear),
+mama (mascot with several MACs) and protocols on bits. Facts are upstream's: README, "Secret sharing" and "Preprocessing
+as required", and `type_short()` of the share types.
+"""
+
+from __future__ import annotations
+
+import difflib
+from dataclasses import dataclass
+
+from pdml_spdz.errors import StudyError
+
+ALL_BUT_ONE = "any M - 1 parties"
+
+
+@dataclass(frozen=True)
+class Protocol:
+    """
+    party : the program that computes; offline : the one that only makes the offline material, where upstream has one.
+    domain : "prime" (compiled with -F) or "ring" (compiled with -R).
+    short : the share type's shorthand in the names of offline files: <M>-<short>-<bits>/Triples-<short>-P<i>.
+    security : in words; parties : how many.
+    """
+
+    name: str
+    party: str
+    offline: str | None
+    domain: str
+    malicious: bool
+    corruptions: str
+    short: str
+    security: str
+    parties: str = "2 or more"
+
+
+def _protocol(name: str, domain: str, short: str, security: str, *, malicious: bool, offline: bool) -> Protocol:
+    offline_program = f"{name}-offline.x" if offline else None
+    return Protocol(name, f"{name}-party.x", offline_program, domain, malicious, ALL_BUT_ONE, short, security)
+
+
+PROTOCOLS: dict[str, Protocol] = {
+    p.name: p
+    for p in (
+        _protocol("mascot", "prime", "p", "oblivious transfer, MACs", malicious=True, offline=True),
+        _protocol(
+            "lowgear",
+            "prime",
+            "p",
+            "semi-homomorphic encryption with zero-knowledge proofs, MACs",
+            malicious=True,
+            offline=True,
+        ),
+        _protocol(
+            "highgear",
+            "prime",
+            "p",
+            "somewhat homomorphic encryption with zero-knowledge proofs, MACs",
+            malicious=True,
+            offline=False,
+        ),
+        # The shorthand holds the ring's k and the security parameter s.
+        _protocol("spdz2k", "ring", "Z{k},{s}", "oblivious transfer, MACs", malicious=True, offline=False),
+        _protocol("semi", "prime", "Dp", "oblivious transfer", malicious=False, offline=True),
+        _protocol("semi2k", "ring", "DR", "oblivious transfer", malicious=False, offline=True),
+        _protocol("hemi", "prime", "Dp", "semi-homomorphic encryption", malicious=False, offline=True),
+        _protocol("temi", "prime", "Dp", "threshold semi-homomorphic encryption", malicious=False, offline=False),
+        _protocol("soho", "prime", "Dp", "somewhat homomorphic encryption", malicious=False, offline=False),
+    )
+}
+
+
+def protocol(name: str) -> Protocol:
+    """The protocol called `name`."""
+    if name not in PROTOCOLS:
+        near = difflib.get_close_matches(name, PROTOCOLS, 3)
+        hint = f"did you mean {' or '.join(f'`{other}`' for other in near)}?" if near else ""
+        raise StudyError(f"there is no protocol `{name}`.", f"one of {', '.join(PROTOCOLS)}", hint)
+    return PROTOCOLS[name]

@@ -9,30 +9,36 @@ BIN    := $(VENV)/bin
 OUT    ?= runs/svd
 
 # make svd RANK=5 ITERATIONS=50 ENGINE=secsum BOUND=secsum FILES="a.npy b.npy" ARGS="--tol 1e-6"
+# make svd ENGINE=mp-spdz PROTOCOL=mascot ITERATIONS=20: on MP-SPDZ (docs/mp-spdz.md), with malicious security
 # make offline-phase PARTIES=3 DIM=64 RANK=7 ITERATIONS=300: the defaults are the plan of `make svd`
 RANK       ?= 7
 ITERATIONS ?= 300
 ENGINE     ?= embedded
+PROTOCOL   ?=
 BOUND      ?= rows:128,2000
 PARTIES    ?= 3
 DIM        ?= 64
 FILES      ?= examples/digits/party-0.csv.gz examples/digits/party-1.csv.gz examples/digits/party-2.csv.gz
 ARGS       ?=
 
-.PHONY: help svd offline-phase test check lint bench clean
+.PHONY: help svd offline-phase test test-spdz check lint bench clean
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "  make %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 svd: $(VENV)/.run-stamp ## private SVD of three parties' rows (digits), each party a process of its own
 	$(BIN)/pdml-spdz svd $(FILES) --rank $(RANK) --iterations $(ITERATIONS) --engine $(ENGINE) --bound $(BOUND) \
-	  --out $(OUT) --force $(ARGS)
+	  --protocol "$(PROTOCOL)" --out $(OUT) --force $(ARGS)
 
 offline-phase: $(VENV)/.run-stamp ## the material of `make svd`, made before there is any data
-	$(BIN)/pdml-spdz offline make --parties $(PARTIES) --dim $(DIM) --rank $(RANK) --iterations $(ITERATIONS)
+	$(BIN)/pdml-spdz offline make --parties $(PARTIES) --dim $(DIM) --rank $(RANK) --iterations $(ITERATIONS) \
+	  --engine $(ENGINE) --protocol "$(PROTOCOL)"
 
 test: lint ## linters, types and all tests (about five minutes at the most)
-	$(BIN)/python -m pytest -n 2 --dist worksteal -q
+	$(BIN)/python -m pytest -n 2 --dist worksteal -q -m "not spdz_long"
+
+test-spdz: lint ## everything that needs MP-SPDZ (MP_SPDZ_HOME or `pdml-spdz mp-spdz install`), a few minutes
+	$(BIN)/python -m pytest -q -rs -m "spdz or spdz_long" tests/spdz
 
 check: lint ## linters, types and the quick tests
 	$(BIN)/python -m pytest -n 2 -q tests/unit tests/properties

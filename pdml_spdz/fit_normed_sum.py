@@ -34,6 +34,7 @@ def fit(run: PartyRun, data: Data, link: Link, engine: Engine) -> dict[str, Any]
     coin = Agreement(link).coin()
     g = np.random.default_rng(int.from_bytes(coin, "little")).standard_normal((data.d, 1))
     columns = engine.normed_sum(bound, Shape(data.d, 1, 1))(x, g / np.linalg.norm(g))
+    engine.finish()
     u = columns.U[:, 0]
     digest = Agreement(link).digest("result", u.tobytes())
     warnings = [f"this vector has been given to normed-sum {uses} times"] if uses > 1 else []

@@ -65,6 +65,7 @@ def fit(run: PartyRun, data: Data, link: Link, engine: Engine) -> dict[str, Any]
     normed_sum = engine.normed_sum(bound, Shape(data.d, study.rank, left)) if left else _nothing_left
     began = time.perf_counter()
     result = pd_svd(S_m, state, settings, normed_sum, agree, clock=clock, done=done)
+    engine.finish()
     loop = time.perf_counter() - began
     digest = agree.digest("result", result.V.tobytes())
     report = run_report(study, engine, link, bound, Outcome(data.n, data.d, digest, result.warnings))

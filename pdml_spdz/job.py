@@ -34,6 +34,7 @@ class PartyRun:
 
     stock: Path | None = None
     repeats: Path | None = None
+    mp_spdz: Path | None = None
 
     @property
     def directory(self) -> Path:

@@ -33,6 +33,7 @@ class LocalRun:
     stock: Path | None = None
     notify: Callable[[int, Event], None] = field(default=lambda party, event: None)
     environment: Callable[[int], dict[str, str]] = field(default=lambda party: {})
+    mp_spdz: Path | None = None
 
 
 @dataclass(frozen=True)
@@ -74,6 +75,8 @@ def _command(run: LocalRun, m: int, study: Path) -> list[str]:
     arguments = ["party", str(study), "--id", str(m), "--data", str(run.files[m]), "--out", str(run.out)]
     if run.stock is not None:
         arguments += ["--stock", str(run.stock)]
+    if run.mp_spdz is not None:
+        arguments += ["--mp-spdz", str(run.mp_spdz)]
     return arguments + ["--resume"] * run.resume + ["--force"] * run.force
 
 

@@ -5,6 +5,8 @@ units of the last place, ulp = 2^-f. Truncation is MP-SPDZ's probabilistic one: 
 
 The width k is not free. Inside a division the values that are squared have 2 g fraction bits, g = max(k/2 + 1, f), and
 are masked as if 2 k bits were enough for them: below k = 2 f - 3 they are not, and would be opened nearly bare.
+
+In a ring (semi2k) the same programs need 4 f + 3 bits and no room for masks: -R 128 holds f = 31.
 """
 
 from __future__ import annotations
@@ -62,7 +64,7 @@ def division_error(f: int) -> float:
     theta = math.ceil(math.log2(k / 3.5))
     largest = 2 * _largest_root(f)
     e = FIRST_GUESS + math.ldexp(largest + 4, -2 * g)  # w itself is truncated, and the constant in it
-    left = largest * e ** (2**theta)
+    left = largest * math.pow(e, 2**theta)
     stray = math.ldexp(2 * largest, -f - g)
     error = 1.0
     for _ in range(theta - 1):
@@ -77,8 +79,8 @@ def sqrt_error(f: int) -> float:
     grows: what a root r1 allows, times r2, holds for every root in [r1, r2].
     """
     noise = division_error(f) / 2 + 0.5
-    finer = 2 ** (1 / 16)
-    worst, r = 0.0, math.ldexp(1.0, f) ** 0.5  # the root of one ulp
+    finer = math.pow(2, 1 / 16)
+    worst, r = 0.0, math.sqrt(math.ldexp(1.0, f))  # the root of one ulp
     while r <= _largest_root(f):
         low, high = -0.4 - 0.5 / r, 1 + 0.5 / r  # the start, rounded
         for _ in range(sqrt_steps(f)):
@@ -89,7 +91,7 @@ def sqrt_error(f: int) -> float:
 
 
 def normed_sum_error(f: int, d: int, norm: float) -> float:
-    """How far off, in ulp, each number of u = s/||s|| is, if s has length d and norm `norm`; infinite if s is too small.
+    """How far off, in ulp, each number of u = s/||s|| is for s of length d and norm `norm`; infinite if s is too small.
 
     Each of d squares is truncated by less than an ulp, the root and the division are off by their own errors.
     """
@@ -107,7 +109,7 @@ def _division_fraction(f: int) -> int:
 
 def _largest_root(f: int) -> float:
     """The root of the largest number, in ulp."""
-    return 2.0 ** ((value_bits(f) - 1 + f) / 2)
+    return math.sqrt(math.ldexp(1.0, value_bits(f) - 1 + f))
 
 
 def _step(e: float) -> float:
@@ -127,9 +129,16 @@ def _decades(f: int) -> range:
 
 def _ceil(j: int, f: int) -> int:
     """10^j with f fraction bits, rounded up."""
-    return 10**j << f if j >= 0 else -(-(1 << f) // 10**-j)
+    numerator, denominator = _power(j)
+    return -(-(numerator << f) // denominator)
 
 
 def _nearest(a: int, n: int, f: int) -> int:
     """a * 10^n with f fraction bits, rounded."""
-    return a * 10**n << f if n >= 0 else ((a << f + 1) + 10**-n) // (2 * 10**-n)
+    numerator, denominator = _power(n)
+    return ((a * numerator << f + 1) + denominator) // (2 * denominator)
+
+
+def _power(j: int) -> tuple[int, int]:
+    """10^j as a fraction."""
+    return int(10 ** max(j, 0)), int(10 ** max(-j, 0))

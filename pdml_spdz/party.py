@@ -3,24 +3,21 @@
 from __future__ import annotations
 
 import socket
-from dataclasses import replace
+from dataclasses import asdict
 from typing import Any
 
-from pdml_spdz import certs, engines, fit_normed_sum, fit_svd, handshake
+from pdml_spdz import certs, fit_normed_sum, fit_svd, handshake
 from pdml_spdz import data as data_files
+from pdml_spdz.certs import Identity
 from pdml_spdz.checkpoint import Checkpoints
 from pdml_spdz.clock import Clock
 from pdml_spdz.data import Data
-from pdml_spdz.engines.base import Shape
-from pdml_spdz.engines.embedded.engine import Options, Source, program_and_plan
-from pdml_spdz.errors import InputError, PdmlError, StockError, StudyError
+from pdml_spdz.engine_setup import make_engine, make_place, mp_spdz_plan, stock_plan
+from pdml_spdz.engines.mp_spdz import offline as mp_spdz_offline
+from pdml_spdz.errors import InputError, PdmlError, StudyError
 from pdml_spdz.job import PartyRun, stock_root
 from pdml_spdz.offline.make import make
-from pdml_spdz.offline.material import Material, OnDemand, Plan
-from pdml_spdz.offline.spend import StockMaterial
-from pdml_spdz.offline.stock import Kind, find
-from pdml_spdz.precision import Precision
-from pdml_spdz.study import Study
+from pdml_spdz.primitives.agree import Agreement
 from pdml_spdz.transport.base import Link
 from pdml_spdz.transport.connect import Meeting, connect, listen
 
@@ -42,33 +39,61 @@ def run_party(run: PartyRun) -> dict[str, Any]:
     with _meet(run, meeting, listener, clock) as link:
         agreed = handshake.meet(link, study, resume=run.resume)
         handshake.compare_features(link, data)
-        engine = engines.make(study.engine, link, agreed.run, engine_options(study, _source(run, agreed.run)))
-        return FITS[study.algorithm](run, data, link, engine)
+        with make_engine(run, link, agreed.run, meeting.identity) as engine:
+            return FITS[study.algorithm](run, data, link, engine)
 
 
 def make_stock(run: PartyRun) -> dict[str, Any]:
     """The offline phase of party `me`, with the others: a stock for one run of the study; returns what was made."""
-    plan, kind = stock_plan(run.study)
+    maker = _make_mp_spdz if run.study.engine == "mp-spdz" else _make_embedded
     meeting, listener = _meeting(run)
     with _meet(run, meeting, listener, Clock()) as link:
         agreed = handshake.meet(link, run.study, resume=False)
-
-        def progress(done: int, total: int, sent: int) -> None:
-            run.notify({"event": "offline", "done": done, "of": total, "bytes": sent})
-
-        stock = make(link, stock_root(run.stock), plan, kind, agreed.run, progress)
+        made = maker(run, link, agreed.run, meeting.identity)
         traffic = link.offline_traffic
         return {
-            "stock": stock.id,
+            "engine": run.study.engine,
             "party_id": run.me,
             "parties": run.study.M,
-            "triples": plan.triples,
-            "numbers": plan.numbers,
             "bytes_sent": sum(traffic.sent.values()),
             "rounds": traffic.rounds,
             "seconds": round(link.clock.seconds["offline"], 3),
-            "path": str(stock.path),
-        }
+        } | made
+
+
+def _make_embedded(run: PartyRun, link: Link, session: bytes, identity: Identity) -> dict[str, Any]:
+    plan, kind = stock_plan(run.study)
+
+    def progress(done: int, total: int, sent: int) -> None:
+        run.notify({"event": "offline", "done": done, "of": total, "detail": f"{sent / 1e6:,.1f} MB sent"})
+
+    stock = make(link, stock_root(run.stock), plan, kind, session, progress)
+    return {"stock": stock.id, "triples": plan.triples, "numbers": plan.numbers, "path": str(stock.path)}
+
+
+def _make_mp_spdz(run: PartyRun, link: Link, session: bytes, identity: Identity) -> dict[str, Any]:
+    """One stock for each execution of the program."""
+    place = make_place(run, link, identity)
+    compiled, executions = mp_spdz_plan(run.study, place.home, run.note)
+    Agreement(link).digest("bytecode", compiled.digest.encode())
+
+    def progress(done: int, of: int) -> None:
+        run.notify({"event": "offline", "done": done, "of": of, "detail": "bytes on disk, about"})
+
+    stocks = []
+    for i in range(executions):
+        if executions > 1:
+            run.note(f"stock {i + 1} of {executions}")
+        stocks.append(mp_spdz_offline.make(place, compiled, progress))
+    megabytes = sum(made.megabytes for made in stocks)
+    return {
+        "stock": stocks[0].id,
+        "stocks": [made.id for made in stocks],
+        "protocol": place.protocol.name,
+        "counts": asdict(compiled.counts),
+        "bytes_sent": int(1e6 * megabytes),
+        "path": str(place.stocks),
+    }
 
 
 def _meeting(run: PartyRun) -> tuple[Meeting, socket.socket]:
@@ -119,62 +144,3 @@ def _load(run: PartyRun) -> Data:
     if run.resume:
         Checkpoints(run.directory / "checkpoint").check_resumable(study, data)
     return data
-
-
-def _source(run: PartyRun, session: bytes) -> Source:
-    """Where this run takes its offline material from, as the study's `offline` says; all parties decide alike."""
-
-    def source(link: Link, plan: Plan, p: Precision) -> Material:
-        wanted = f"{plan.triples:,} triples, {plan.numbers:,} numbers"
-        if run.study.offline != "on-demand":
-            stocks = find(stock_root(run.stock), Kind(link.M, p.vector_bits, p.scalar_bits), link.me)
-            material = StockMaterial(link, stocks, session)
-            try:
-                material.check(plan)
-            except StockError as error:
-                # `common`: raised at all parties alike, so that all of them take the other way.
-                if run.study.offline == "stock" or not error.common:
-                    raise
-            else:
-                run.note(f"offline material from a stock: at most {wanted}")
-                return material
-        run.note(f"offline material made in the run, no stock: at most {wanted}")
-        return OnDemand(link, session, p.vector_bits, p.scalar_bits)
-
-    return source
-
-
-def engine_options(study: Study, source: Source) -> Options:
-    """How the embedded engine is to run this study."""
-    if study.algorithm == "normed-sum":
-        return Options(_normed_sum_precision(study), "per-column", source, study.aggregator)
-    precision = Precision(study.M, study.precision.bits, study.precision.range)
-    return Options(precision, study.normalise, source, study.aggregator, study.online)
-
-
-def stock_plan(study: Study) -> tuple[Plan, Kind]:
-    """What one run of the study takes from the offline phase."""
-    d = study.d or len(study.features)
-    if study.engine != "embedded" or not d:
-        raise StudyError(
-            f"the study has engine {study.engine!r} and d = {d}.",
-            "the engine embedded, which has an offline phase, and a number of features",
-            "set `d` (or `features`) in the study (`init --dim D`), or pass --dim without a study",
-        )
-    options = engine_options(study, _no_source)
-    k, tau = (study.rank, study.iterations) if study.algorithm == "svd" else (1, 1)
-    _, _, plan = program_and_plan(options, Shape(d, k, tau))
-    return plan, Kind(study.M, options.precision.vector_bits, options.precision.scalar_bits)
-
-
-def _no_source(link: Link, plan: Plan, p: Precision) -> Material:
-    raise StudyError("a plan needs no material.")
-
-
-def _normed_sum_precision(study: Study) -> Precision:
-    """For any vector and a random g: 1/(g.u) may be larger than between iterates, if the ring has room for it."""
-    usual = Precision(study.M, study.precision.bits, study.precision.range)
-    return max(
-        (p for p in (replace(usual, H=h) for h in range(usual.H, 21)) if p.vector_bits == usual.vector_bits),
-        key=lambda p: p.H,
-    )

@@ -32,6 +32,35 @@ def start(
         )
 
 
+def start_guarded(command: Sequence[str], *, directory: Path, log: Path) -> subprocess.Popen[str]:
+    """Start another program in `directory`, its words in `log`; it ends when this process does, in whatever way."""
+    with log.open("a", encoding="utf-8") as file:
+        return subprocess.Popen(  # noqa: S603 - arguments as a list
+            [sys.executable, "-I", "-S", str(Path(__file__).with_name("guard.py")), *command],
+            stdin=subprocess.PIPE,
+            stdout=file,
+            stderr=subprocess.STDOUT,
+            text=True,
+            cwd=directory,
+        )
+
+
+def run(command: Sequence[str], *, directory: Path, timeout: float) -> tuple[int, str]:
+    """Run another program to its end; its exit code and everything it said."""
+    done = subprocess.run(  # noqa: S603 - arguments as a list
+        list(command),
+        cwd=directory,
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        errors="replace",
+        timeout=timeout,
+        check=False,
+    )
+    return done.returncode, done.stdout
+
+
 def end(processes: Sequence[subprocess.Popen[str]], grace: float = 3.0) -> None:
     """Ask, then make, every process that still runs end."""
     for process in processes:

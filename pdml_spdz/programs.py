@@ -12,7 +12,8 @@ from pdml_spdz.errors import EngineError
 from pdml_spdz.precision import Precision
 from pdml_spdz.template_files import environment
 
-NAMES = ("normed_sum", "scaled_sum", "normed_sum_paper", "fixed_point_sqrt")
+PAPER = ("normed_sum_paper", "fixed_point_sqrt")  # fixed-point numbers, as the paper has them: MP-SPDZ only
+NAMES = ("normed_sum", "scaled_sum", *PAPER)
 
 
 @dataclass(frozen=True)

@@ -95,6 +95,7 @@ def run_report(study: Study, engine: Engine, link: Link, bound: Bound, outcome: 
         "precision": facts.get("precision"),
         "bound": asdict(bound),
         "stock": facts.get("stock"),
+        "mp_spdz": facts.get("mp_spdz"),
         "observables": observables,
         "digests": {"study": study.digest, "program": facts.get("program_digest"), "result": outcome.digest},
         "rows_own": outcome.rows,

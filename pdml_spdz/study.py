@@ -14,11 +14,12 @@ from typing import Any
 from pdml_spdz.errors import StudyError
 
 ALGORITHMS = ("svd", "normed-sum")
-ENGINES = {"embedded": "normed", "secsum": "sum", "plain": "sum"}  # and what each of them reveals
+ENGINES = {"embedded": "normed", "mp-spdz": "normed", "secsum": "sum", "plain": "sum"}  # and what each of them reveals
 REVEALS = ("normed", "sum")
 NORMALISE = ("fit", "per-column")
 ONLINE = ("stream", "per-column")
 OFFLINE = ("auto", "stock", "on-demand")
+PROGRAMS = ("projection", "paper")
 STARTS = ("secsum", "seed")
 MAX_PARTIES = 30
 
@@ -31,6 +32,7 @@ class PartyEntry:
     port: int = 0
     fingerprint: str = ""
     quota: float = 0.0  # ||X_m^T X_m||_F at most; 0: the study's `bound` says it
+    mp_spdz_port: int = 0  # where MP-SPDZ listens; 0: any free port
 
 
 @dataclass(frozen=True)
@@ -61,6 +63,8 @@ class Study:
     iterations: int = 300
     tol: float = 1e-9
     engine: str = "embedded"
+    protocol: str = ""  # of MP-SPDZ; "" for its default, or another engine
+    program: str = "projection"
     reveal: str = "normed"
     normalise: str = "fit"
     online: str = "stream"
@@ -69,6 +73,7 @@ class Study:
     start: str = "secsum"
     seed: int | None = None
     aggregator: str = "auto"
+    insecure_benchmark: bool = False
     precision: PrecisionSettings = field(default_factory=PrecisionSettings)
     timeouts: Timeouts = field(default_factory=Timeouts)
 
@@ -158,6 +163,8 @@ def _cast(name: str, kind: str, value: Any, where: str) -> Any:
         return float(value)
     if kind == "str" and (isinstance(value, str) or (number and name in ("bound", "aggregator"))):
         return str(value)
+    if kind == "bool" and isinstance(value, bool):
+        return value
     if kind in ("int", "int | None") and isinstance(value, int) and not isinstance(value, bool):
         return value
     if kind == "tuple[str, ...]" and isinstance(value, list | tuple) and all(isinstance(v, str) for v in value):
@@ -180,6 +187,7 @@ def _validate(study: Study) -> None:
         ("normalise", NORMALISE),
         ("online", ONLINE),
         ("offline", OFFLINE),
+        ("program", PROGRAMS),
         ("start", STARTS),
     ):
         value = getattr(study, name)
@@ -187,23 +195,35 @@ def _validate(study: Study) -> None:
     want(
         ENGINES[study.engine] == study.reveal,
         f"`engine` is {study.engine!r} and `reveal` is {study.reveal!r}.",
-        "embedded with normed, secsum or plain with sum",
+        "embedded or mp-spdz with normed, secsum or plain with sum",
     )
+    shares = ENGINES[study.engine] == "normed"
     want(
-        study.online == "stream" or study.normalise == "per-column" or study.engine != "embedded",
+        study.online == "stream" or study.normalise == "per-column" or not shares,
         "`online` is per-column and `normalise` is fit.",
         'normalise = "per-column" with it: one scale for a fit is one stream of columns',
     )
     for name, usual in (("normalise", "fit"), ("online", "stream")):
         want(
-            study.engine == "embedded" or getattr(study, name) == usual,
+            shares or getattr(study, name) == usual,
             f"`{name}` is {getattr(study, name)!r} with engine {study.engine!r}.",
             f"{usual!r}: that engine does not normalise",
         )
     want(
-        study.engine == "embedded" or study.offline != "stock",
+        shares or study.offline != "stock",
         f"`offline` is stock with engine {study.engine!r}.",
-        "the engine embedded: this one has no offline phase",
+        "the engine embedded or mp-spdz: this one has no offline phase",
+    )
+    want(
+        study.engine == "mp-spdz" or not (study.protocol or study.insecure_benchmark),
+        f"`protocol` is {study.protocol!r} and `insecure_benchmark` {study.insecure_benchmark} with engine "
+        f"{study.engine!r}.",
+        "the engine mp-spdz with them",
+    )
+    want(
+        study.program == "projection" or (shares and (study.normalise == "per-column" or study.algorithm != "svd")),
+        f"`program` is {study.program!r} with engine {study.engine!r} and normalise = {study.normalise!r}.",
+        'normalise = "per-column": the paper\'s program normalises each column by itself',
     )
     want(2 <= study.M <= MAX_PARTIES, f"the study has {study.M} parties.", f"2 to {MAX_PARTIES} parties")
     want(
@@ -229,7 +249,8 @@ def _validate(study: Study) -> None:
         seconds = getattr(study.timeouts, name)
         want(0 < seconds < float("inf"), f"`timeouts.{name}` is {seconds}.", "a positive number of seconds")
     for i, party in enumerate(study.parties):
-        want(0 <= party.port <= 65535, f"P{i}'s port is {party.port}.", "a port from 0 to 65535")
+        for port in (party.port, party.mp_spdz_port):
+            want(0 <= port <= 65535, f"P{i}'s port is {port}.", "a port from 0 to 65535")
         want(0 <= party.quota < float("inf"), f"P{i}'s quota is {party.quota}.", "a positive number")
     named = study.aggregator in ("auto", "none") or (study.aggregator.isdigit() and int(study.aggregator) < study.M)
     want(named, f"`aggregator` is {study.aggregator!r}.", "auto, none, or a party's number")

@@ -9,10 +9,11 @@ from typing import TypeVar
 
 import numpy as np
 
-from pdml_spdz import engines
 from pdml_spdz.algorithms.svd import Result, Settings, State, pd_svd, start_by_sec_sum, start_by_seed
-from pdml_spdz.engines.base import Shape
-from pdml_spdz.engines.embedded.engine import Options
+from pdml_spdz.engines.base import Engine, Shape
+from pdml_spdz.engines.embedded.engine import EmbeddedEngine, Options
+from pdml_spdz.engines.plain import PlainEngine
+from pdml_spdz.engines.secsum import SecSumEngine
 from pdml_spdz.errors import SECONDARY
 from pdml_spdz.linalg import Rows, covariance
 from pdml_spdz.offline.material import Material, OnDemand, Plan
@@ -74,10 +75,15 @@ def fit(
     """PD-SVD between threads, one for each table; every party's outcome."""
     M, d = len(tables), tables[0].shape[1]
     options = Options(Precision(M, f_out), normalise, on_demand, "auto", online)
+    make: dict[str, Callable[[Link], Engine]] = {
+        "plain": PlainEngine,
+        "secsum": lambda link: SecSumEngine(link, b"test", "auto"),
+        "embedded": lambda link: EmbeddedEngine(link, b"test", options),
+    }
     name = engine
 
     def party(link: Link) -> Fit:
-        engine, agree = engines.make(name, link, b"test", options), Agreement(link)
+        engine, agree = make[name](link), Agreement(link)
         S_m = covariance(tables[link.me], k, tau)
         bound = bound_by_sec_sum(S_m.norm_bound(), engine.sec_sum.exact)
         if seed is None:

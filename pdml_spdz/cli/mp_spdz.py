@@ -54,10 +54,6 @@ def _rows(found: Installation | None) -> list[Found]:
     return found.protocols() if found else [Found(p, None, None) for p in PROTOCOLS.values()]
 
 
-def _insecure(found: Installation | None, row: Found) -> bool:
-    return found is not None and any(found.is_insecure(path) for path in (row.party, row.offline) if path)
-
-
 def _facts(found: Installation | None) -> dict[str, Any]:
     place = {"path": str(found.path), "version": found.version(), "compiler": str(found.compiler)} if found else None
     rows = [
@@ -65,7 +61,7 @@ def _facts(found: Installation | None) -> dict[str, Any]:
         | {
             "party_found": str(row.party) if row.party else None,
             "offline_found": str(row.offline) if row.offline else None,
-            "insecure": _insecure(found, row),
+            "insecure": [p.name for p in (row.party, row.offline) if found and p and found.is_insecure(p)],
         }
         for row in _rows(found)
     ]
@@ -84,14 +80,16 @@ def _table(found: Installation | None) -> Table:
             p.corruptions.removesuffix(" parties"),
             "yes" if p.malicious else "no",
             p.domain,
-            "[red]INSECURE[/red]" if _insecure(found, row) else _mark(row.party),
-            "none exists" if p.offline is None else _mark(row.offline),
+            _mark(found, row.party),
+            "none exists" if p.offline is None else _mark(found, row.offline),
         )
     return table
 
 
-def _mark(path: Path | None) -> str:
-    return "[green]installed[/green]" if path else "-"
+def _mark(found: Installation | None, path: Path | None) -> str:
+    if found is None or path is None:
+        return "-"
+    return "[red]INSECURE[/red]" if found.is_insecure(path) else "[green]installed[/green]"
 
 
 def _hex(context: click.Context, parameter: click.Parameter, value: str) -> str:

@@ -19,13 +19,19 @@ from pdml_spdz.cli.options import FACTORISATION, Option, options, study_settings
 from pdml_spdz.cli.party import address, listening_socket, supervised_run
 from pdml_spdz.cli.show import Watcher
 from pdml_spdz.crew import Crew, run_crew
+from pdml_spdz.engine_setup import DEFAULT_PROTOCOL, mp_spdz_plan, stock_plan
+from pdml_spdz.engines.mp_spdz import home as homes
+from pdml_spdz.engines.mp_spdz import offline as mp_spdz_offline
+from pdml_spdz.engines.mp_spdz.compiler import Compiled
+from pdml_spdz.engines.mp_spdz.pool import Manifest, list_stocks
+from pdml_spdz.engines.mp_spdz.protocols import protocol
 from pdml_spdz.job import PartyRun, stock_root
 from pdml_spdz.local import local_study
 from pdml_spdz.offline.make import forecast
 from pdml_spdz.offline.material import Plan
 from pdml_spdz.offline.status import Row, status
 from pdml_spdz.offline.stock import Kind
-from pdml_spdz.party import make_stock, stock_plan
+from pdml_spdz.party import make_stock
 from pdml_spdz.study import ALGORITHMS, MAX_PARTIES, Study
 
 _stock: Option = click.option(
@@ -39,6 +45,7 @@ PROBLEM: list[Option] = [
     click.option("--dim", "-d", type=click.IntRange(0), default=0, help="Number of features."),
     click.option("--rank", "-k", type=click.IntRange(1), default=1, show_default=True),
     *FACTORISATION[1:],
+    click.option("--mp-spdz", type=click.Path(path_type=Path), help="Where MP-SPDZ is [default: MP_SPDZ_HOME]."),
 ]
 
 
@@ -72,7 +79,14 @@ def _study(study_file: Path | None, given: dict[str, Any]) -> Study:
 @_json
 def plan(study_file: Path | None, as_json: bool, **given: Any) -> None:
     """What one run takes from the offline phase, and what making it will cost."""
-    wanted, kind = stock_plan(_study(study_file, given))
+    home = given.pop("mp_spdz")
+    agreed = _study(study_file, given)
+    if agreed.engine == "mp-spdz":
+        compiled, executions = mp_spdz_plan(agreed, homes.require(home))
+        facts = {"counts": asdict(compiled.counts), "domain": compiled.domain, "executions": executions}
+        click.echo(json.dumps(facts) if as_json else _mp_spdz_forecast(agreed, compiled, executions))
+        return
+    wanted, kind = stock_plan(agreed)
     if as_json:
         expected = asdict(forecast(wanted, kind))
         click.echo(json.dumps({"plan": asdict(wanted), "kind": asdict(kind), "forecast": expected}))
@@ -87,6 +101,16 @@ def _forecast(wanted: Plan, kind: Kind) -> str:
         f"{wanted.numbers:,} VOLE numbers in Z_2^{kind.vector_bits} under {len(wanted.vectors):,} secret scalar(s)\n"
         f"forecast for each party: {expected.disk / 1e6:,.1f} MB on disk, {expected.sent / 1e6:,.1f} MB sent, "
         f"about {expected.seconds:,.0f} s of one core"
+    )
+
+
+def _mp_spdz_forecast(agreed: Study, compiled: Compiled, executions: int) -> str:
+    chosen = protocol(agreed.protocol or DEFAULT_PROTOCOL)
+    disk = executions * mp_spdz_offline.forecast(compiled, malicious=chosen.malicious)
+    return (
+        f"material for one run of {agreed.M} parties with {chosen.name}, over {compiled.domain}: "
+        f"{compiled.counts.in_words}, {executions} time(s), by MP-SPDZ's own count\n"
+        f"forecast for each party: about {disk / 1e6:,.1f} MB on disk"
     )
 
 
@@ -112,6 +136,7 @@ def make_command(
     **given: Any,
 ) -> None:
     """Make a stock for one run, by all parties together: on this machine, or one party of STUDY."""
+    home = given.pop("mp_spdz")
     agreed = _study(study_file, given)
     root = stock_root(stock).absolute()
 
@@ -120,17 +145,31 @@ def make_command(
         where = certs or (study_file or Path()).parent / "certs"
         listener = listening_socket(listen_fd)
         return make_stock(
-            PartyRun(agreed, me, Path(), where, root, listener=listener, listen=listen, notify=notify, stock=root)
+            PartyRun(
+                agreed,
+                me,
+                Path(),
+                where,
+                root,
+                listener=listener,
+                listen=listen,
+                notify=notify,
+                stock=root,
+                mp_spdz=home,
+            )
         )
 
     if supervised:
         supervised_run(party)
         return
     console = Console(stderr=as_json)
-    console.print(_forecast(*stock_plan(agreed)), highlight=False)
+    if agreed.engine == "mp-spdz":
+        console.print(_mp_spdz_forecast(agreed, *mp_spdz_plan(agreed, homes.require(home))), highlight=False)
+    else:
+        console.print(_forecast(*stock_plan(agreed)), highlight=False)
     with Watcher(console) as watcher:
         if me is None:
-            reports = _make_here(agreed, root, watcher)
+            reports = _make_here(agreed, root, home, watcher)
         else:
             reports = [party(lambda event: watcher(me if event["event"] != "offline" else 0, event))]
     if as_json:
@@ -143,12 +182,13 @@ def make_command(
     )
 
 
-def _make_here(agreed: Study, root: Path, watcher: Watcher) -> list[dict[str, Any]]:
+def _make_here(agreed: Study, root: Path, home: Path | None, watcher: Watcher) -> list[dict[str, Any]]:
     """All parties on this machine, one process each."""
     with tempfile.TemporaryDirectory(prefix="pdml-spdz-") as logs:
 
         def command(m: int, study: Path) -> list[str]:
-            return ["offline", "make", str(study), "--id", str(m), "--stock", str(root)]
+            place = ["--mp-spdz", str(home)] if home else []
+            return ["offline", "make", str(study), "--id", str(m), "--stock", str(root), *place]
 
         return run_crew(Crew(agreed, Path(logs), command, watcher))
 
@@ -159,12 +199,15 @@ def _make_here(agreed: Study, root: Path, watcher: Watcher) -> list[dict[str, An
 def status_command(stock: Path | None, as_json: bool) -> None:
     """What stocks there are, what is left of them, and which runs claimed the rest."""
     root = stock_root(stock)
-    rows = status(root)
+    rows, others = status(root), list_stocks(root)
     if as_json:
-        click.echo(json.dumps([asdict(row) for row in rows], default=str))
+        click.echo(json.dumps([*map(asdict, rows), *map(asdict, others)], default=str))
         return
-    if not rows:
+    if others:
+        Console().print(_mp_spdz_table(others))
+    if not rows and not others:
         click.echo(f"no stock in {root}; make one with `pdml-spdz offline make`")
+    if not rows:
         return
     table = Table()
     for column in ("stock", "party", "of", "rings", "triples left", "scalars left", "MB", "made", "claimed by"):
@@ -172,6 +215,16 @@ def status_command(stock: Path | None, as_json: bool) -> None:
     for row in rows:
         table.add_row(*_cells(row))
     Console().print(table)
+
+
+def _mp_spdz_table(stocks: list[Manifest]) -> Table:
+    table = Table(title="MP-SPDZ, one execution each")
+    for column in ("stock", "party", "of", "protocol", "program", "triples", "MB", "made"):
+        table.add_column(column)
+    for s in stocks:
+        triples, size = f"{s.counts['triples']:,}", f"{s.bytes / 1e6:.1f}"
+        table.add_row(s.id, f"P{s.party}", str(s.parties), s.protocol, s.program, triples, size, s.created)
+    return table
 
 
 def _cells(row: Row) -> list[str]:

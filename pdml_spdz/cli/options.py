@@ -13,6 +13,7 @@ from pdml_spdz.study import (
     NORMALISE,
     OFFLINE,
     ONLINE,
+    PROGRAMS,
     REVEALS,
     PrecisionSettings,
     Study,
@@ -42,8 +43,12 @@ ENGINE: list[Option] = [
     click.option(
         "--engine",
         type=click.Choice(list(ENGINES)),
-        help="embedded: secret shares. secsum: masks that cancel. plain: INSECURE.  [default: embedded]",
+        help="embedded: secret shares. mp-spdz: the same on MP-SPDZ. secsum: masks that cancel. plain: INSECURE.  "
+        "[default: embedded]",
     ),
+    click.option("--protocol", default="", metavar="NAME", help="Of MP-SPDZ: semi, hemi, mascot (malicious), ..."),
+    _choice("--program", PROGRAMS, "NormedSecSum by projection, or the paper's own program (mp-spdz, for comparison)."),
+    click.option("--insecure-benchmark", is_flag=True, help="Accept a timing build of MP-SPDZ. INSECURE."),
     click.option(
         "--reveal",
         type=click.Choice(REVEALS),
@@ -98,6 +103,7 @@ FACTORISATION: list[Option] = [
 ]
 LOCAL: list[Option] = [
     click.option("--stock", type=click.Path(path_type=Path), help="Where offline stocks are [default: ./offline]."),
+    click.option("--mp-spdz", type=click.Path(path_type=Path), help="Where MP-SPDZ is [default: MP_SPDZ_HOME]."),
     click.option("--force", is_flag=True, help="Replace a finished run in --out."),
     click.option("--json", "as_json", is_flag=True, help="Print report.json, and nothing else, on standard output."),
 ]

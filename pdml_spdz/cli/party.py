@@ -41,6 +41,7 @@ def address(context: click.Context, parameter: click.Parameter, value: str | Non
 @click.option("--out", type=click.Path(path_type=Path), default=Path("runs/party"), show_default=True)
 @click.option("--listen", callback=address, metavar="HOST:PORT", help="Listen here instead of the study's address.")
 @click.option("--stock", type=click.Path(path_type=Path), help="Where offline stocks are [default: ./offline].")
+@click.option("--mp-spdz", type=click.Path(path_type=Path), help="Where MP-SPDZ is [default: MP_SPDZ_HOME].")
 @click.option("--resume", is_flag=True, help="Go on from the last finished iteration in --out (all parties must).")
 @click.option("--force", is_flag=True, help="Replace a finished run in --out.")
 @click.option("--json", "as_json", is_flag=True, help="Print report.json, and nothing else, on standard output.")
@@ -54,6 +55,7 @@ def party(
     out: Path,
     listen: tuple[str, int] | None,
     stock: Path | None,
+    mp_spdz: Path | None,
     resume: bool,
     force: bool,
     as_json: bool,
@@ -75,7 +77,11 @@ def party(
         listener = listening_socket(listen_fd)
         where = certificates or study_file.parent / "certs"
         agreed = study.load(study_file)
-        return run_party(PartyRun(agreed, me, data, where, out, resume, force, listener, listen, notify, stock))
+        return run_party(
+            PartyRun(
+                agreed, me, data, where, out, resume, force, listener, listen, notify, stock=stock, mp_spdz=mp_spdz
+            )
+        )
 
     if supervised:
         supervised_run(run)

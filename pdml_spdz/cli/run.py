@@ -26,12 +26,21 @@ def run_and_show(
 ) -> None:
     """Run one local party for each file, compare the result with the pooled one, show or print the report."""
     given = dict(given)
-    local = {name: given.pop(name, None) for name in ("out", "resume", "force", "stock", "as_json")}
+    local = {name: given.pop(name, None) for name in ("out", "resume", "force", "stock", "mp_spdz", "as_json")}
     study = local_study(len(files), **study_settings(given))
     out = local["out"] or Path("runs") / f"{study.algorithm}-{dt.datetime.now():%Y%m%d-%H%M%S}"
     with Watcher(console) as watcher:
         result = run_local(
-            LocalRun(files, study, out, bool(local["resume"]), bool(local["force"]), local["stock"], watcher)
+            LocalRun(
+                files,
+                study,
+                out,
+                bool(local["resume"]),
+                bool(local["force"]),
+                local["stock"],
+                watcher,
+                mp_spdz=local["mp_spdz"],
+            )
         )
     report = result.report
     if compare is not None:

@@ -45,7 +45,7 @@ class Watcher:
         elif event["event"] == "iteration" and party == 0:
             self._bar("iterations", event["t"], event["of"], f"change {event['change']:.1e}")
         elif event["event"] == "offline" and party == 0:
-            self._bar("offline phase", event["done"], event["of"], f"{event['bytes'] / 1e6:,.1f} MB sent")
+            self._bar("offline phase", event["done"], event["of"], event["detail"])
 
     def _bar(self, name: str, done: int, total: int, detail: str) -> None:
         if self._task is None:

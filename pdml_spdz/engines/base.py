@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Self
 
 from pdml_spdz.primitives.bound import Bound
 from pdml_spdz.primitives.normed_sum import NormedSum, RevealedNorm
@@ -53,6 +53,18 @@ class Engine(ABC):
     def facts(self) -> dict[str, Any]:
         """What the report says of programs, precision and offline material; engines that have none say nothing."""
         return {}
+
+    def finish(self) -> None:  # noqa: B027 - most engines have nothing to do
+        """All columns are done: whatever still runs ends, and well, at every party, before a result is used."""
+
+    def close(self) -> None:  # noqa: B027
+        """However the run ended, nothing stays behind."""
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self.close()
 
     @abstractmethod
     def observables(self) -> list[str]:

@@ -177,3 +177,13 @@ def check_projection(found: Reals, error: Reals) -> None:
             "check that all parties run the same version and that no party changed its rows; normed-sum: try again, or "
             "raise --range (a larger ring has more head-room)",
         )
+
+
+def observables(normalise: str) -> list[str]:
+    """What the other parties see of one run's columns, in words."""
+    if normalise == "per-column":
+        return ["the direction of S v_i for every column i in every iteration, to f_out bits, to every party"]
+    return [
+        "c S V_t in every iteration t, to f_out bits, for one secret c that is fixed for the fit, to every party",
+        "V_t in every iteration t, to every party",
+    ]

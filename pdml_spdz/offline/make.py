@@ -58,7 +58,7 @@ def make(link: Link, root: Path, plan: Plan, kind: Kind, session: bytes, progres
     """
     if kind.M != link.M:
         raise StockError(f"a stock for {kind.M} parties was asked for, and {link.M} have met.", "as many as there are")
-    with link.offline(), keeping(root, FREE_ROOM), _alone(root, link.me):
+    with link.offline(), keeping(root, FREE_ROOM), alone(root, link.me):
         _check_room(root, plan, kind)
         stock = _agree(link, plan, kind, session)
         with _unfinished(root, stock, link.me) as new:
@@ -151,7 +151,7 @@ def _pieces(n: int, most: int) -> list[int]:
 
 
 @contextmanager
-def _alone(root: Path, me: int) -> Iterator[None]:
+def alone(root: Path, me: int) -> Iterator[None]:
     """One `make` of a party in a directory at a time, so that what an interrupted one left can be told and removed."""
     root.mkdir(parents=True, exist_ok=True)
     fd = os.open(root / f".making-{me}", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)

@@ -10,7 +10,7 @@ from typing import Any
 from pdml_spdz.engines.base import Engine, Security, Shape
 from pdml_spdz.engines.embedded import machine
 from pdml_spdz.engines.embedded.runner import EmbeddedRunner
-from pdml_spdz.engines.projection import FixedScale, PerColumn
+from pdml_spdz.engines.projection import FixedScale, PerColumn, observables
 from pdml_spdz.offline.material import Material, Plan
 from pdml_spdz.precision import Precision
 from pdml_spdz.primitives.agree import Agreement
@@ -36,13 +36,14 @@ class Options:
     source: Source
     aggregator: str = "auto"
     online: str = "stream"
+    program: str = "projection"
 
 
 def program_and_plan(options: Options, shape: Shape) -> tuple[Program, int, Plan]:
     """The program for blocks of this shape, how many columns it takes at once, and the material of a whole fit."""
     per_column = options.normalise == "per-column"
     columns = 1 if options.online == "per-column" else shape.k
-    name = "normed_sum" if per_column else "scaled_sum"
+    name = "normed_sum_paper" if options.program == "paper" else "normed_sum" if per_column else "scaled_sum"
     program = render(name, options.precision, shape.d, columns, 1 if per_column else shape.tau)
     if per_column:
         return program, columns, machine.plan(program).repeated(shape.tau * shape.k // columns)
@@ -96,9 +97,4 @@ class EmbeddedEngine(Engine):
         return facts
 
     def observables(self) -> list[str]:
-        if self.options.normalise == "per-column":
-            return ["the direction of S v_i for every column i in every iteration, to f_out bits, to every party"]
-        return [
-            "c S V_t in every iteration t, to f_out bits, for one secret c that is fixed for the fit, to every party",
-            "V_t in every iteration t, to every party",
-        ]
+        return observables(self.options.normalise)

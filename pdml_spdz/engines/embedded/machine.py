@@ -40,6 +40,17 @@ class CintType:
     """The name `cint` in a program."""
 
 
+class Flush:
+    """cfix(0) in a program, which it writes to make MP-SPDZ hand over what it holds back. Here nothing is."""
+
+    def __init__(self, value: int) -> None:
+        if value != 0:
+            unsupported("a fixed-point number")
+
+    def binary_output(self) -> None:
+        return None
+
+
 class ArrayOf:
     """Array(n, sint) or Array(n, cint): memory that loops may write to."""
 
@@ -152,6 +163,7 @@ def names(backend: Backend) -> dict[str, Any]:
         "__builtins__": {f.__name__: f for f in python},
         "sint": SintType(backend),
         "cint": CintType(),
+        "cfix": Flush,
         "Array": ArrayOf,
         "Matrix": MatrixOf,
         "MemValue": MemValue,

@@ -21,9 +21,9 @@ from pathlib import Path
 from typing import BinaryIO
 from urllib.parse import urlsplit
 
+from pdml_spdz import process
 from pdml_spdz.engines.mp_spdz.home import GUIDE, Installation, is_home
 from pdml_spdz.errors import EngineError, PdmlError, StorageError
-from pdml_spdz.process import in_words
 
 RELEASE = "0.4.2"
 URL = f"https://github.com/data61/MP-SPDZ/releases/download/v{RELEASE}/mp-spdz-{RELEASE}.tar.xz"
@@ -155,6 +155,7 @@ def _authentic(url: str, sha256: str) -> None:
 
 def _reason(error: Exception) -> str:
     if isinstance(error, urllib.error.HTTPError):
+        error.close()  # it is the server's answer too
         return f"HTTP status {error.code}"
     if isinstance(error, http.client.IncompleteRead):
         return f"{error.expected:,} bytes are missing at the end"
@@ -231,20 +232,13 @@ def _check(installation: Installation) -> Path:
 def _fails(program: Path) -> str | None:
     """Why `program` does not print its usage, or None if it does."""
     try:
-        done = subprocess.run(  # noqa: S603 - without arguments an MP-SPDZ program prints its usage and ends with code 1
-            [program],
-            cwd=program.parent,
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
-            timeout=START,
-            check=False,
-        )
+        # Without arguments an MP-SPDZ program prints its usage and ends with code 1.
+        code, said = process.run([str(program)], directory=program.parent, timeout=START)
     except subprocess.TimeoutExpired:
         return f"{program.name} printed no usage within {START:.0f} s"
     except OSError as error:
         return f"{program.name}: {error.strerror or error}"
-    if re.search(rb"USAGE:.*<progname>", done.stdout):
+    if re.search(r"USAGE:.*<progname>", said):
         return None
-    said = done.stdout.decode(errors="replace").strip().splitlines()
-    return f"{program.name}: {in_words(done.returncode)}{f', {said[-1]}' if said else ''}"
+    last = said.strip().rpartition("\n")[2]
+    return f"{program.name}: {process.in_words(code)}{last and f', {last}'}"

@@ -1,0 +1,161 @@
+"""From a rendered program to MP-SPDZ's bytecode, kept under the digest of everything that determines it."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+from collections.abc import Callable
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+import platformdirs
+
+from pdml_spdz import process
+from pdml_spdz.engines.mp_spdz.home import Installation
+from pdml_spdz.engines.mp_spdz.protocols import Protocol
+from pdml_spdz.errors import EngineError
+from pdml_spdz.paper_programs import paper_field_bits
+from pdml_spdz.precision import Precision
+from pdml_spdz.programs import PAPER, Program
+from pdml_spdz.storage import writing
+
+SECURITY = 40  # MP-SPDZ's statistical security parameter
+RINGS = (64, 128, 192, 256)  # sizes its ring protocols come with; 256 needs a build with RING_SIZE=256
+LARGEST_PRIME = 256  # bits; a longer one needs a build with a larger GFP_MOD_SZ
+TIMEOUT = 3600.0
+COUNTS = "counts.json"
+
+
+@dataclass(frozen=True)
+class Counts:
+    """What the compiler says the program takes, at most. inputs : by party"""
+
+    triples: int = 0
+    bits: int = 0
+    inputs: tuple[int, ...] = ()
+    rounds: int = 0
+
+    @property
+    def in_words(self) -> str:
+        return f"{self.triples:,} triples, {self.bits:,} bits, {sum(self.inputs):,} inputs"
+
+
+@dataclass(frozen=True)
+class Compiled:
+    """path : holds Programs/; domain : where the program computes, in words; digest : of what every party must have"""
+
+    name: str
+    path: Path
+    domain: str
+    digest: str
+    counts: Counts
+
+
+def compile_program(
+    program: Program,
+    precision: Precision,
+    protocol: Protocol,
+    home: Installation,
+    *,
+    note: Callable[[str], None] = lambda text: None,
+    cache: Path | None = None,
+) -> Compiled:
+    """The program's bytecode for this protocol: from the cache, or compiled now."""
+    options, domain = _domain(program, precision, protocol)
+    options.append("--preserve-mem-order")  # without it the compiler warns that loads and stores may change places
+    cache = cache or Path(platformdirs.user_cache_dir("pdml-spdz")) / "mp-spdz"
+    parts = [program.digest, home.version(), *options, protocol.name]
+    kept = cache / hashlib.sha256("|".join(parts).encode()).hexdigest()[:32]
+    if not (kept / COUNTS).is_file():
+        note(f"compiling {program.name} for {protocol.name}, {domain}")
+        with writing(cache):
+            cache.mkdir(parents=True, exist_ok=True)
+            new = Path(tempfile.mkdtemp(prefix=".new-", dir=cache))
+            try:
+                _compile(program, options, home, new)
+                if not kept.exists():
+                    new.rename(kept)
+            except OSError:
+                if not (kept / COUNTS).is_file():  # another process may have been faster
+                    raise
+            finally:
+                shutil.rmtree(new, ignore_errors=True)
+    counts = json.loads((kept / COUNTS).read_text())
+    counts["inputs"] = tuple(counts["inputs"])
+    return Compiled(program.name, kept, domain, _digest(kept), Counts(**counts))
+
+
+def _domain(program: Program, precision: Precision, protocol: Protocol) -> tuple[list[str], str]:
+    """The compiler's options for the field or ring that the program's numbers need, and their meaning in words."""
+    values = precision.scalar_value_bits
+    if protocol.domain == "ring":
+        if program.name in PAPER:
+            values = paper_field_bits(precision) - SECURITY
+        ring = next((ring for ring in RINGS if ring > values), None)
+        if ring is None:
+            raise EngineError(
+                f"the program's numbers have up to {values} bits, and MP-SPDZ's rings end at {RINGS[-1]}.",
+                "a smaller --range or fewer --bits, or a protocol over a prime field (semi, hemi, mascot)",
+            )
+        return ["-R", str(ring)], f"the ring Z_2^{ring}"
+    prime = paper_field_bits(precision) if program.name in PAPER else values + SECURITY + 1
+    if prime > LARGEST_PRIME:
+        raise EngineError(
+            f"the program needs a prime of {prime} bits.",
+            f"at most {LARGEST_PRIME}, the largest that MP-SPDZ is built for by default",
+            "choose a smaller --range or fewer --bits",
+        )
+    return ["-F", str(prime)], f"a prime field of at least {prime} bits"
+
+
+def _compile(program: Program, options: list[str], home: Installation, directory: Path) -> None:
+    source = directory / f"{program.name}.mpc"
+    source.write_text(program.text, encoding="utf-8")
+    try:
+        code, said = process.run(
+            [sys.executable, str(home.compiler), *options, source.name], directory=directory, timeout=TIMEOUT
+        )
+    except subprocess.TimeoutExpired:
+        raise EngineError(f"MP-SPDZ's compiler took more than {TIMEOUT:g} s for {program.name}.") from None
+    if code != 0:
+        raise EngineError(
+            f"MP-SPDZ's compiler refused {program.name}: {last_line(said)}",
+            "a program that it takes",
+            f"look at what it says: {sys.executable} {home.compiler} {' '.join(options)} {program.name}.mpc",
+        )
+    (directory / COUNTS).write_text(json.dumps(asdict(parse_counts(said))))
+
+
+def parse_counts(said: str) -> Counts:
+    """The compiler's own count, from what it prints after `Program requires at most:`."""
+    _, _, lines = said.partition("Program requires at most:")
+    found = {name.strip(): number for number, name in re.findall(r"^ +(\d+|inf) (.+)$", lines, re.MULTILINE)}
+    if not found or "inf" in found.values():
+        raise EngineError(
+            "MP-SPDZ's compiler does not know how much the program takes.", "loops whose length is known when compiled"
+        )
+    inputs: list[int] = []
+    while (number := found.get(f"integer inputs from player {len(inputs)}")) is not None:
+        inputs.append(int(number))
+    take = {
+        name: int(found.get(label, 0)) for name, label in (("triples", "integer triples"), ("bits", "integer bits"))
+    }
+    return Counts(**take, inputs=tuple(inputs), rounds=int(found.get("virtual machine rounds", 0)))
+
+
+def _digest(kept: Path) -> str:
+    """Of the bytecode, which must be the same at all parties; the schedule also names the compiler's path."""
+    content = hashlib.sha256()
+    for path in sorted((kept / "Programs" / "Bytecode").glob("*.bc")):
+        content.update(path.name.encode() + path.read_bytes())
+    return content.hexdigest()
+
+
+def last_line(said: str) -> str:
+    lines = [line.strip() for line in said.splitlines() if line.strip()]
+    return lines[-1] if lines else "it said nothing"

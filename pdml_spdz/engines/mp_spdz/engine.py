@@ -1,0 +1,120 @@
+"""The engine `mp-spdz`: the same programs on MP-SPDZ's virtual machines, with malicious security where it is wanted."""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass
+from math import sqrt
+from typing import Any
+
+from pdml_spdz.engines.base import Engine, Security, Shape
+from pdml_spdz.engines.mp_spdz.compiler import Compiled
+from pdml_spdz.engines.mp_spdz.execution import MpSpdzRunner
+from pdml_spdz.engines.mp_spdz.paper import PaperColumns
+from pdml_spdz.engines.mp_spdz.place import Place
+from pdml_spdz.engines.projection import FixedScale, PerColumn, observables
+from pdml_spdz.precision import Precision
+from pdml_spdz.primitives.agree import Agreement
+from pdml_spdz.primitives.bound import Bound
+from pdml_spdz.primitives.masks import Keys
+from pdml_spdz.primitives.normed_sum import NormedSum
+from pdml_spdz.primitives.sec_sum import MaskedSum, choose_aggregator
+from pdml_spdz.programs import Program, render
+
+
+@dataclass(frozen=True)
+class MpSpdzOptions:
+    """normalise, online, offline, program : as in the study"""
+
+    precision: Precision
+    normalise: str
+    online: str
+    offline: str
+    program: str = "projection"
+    aggregator: str = "auto"
+
+
+def program_for(options: MpSpdzOptions, shape: Shape) -> tuple[Program, int, int]:
+    """The program for a fit of this shape, how many columns it takes at once, and how many executions a fit needs."""
+    columns = 1 if options.online == "per-column" else shape.k
+    calls = shape.tau * (shape.k // columns)
+    if options.program == "paper":
+        return render("normed_sum_paper", options.precision, shape.d, columns), columns, calls
+    if options.normalise == "fit":
+        return render("scaled_sum", options.precision, shape.d, columns, shape.tau), columns, 1
+    stream = options.online == "stream"
+    program = render("normed_sum", options.precision, shape.d, columns, shape.tau if stream else 1)
+    return program, columns, 1 if stream else calls
+
+
+class MpSpdzEngine(Engine):
+    name = "mp-spdz"
+    reveal = "normed"
+
+    def __init__(self, place: Place, run: bytes, options: MpSpdzOptions) -> None:
+        super().__init__(place.link)
+        self.place, self.run, self.options = place, run, options
+        p = place.protocol
+        kind = "malicious" if p.malicious else "semi-honest"
+        # Sums by SecSum (the start, the bound) and everything public stay semi-honest, whatever the protocol.
+        model = f"{kind} for NormedSecSum (MP-SPDZ {p.name}: {p.security}), semi-honest for SecSum; TLS channels"
+        self.security = Security(model, p.malicious, p.corruptions)  # type: ignore[misc]
+        self.insecure = place.insecure  # type: ignore[misc]
+        aggregator = choose_aggregator(options.aggregator, place.link.M)
+        self._sec_sum = MaskedSum(place.link, Keys.agree(place.link, run), aggregator=aggregator)
+        self._runner: MpSpdzRunner | None = None
+        self._program: Program | None = None
+        self._compiled: Compiled | None = None
+
+    @property
+    def sec_sum(self) -> MaskedSum:
+        return self._sec_sum
+
+    def normed_sum(self, bound: Bound, shape: Shape) -> NormedSum:
+        options = self.options
+        program, columns, executions = program_for(options, shape)
+        Agreement(self.link).digest("program", program.text.encode())
+        # rho = sum_i v_i.S v_i is at most sqrt(k) ||S||_F.
+        total = bound.total * (sqrt(shape.k) if options.normalise == "fit" else 1.0)
+        runner = MpSpdzRunner(self.place, options.precision, total, options.offline, self.run)
+        self._runner, self._program, self._compiled = runner, program, runner.compiled(program)
+        takes = self._compiled.counts.in_words
+        self.place.note(f"{self.place.protocol.name} over {self._compiled.domain}; an execution takes {takes}")
+        if options.program == "paper":
+            return PaperColumns(runner, program, columns)
+        if options.normalise == "per-column":
+            return PerColumn(runner, program, columns, stream=executions == 1)
+        return FixedScale(runner, program)
+
+    def finish(self) -> None:
+        if self._runner:
+            self._runner.finish()
+
+    def close(self) -> None:
+        if self._runner:
+            self._runner.close()
+
+    def facts(self) -> dict[str, Any]:
+        facts: dict[str, Any] = {"precision": asdict(self.options.precision), "protocol": self.place.protocol.name}
+        if self._program and self._compiled and self._runner:
+            facts["program"], facts["program_digest"] = self._program.name, self._program.digest
+            burnt, used = self._runner.stocks, self._runner.usage
+            facts["stock"] = {
+                "id": burnt[0] if burnt else None,
+                "claimed": asdict(self._compiled.counts),
+                "mode": "stock" if burnt else "on-demand",
+            }
+            facts["mp_spdz"] = {
+                "version": self.place.home.version(),
+                "domain": self._compiled.domain,
+                "executions": len(used),
+                "seconds": round(sum(u.seconds for u in used), 6),
+                "megabytes_sent": round(sum(u.megabytes for u in used), 6),
+                "rounds": sum(u.rounds for u in used),
+                "stocks": burnt,
+            }
+        return facts
+
+    def observables(self) -> list[str]:
+        if self.options.program == "paper":
+            return [*observables("per-column"), "with inputs no finer than that, the norms too (docs/security.md)"]
+        return observables(self.options.normalise)

@@ -1,0 +1,141 @@
+"""Programs on MP-SPDZ's virtual machines, as the algorithms see them."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Sequence
+from contextlib import ExitStack, suppress
+
+import numpy as np
+
+from pdml_spdz import ring
+from pdml_spdz.engines.mp_spdz import directory
+from pdml_spdz.engines.mp_spdz.compiler import Compiled
+from pdml_spdz.engines.mp_spdz.place import Place
+from pdml_spdz.engines.mp_spdz.pool import Pool
+from pdml_spdz.engines.mp_spdz.vm import Usage, VirtualMachine
+from pdml_spdz.engines.projection import Execution, Runner, decode
+from pdml_spdz.errors import PdmlError, StockError
+from pdml_spdz.fixedpoint import Reals
+from pdml_spdz.precision import Precision
+from pdml_spdz.programs import Program
+
+LOG = "vm.log"
+STOP = 1  # before an iteration: there is none
+
+
+class MpSpdzRunner(Runner):
+    """Starts a virtual machine at every party for each execution; remembers them, so that none is left behind.
+
+    offline : "auto", "stock" or "on-demand"; run : the run's public identity
+    """
+
+    def __init__(self, place: Place, precision: Precision, bound: float, offline: str, run: bytes) -> None:
+        super().__init__(precision, bound)
+        self.place, self.offline, self.run = place, offline, run
+        self.usage: list[Usage] = []
+        self.stocks: list[str] = []
+        self._compiled: dict[str, Compiled] = {}
+        self._running: list[MpSpdzExecution] = []
+
+    def compiled(self, program: Program) -> Compiled:
+        if program.digest not in self._compiled:
+            self._compiled[program.digest] = self.place.compile(program, self.precision)
+        return self._compiled[program.digest]
+
+    def start(self, program: Program) -> MpSpdzExecution:
+        execution = MpSpdzExecution(self, self.compiled(program))
+        self._running.append(execution)
+        return execution
+
+    def stock_for(self, compiled: Compiled) -> str | None:
+        """The stock that the next execution will burn, or None to make the material in the run; the same everywhere."""
+        place = self.place
+        if self.offline == "on-demand":
+            return None
+        try:
+            return Pool(place.stocks, place.link.me).agree(place.link, place.protocol.name, compiled.digest)
+        except StockError as error:
+            if self.offline == "stock" or not error.common:
+                raise
+            return None
+
+    def finish(self) -> None:
+        """Every virtual machine ends, and well, at every party."""
+        for execution in list(self._running):
+            execution.finish()
+
+    def ended(self, execution: MpSpdzExecution, usage: Usage) -> None:
+        self._running.remove(execution)
+        self.usage.append(usage)
+
+    def close(self) -> None:
+        """After a failure: no virtual machine and no material stays."""
+        while self._running:
+            self._running.pop().close()
+
+
+class MpSpdzExecution(Execution):
+    """One program on one virtual machine a party.
+
+    1. the parties burn a common stock (`Pool.claim`), or agree that there is none
+    2. each starts its virtual machine in a private directory; machines talk to each other over TLS
+    3. every call goes through pipes: numbers in, opened numbers out
+    4. at the end all parties say that their machine ended well; the directory goes, with what is left of the material
+    """
+
+    def __init__(self, runner: MpSpdzRunner, compiled: Compiled) -> None:
+        self.runner, place = runner, runner.place
+        self._held = ExitStack()
+        try:
+            program = place.binary()
+            stock = runner.stock_for(compiled)
+            addresses = self._held.enter_context(place.meeting_point())
+            # Beside the stocks: what is claimed is moved by renaming.
+            folder = Pool(place.stocks, place.link.me).folder
+            folder.mkdir(parents=True, exist_ok=True)
+            self._directory = directory.create(compiled, place.identity, addresses, parent=folder if stock else None)
+            self._held.callback(self._directory.remove)
+            if stock:
+                Pool(place.stocks, place.link.me).claim(place.link, stock, runner.run, self._directory.data)
+                runner.stocks.append(stock)
+            command = place.command(program, compiled.name, *(["-F"] if stock else []))
+            self._machine = VirtualMachine(command, self._directory, place.timeout)
+            self._held.callback(self._keep_log)
+            self._held.callback(self._machine.kill)
+        except BaseException:
+            self._held.close()
+            raise
+
+    def call(self, x: Reals, publics: Sequence[int]) -> Reals:
+        """A sum of M uniform dithers, rounded down, shifts the mean by (M - 1)/2 units."""
+        p = self.runner.precision
+        opened = np.frombuffer(self.exchange(publics, self._encode(x), x.size + 1), "<u8")[:-1]  # and a zero
+        return decode(opened, p, len(x), bias=(p.M - 1) / 2)
+
+    def exchange(self, publics: Sequence[int], inputs: Sequence[int], n: int) -> bytes:
+        with self.runner.place.link.clock("crypto"):
+            return self._machine.exchange(publics, inputs, n)
+
+    def _encode(self, x: Reals) -> list[int]:
+        """This party's vector, column after column, and its dither."""
+        p = self.runner.precision
+        z = ring.from_float((x / self.runner.bound).T.reshape(-1), p.f_in, p.vector_bits)
+        dither = ring.low_bits(ring.random(x.size, p.vector_bits), p.drop)
+        return ring.to_ints(z, signed=True) + ring.to_ints(dither)
+
+    def finish(self) -> None:
+        place = self.runner.place
+        self._machine.exchange([STOP], [], 0)
+        usage = self._machine.finish()
+        place.link.all_to_all("vm:end", b"well")
+        self.runner.ended(self, usage)
+        self.close()
+
+    def close(self) -> None:
+        self._held.close()
+
+    def _keep_log(self) -> None:
+        with suppress(OSError, PdmlError):
+            self.runner.place.logs.mkdir(parents=True, exist_ok=True)
+            shutil.copyfile(self._directory.log, self.runner.place.logs / LOG)

@@ -1,0 +1,86 @@
+"""The offline phase with MP-SPDZ's own programs: every party at its own host, into one directory for each stock."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+from pdml_spdz import process
+from pdml_spdz.engines.mp_spdz import directory
+from pdml_spdz.engines.mp_spdz.compiler import Compiled
+from pdml_spdz.engines.mp_spdz.place import Place
+from pdml_spdz.engines.mp_spdz.pool import Pool
+from pdml_spdz.engines.mp_spdz.vm import explain, parse_usage
+from pdml_spdz.errors import EngineError
+
+Progress = Callable[[int, int], None]  # bytes on the disk, of about how many
+POLL = 0.2
+
+
+@dataclass(frozen=True)
+class Made:
+    """megabytes : sent by this party"""
+
+    id: str
+    megabytes: float
+
+
+def make(place: Place, compiled: Compiled, progress: Progress = lambda done, of: None) -> Made:
+    """Make a stock for one execution of the compiled program, together with the other parties.
+
+    1. the parties agree on a fresh id
+    2. each runs the protocol's offline program, over TLS, in a private directory
+    3. when it has ended well at every party, each keeps its part as a stock
+
+    Reveals: nothing but the counts. Cost: the protocol's. Ref: MP-SPDZ, "Preprocessing".
+    """
+    program = place.binary(offline=True)
+    pool = Pool(place.stocks, place.link.me)
+    pool.folder.mkdir(parents=True, exist_ok=True)
+    with (
+        place.link.offline(),
+        pool.adding(place.link, compiled, place.protocol.name) as (stock, target),
+        place.meeting_point() as addresses,
+    ):
+        run = directory.create(compiled, place.identity, addresses, parent=pool.folder)
+        try:
+            megabytes = _run(place, place.command(program, compiled.name), run, compiled, progress)
+            place.link.all_to_all("pool:offline", b"well")
+            for part in run.data.glob(f"{place.link.M}-*"):
+                part.rename(target / part.name)
+        finally:
+            run.remove()
+    return Made(stock, megabytes)
+
+
+def _run(
+    place: Place, command: list[str], run: directory.RunDirectory, compiled: Compiled, progress: Progress
+) -> float:
+    wanted = forecast(compiled, malicious=place.protocol.malicious)
+    child = process.start_guarded(command, directory=run.path, log=run.log)
+    try:
+        while child.poll() is None:
+            time.sleep(POLL)
+            progress(min(_size(run.data), wanted), wanted)
+    finally:
+        process.end([child])
+    said = run.log.read_text(encoding="utf-8", errors="replace")
+    if child.returncode != 0:
+        raise explain(child.returncode, said)
+    if not any(run.data.glob(f"{place.link.M}-*")):
+        raise EngineError(f"{command[0]} ended well and left no material.")
+    progress(wanted, wanted)
+    return parse_usage(said).megabytes
+
+
+def forecast(compiled: Compiled, *, malicious: bool) -> int:
+    """Bytes of one party's files, roughly: 32 for every number of a share, as many for its MAC."""
+    counts = compiled.counts
+    numbers = 3 * counts.triples + counts.bits + sum(counts.inputs)
+    return 32 * (1 + malicious) * numbers
+
+
+def _size(data: Path) -> int:
+    return sum(path.stat().st_size for path in data.glob("*-*/*") if path.is_file())

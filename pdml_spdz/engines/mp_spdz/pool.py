@@ -1,0 +1,189 @@
+"""Stocks of MP-SPDZ's offline material: bound to one compiled program, good for one execution.
+
+    <stocks>/mp-spdz/ledger.jsonl                  every claim, one line each, synced before the material is touched
+    <stocks>/mp-spdz/stock-<id>/party-<m>/         manifest.json and Player-Data/, as MP-SPDZ wrote it
+
+MP-SPDZ reads its files from the start in every run and does not remember what it used when a run fails: the same
+material would then hide two different numbers, whose difference is no secret any more. So a stock is used at most
+once, whatever happens: a claim is written to the ledger, and the directory loses its name, before a virtual machine
+starts; and it is deleted afterwards, however the run ended.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import json
+import os
+import secrets
+import shutil
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import asdict, dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+from pdml_spdz.engines.mp_spdz.compiler import Compiled
+from pdml_spdz.errors import StockError
+from pdml_spdz.offline.disk import keeping, sync_directory, write_all, write_file
+from pdml_spdz.offline.make import alone
+from pdml_spdz.ot.prg import digest
+from pdml_spdz.transport.base import Link
+
+FOLDER, LEDGER, MANIFEST, DATA = "mp-spdz", "ledger.jsonl", "manifest.json", "Player-Data"
+MAKE = "make one with `pdml-spdz offline make --engine mp-spdz`, or pass --offline on-demand"
+
+
+@dataclass(frozen=True)
+class Manifest:
+    """What a stock is for. bytecode : digest of the compiled program; counts : as the compiler says"""
+
+    id: str
+    party: int
+    parties: int
+    protocol: str
+    program: str
+    bytecode: str
+    domain: str
+    counts: dict[str, Any]
+    created: str
+    bytes: int
+
+
+@dataclass(frozen=True)
+class Pool:
+    """Party me's stocks below the directory `root`."""
+
+    root: Path
+    me: int
+
+    @property
+    def folder(self) -> Path:
+        return self.root / FOLDER
+
+    def stocks(self) -> list[Manifest]:
+        """Those that no run has claimed; what interrupted runs left of claimed ones is deleted."""
+        claimed, found = set(self._claims()), []
+        for path in self.folder.glob(f"stock-*/.claimed-party-{self.me}"):
+            _remove(path)
+        for path in sorted(self.folder.glob(f"stock-*/party-{self.me}")):
+            if path.parent.name.removeprefix("stock-") in claimed:
+                _remove(path)
+                continue
+            try:
+                found.append(Manifest(**json.loads((path / MANIFEST).read_text())))
+            except (OSError, ValueError, TypeError):
+                raise StockError(f"{path} has no manifest that can be read.", "a whole stock", "delete it") from None
+        return found
+
+    def _claims(self) -> Iterator[str]:
+        """Ids in the ledger, also those of a line that was torn off: the material may have been touched."""
+        with suppress(FileNotFoundError):
+            for line in (self.folder / LEDGER).read_text(encoding="utf-8").splitlines():
+                yield line[len('{"stock": "') :][:16]
+
+    def path(self, stock: str) -> Path:
+        return self.folder / f"stock-{stock}" / f"party-{self.me}"
+
+    def agree(self, link: Link, protocol: str, bytecode: str) -> str:
+        """The id of a stock for this program that every party has and none has claimed.
+
+        1. each party sends the ids of its fitting stocks; 2. the first that all have is taken
+
+        Reveals: which stocks there are. Cost: one round.
+        """
+        fitting = [s.id for s in self.stocks() if (s.parties, s.protocol, s.bytecode) == (link.M, protocol, bytecode)]
+        common = set(fitting)
+        for said in link.all_to_all("pool:stocks", " ".join(fitting).encode()).values():
+            common &= set(bytes(said).decode("ascii", "replace").split())
+        if not common:
+            error = StockError("there is no unused stock for this program that all parties have.", do=MAKE)
+            error.common = True
+            raise error
+        return min(common)
+
+    def claim(self, link: Link, stock: str, run: bytes, into: Path) -> None:
+        """Burn the stock and move its material to `into`.
+
+        1. each party writes the claim to its ledger and takes the directory's name away, both synced
+        2. each says so; no virtual machine starts before all have
+
+        Reveals: nothing. Cost: one round.
+        """
+        with keeping(self.root, "free some room"):
+            self._append(stock, run)
+            claimed = self.path(stock).with_name(f".claimed-party-{self.me}")
+            try:
+                self.path(stock).rename(claimed)
+            except OSError:
+                raise StockError(f"stock {stock} is gone: another run has claimed it.", "a stock", MAKE) from None
+            sync_directory(claimed.parent)
+        try:
+            for peer, said in link.all_to_all("pool:claimed", stock.encode()).items():
+                if bytes(said) != stock.encode():
+                    raise StockError(f"P{peer} claimed another stock than this party.", culprit=peer)
+            for part in (claimed / DATA).iterdir():
+                part.rename(into / part.name)
+        finally:
+            _remove(claimed)
+
+    def _append(self, stock: str, run: bytes) -> None:
+        line = {"stock": stock, "party": self.me, "run": run.hex(), "at": datetime.now(UTC).isoformat("T", "seconds")}
+        fd = os.open(self.folder / LEDGER, os.O_RDWR | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o600)
+        try:
+            fcntl.flock(fd, fcntl.LOCK_EX)
+            size = os.fstat(fd).st_size
+            torn = size > 0 and os.pread(fd, 1, size - 1) != b"\n"  # a line that a crash cut off keeps a line to itself
+            write_all(fd, ("\n" * torn + json.dumps(line) + "\n").encode())
+            os.fsync(fd)
+        finally:
+            os.close(fd)
+        sync_directory(self.folder)
+
+    @contextmanager
+    def adding(self, link: Link, compiled: Compiled, protocol: str) -> Iterator[tuple[str, Path]]:
+        """(id, a new directory for Player-Data) that become a stock when the block ends well at every party."""
+        nonces = {link.me: secrets.token_bytes(16)}
+        nonces |= {l: bytes(n) for l, n in link.all_to_all("pool:new", nonces[link.me]).items()}
+        stock = digest(b"pdml-mp-stock", *(nonces[l] for l in range(link.M)), size=8).hex()
+        new = self.path(stock).with_name(f".party-{self.me}.new")
+        with keeping(self.root, "free some room, or choose another --stock directory"), alone(self.folder, self.me):
+            new.mkdir(parents=True, mode=0o700)
+            try:
+                (new / DATA).mkdir(mode=0o700)
+                yield stock, new / DATA
+                size = sum(path.stat().st_size for path in new.rglob("*") if path.is_file())
+                created = datetime.now(UTC).isoformat("T", "seconds")
+                manifest = Manifest(
+                    stock,
+                    self.me,
+                    link.M,
+                    protocol,
+                    compiled.name,
+                    compiled.digest,
+                    compiled.domain,
+                    asdict(compiled.counts),
+                    created,
+                    size,
+                )
+                write_file(new / MANIFEST, json.dumps(asdict(manifest), indent=2).encode())
+                sync_directory(new)
+                link.all_to_all("pool:made", stock.encode())
+                new.rename(self.path(stock))
+                sync_directory(new.parent)
+            finally:
+                _remove(new)
+
+
+def list_stocks(root: Path) -> list[Manifest]:
+    """Every unclaimed stock below `root`, whichever party's, for people to look at."""
+    parties = {int(p.name.removeprefix("party-")) for p in (root / FOLDER).glob("stock-*/party-[0-9]*")}
+    return sorted(
+        (s for m in sorted(parties) for s in Pool(root, m).stocks()), key=lambda s: (s.created, s.id, s.party)
+    )
+
+
+def _remove(path: Path) -> None:
+    shutil.rmtree(path, ignore_errors=True)
+    with suppress(OSError):  # another party's part may be in it
+        path.parent.rmdir()

@@ -1,0 +1,163 @@
+"""One virtual machine of MP-SPDZ: started, fed through pipes, watched, and ended with this process whatever happens."""
+
+from __future__ import annotations
+
+import os
+import re
+import select
+import time
+from collections.abc import Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+
+from pdml_spdz import process
+from pdml_spdz.engines.mp_spdz.compiler import last_line
+from pdml_spdz.engines.mp_spdz.directory import RunDirectory
+from pdml_spdz.errors import EngineError, PdmlError, PeerError, ProtocolError, RangeExceeded
+
+POLL = 0.1
+CHUNK = 1 << 16
+
+
+@dataclass(frozen=True)
+class Usage:
+    """What a virtual machine says of itself at its end."""
+
+    seconds: float = 0.0
+    megabytes: float = 0.0
+    rounds: int = 0
+
+
+class VirtualMachine:
+    """A program of MP-SPDZ in its directory. timeout : seconds without any progress"""
+
+    def __init__(self, command: Sequence[str], run: RunDirectory, timeout: float) -> None:
+        self.run, self.timeout = run, timeout
+        # Opened at both ends here: neither side ever waits for the other to open, and a pipe that the machine has
+        # closed is noticed by looking at the machine.
+        self._pipes = {
+            path: os.open(path, os.O_RDWR | os.O_NONBLOCK) for path in (run.inputs, run.publics, run.outputs)
+        }
+        self._process = process.start_guarded(command, directory=run.path, log=run.log)
+
+    def exchange(self, publics: Sequence[int], inputs: Sequence[int], n: int) -> bytes:
+        """Give public numbers (all parties alike) and this party's secret ones; take n opened numbers, 8 bytes each.
+
+        Which of the two the program reads first is its own affair: both pipes are filled as they empty.
+        """
+        writes = {self._pipes[self.run.publics]: _text(publics), self._pipes[self.run.inputs]: _text(inputs)}
+        pending = {fd: memoryview(data) for fd, data in writes.items() if data}
+        parts, wanted, outputs = [], 8 * n, self._pipes[self.run.outputs]
+        moved = time.monotonic()
+        while pending or wanted:
+            readable, writable, _ = select.select([outputs] if wanted else [], list(pending), [], POLL)
+            for fd in writable:
+                pending[fd] = pending[fd][os.write(fd, pending[fd][:CHUNK]) :]
+                if not pending[fd]:
+                    del pending[fd]
+            if readable:
+                parts.append(os.read(outputs, min(wanted, CHUNK)))
+                wanted -= len(parts[-1])
+            if readable or writable:
+                moved = time.monotonic()
+            elif self._process.poll() is not None:
+                raise self.failure()
+            elif time.monotonic() - moved > self.timeout:
+                self.kill()
+                raise PeerError(
+                    f"MP-SPDZ's virtual machine did nothing for {self.timeout:g} s.",
+                    "an answer within the round time-out",
+                    "raise the time-out (--timeout) if the offline phase happens in the run, or make a stock first",
+                )
+        return b"".join(parts)
+
+    def finish(self) -> Usage:
+        """Wait for the program's end, which must be a good one."""
+        deadline = time.monotonic() + self.timeout
+        while self._process.poll() is None:
+            if time.monotonic() > deadline:
+                self.kill()
+                raise EngineError(f"MP-SPDZ's virtual machine did not end within {self.timeout:g} s.")
+            time.sleep(0.002)
+        if self._process.returncode != 0:
+            raise self.failure()
+        return parse_usage(self.said())
+
+    def kill(self) -> None:
+        """End it, and let go of its pipes; may be called again."""
+        process.end([self._process], grace=5.0)
+        while self._pipes:
+            os.close(self._pipes.popitem()[1])
+
+    def said(self) -> str:
+        with suppress(OSError):
+            return self.run.log.read_text(encoding="utf-8", errors="replace")
+        return ""
+
+    def failure(self) -> PdmlError:
+        return explain(self._process.returncode, self.said())
+
+
+def _text(numbers: Sequence[int]) -> bytes:
+    """Integers of any size, one a line."""
+    return "".join(f"{x}\n" for x in numbers).encode()
+
+
+# What MP-SPDZ says, which of our errors it is, and what that means.
+SAYINGS: tuple[tuple[str, type[PdmlError], str, str], ...] = (
+    (
+        r"too small for the agreed bound and range",
+        RangeExceeded,
+        "the sum is too small for the agreed bound and range; nothing that depends on it was opened.",
+        "agree on a smaller --bound, a larger --range, or a rank below the rank of the rows",
+    ),
+    (
+        r"MacCheck Failure|mac_fail|MAC check|SECURITY FAILURE|[Ss]acrifice|consistency check",
+        ProtocolError,
+        "a party deviated from the protocol, or offline material was changed: a check of MP-SPDZ failed.",
+        "burn the stock, find out which party's files were touched, and start again with fresh material",
+    ),
+    (
+        r"Not enough data available|not_enough_to_buffer|insufficient",
+        EngineError,
+        "the offline material was not enough for the program.",
+        "make a stock for this study again (`pdml-spdz offline make`)",
+    ),
+    (
+        r"hash|different programs|[Bb]ytecode",
+        EngineError,
+        "the parties' virtual machines do not run the same program.",
+        "install one version of MP-SPDZ at all parties",
+    ),
+    (
+        r"Fatal error in communication|encountered a problem|Connection reset|End of file|stream truncated",
+        PeerError,
+        "the virtual machine lost another party's.",
+        "look at the other parties' errors",
+    ),
+    (
+        r"certificate|handshake|SSL|ssl",
+        EngineError,
+        "the virtual machines could not make a TLS connection.",
+        "check that all parties pinned each other's certificates (`pdml-spdz doctor STUDY --id I`)",
+    ),
+)
+
+
+def explain(code: int | None, said: str) -> PdmlError:
+    """The error that a virtual machine ended with, in words."""
+    ended = process.in_words(code or 0)
+    for pattern, kind, found, do in SAYINGS:
+        if re.search(pattern, said):
+            return kind(f"{found} (MP-SPDZ: {ended}; {last_line(said)})", do=do)
+    return EngineError(
+        f"MP-SPDZ's virtual machine failed: {ended}; its last words: {last_line(said)}",
+        "exit code 0",
+        "its whole log is vm.log in this party's directory of --out",
+    )
+
+
+def parse_usage(said: str) -> Usage:
+    seconds = re.search(r"^Time = ([\d.e+-]+) seconds", said, re.MULTILINE)
+    data = re.search(r"^Data sent = ([\d.e+-]+) MB in ~(\d+) rounds", said, re.MULTILINE)
+    return Usage(float(seconds[1]) if seconds else 0.0, float(data[1]) if data else 0.0, int(data[2]) if data else 0)

@@ -1,0 +1,40 @@
+"""The real MP-SPDZ is found, described, and known for a build that may be used."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from pdml_spdz.engines.mp_spdz import home
+from pdml_spdz.engines.mp_spdz.install import _fails  # for testing internals
+
+FOUND = home.find()
+pytestmark = [pytest.mark.spdz, pytest.mark.skipif(FOUND is None, reason=home.missing_text())]
+PROGRAMS = [path for row in (FOUND.protocols() if FOUND else []) for path in (row.party, row.offline) if path]
+
+
+def test_there_is_a_program_and_a_version() -> None:
+    assert FOUND is not None
+    assert any(row.party for row in FOUND.protocols())
+    assert FOUND.compiler.is_file()
+    assert not FOUND.version().startswith("unknown")
+
+
+@pytest.mark.parametrize("program", PROGRAMS, ids=lambda path: path.name)
+def test_programs_start_and_are_not_insecure(program: Path) -> None:
+    assert FOUND is not None
+    assert _fails(program) is None
+    assert not FOUND.is_insecure(program), "tests of security need a build without -DINSECURE"
+
+
+@pytest.mark.parametrize("mark", [home.WARNS, home.REUSES])
+def test_an_insecure_library_is_noticed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, mark: bytes) -> None:
+    """The loader takes LD_LIBRARY_PATH's library before the one that belongs to the program."""
+    assert FOUND is not None
+    linked = [path for path in PROGRAMS if home.LIBRARY.encode() in path.read_bytes()]
+    if not linked:
+        pytest.skip("statically linked programs load no library")
+    (tmp_path / home.LIBRARY).write_bytes(mark)
+    monkeypatch.setenv("LD_LIBRARY_PATH", str(tmp_path))
+    assert FOUND.is_insecure(linked[0])

@@ -1,0 +1,289 @@
+"""Finding and describing MP-SPDZ, on directories that look like it."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner
+
+from pdml_spdz.cli.app import cli
+from pdml_spdz.engines.mp_spdz import home
+from pdml_spdz.engines.mp_spdz.home import Installation
+from pdml_spdz.engines.mp_spdz.protocols import PROTOCOLS, protocol
+from pdml_spdz.errors import EngineError, StudyError
+
+COMMIT = "3a0a7b1d5e80e9f7e1b1ce76ae8b8a43931e80f4"
+SECURE = home.REFUSES + b" for \0" + home.PURGES + b" because something is wrong\0"
+
+
+def make_home(path: Path, *binaries: str, content: bytes = SECURE) -> Path:
+    (path / "Compiler").mkdir(parents=True)
+    (path / "compile.py").write_text("print('compile')\n")
+    (path / "Compiler" / "types.py").write_text("sint = None\n")
+    for name in binaries:
+        make_binary(path / name, content)
+    return path
+
+
+def make_binary(path: Path, content: bytes) -> Path:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_bytes(b"\x7fELF\0" + content)
+    path.chmod(0o755)
+    return path
+
+
+@pytest.fixture(autouse=True)
+def nothing_installed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The user's data directory is an empty one of the test's."""
+    data = tmp_path / "data"
+    monkeypatch.delenv(home.VARIABLE, raising=False)
+    monkeypatch.delenv("LD_LIBRARY_PATH", raising=False)
+    monkeypatch.setattr(home.platformdirs, "user_data_dir", lambda name: str(data / name))
+    return data / "pdml-spdz" / "mp-spdz"
+
+
+# Where it is
+
+
+def test_order_is_option_then_variable_then_data_directory(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, nothing_installed: Path
+) -> None:
+    assert home.find_home() is None
+    make_home(nothing_installed)
+    assert home.find_home() == nothing_installed
+    monkeypatch.setenv(home.VARIABLE, str(make_home(tmp_path / "variable")))
+    assert home.find_home() == tmp_path / "variable"
+    assert home.find_home(make_home(tmp_path / "option")) == tmp_path / "option"
+
+
+def test_wrong_path_does_not_lead_to_another_installation(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, nothing_installed: Path
+) -> None:
+    make_home(nothing_installed)
+    assert home.find(tmp_path / "wrong") is None
+    monkeypatch.setenv(home.VARIABLE, str(tmp_path))
+    assert home.find() is None
+
+
+def test_missing_says_where_it_was_looked_for(tmp_path: Path, nothing_installed: Path) -> None:
+    with pytest.raises(EngineError) as caught:
+        home.require()
+    text = str(caught.value)
+    for part in ("--mp-spdz", home.VARIABLE, str(nothing_installed), "mp-spdz install", "docs/mp-spdz.md"):
+        assert part in text
+    with pytest.raises(EngineError, match="which has no compile"):
+        home.require(tmp_path)
+    assert str(nothing_installed) in home.missing_text()
+
+
+# What is there
+
+
+@pytest.mark.parametrize(
+    ("flags", "folder"),
+    [
+        ({"avx2", "bmi2", "adx"}, "Linux-adx"),
+        ({"avx2"}, "Linux-amd64"),
+        (set(), "Linux-amd64"),
+    ],
+)
+def test_release_folder_fits_the_processor(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, flags: set[str], folder: str
+) -> None:
+    monkeypatch.setattr(home.platform, "system", lambda: "Linux")
+    monkeypatch.setattr(home.platform, "machine", lambda: "x86_64")
+    monkeypatch.setattr(home, "_cpu_flags", lambda: flags)
+    names = ("bin/Linux-adx/semi-party.x", "bin/Linux-amd64/semi-party.x")
+    found = Installation(make_home(tmp_path / "mp-spdz-0.4.2", *names))
+    assert found.binary("semi-party.x") == found.path / "bin" / folder / "semi-party.x"
+    assert found.binary("semi-offline.x") is None
+
+
+def test_older_releases_have_another_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(home.platform, "system", lambda: "Linux")
+    monkeypatch.setattr(home.platform, "machine", lambda: "x86_64")
+    monkeypatch.setattr(home, "_cpu_flags", lambda: {"avx2", "bmi2", "adx"})
+    found = Installation(make_home(tmp_path / "h", "bin/Linux-avx2/semi-party.x", "bin/Linux-amd64/semi-party.x"))
+    assert found.binary("semi-party.x") == found.path / "bin" / "Linux-avx2" / "semi-party.x"
+
+
+def test_other_processors_get_no_program_of_the_release(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(home.platform, "machine", lambda: "aarch64")
+    assert Installation(make_home(tmp_path / "h", "bin/Linux-amd64/semi-party.x")).binary("semi-party.x") is None
+
+
+def test_protocols_lists_what_is_there_and_executable(tmp_path: Path) -> None:
+    found = Installation(make_home(tmp_path / "h", "semi-party.x", "semi-offline.x", "temi-party.x", "hemi-party.x"))
+    (found.path / "hemi-party.x").chmod(0o644)
+    rows = {row.protocol.name: row for row in found.protocols()}
+    assert set(rows) == set(PROTOCOLS)
+    assert rows["semi"].party == found.path / "semi-party.x"
+    assert rows["semi"].offline == found.path / "semi-offline.x"
+    assert rows["temi"].offline is None
+    assert rows["hemi"].party is None
+
+
+def test_version_of_a_checkout_is_its_commit(tmp_path: Path) -> None:
+    path = make_home(tmp_path / "h")
+    git = path / ".git"
+    git.mkdir()
+    (git / "HEAD").write_text(f"{COMMIT}\n")
+    assert Installation(path).version() == f"commit {COMMIT[:12]}"
+    (git / "HEAD").write_text("ref: refs/heads/master\n")
+    (git / "packed-refs").write_text(f"# pack-refs with: peeled\n{COMMIT} refs/heads/master\n")
+    assert Installation(path).version() == f"commit {COMMIT[:12]}"
+    (git / "refs" / "heads").mkdir(parents=True)
+    (git / "refs" / "heads" / "master").write_text(f"{COMMIT[::-1]}\n")
+    assert Installation(path).version() == f"commit {COMMIT[::-1][:12]}"
+
+
+def test_version_of_a_work_tree(tmp_path: Path) -> None:
+    path, main = make_home(tmp_path / "h"), tmp_path / "main" / ".git"
+    (main / "worktrees" / "h").mkdir(parents=True)
+    (path / ".git").write_text(f"gitdir: {main}/worktrees/h\n")
+    (main / "worktrees" / "h" / "HEAD").write_text("ref: refs/heads/x\n")
+    (main / "worktrees" / "h" / "commondir").write_text("../..\n")
+    (main / "packed-refs").write_text(f"{COMMIT} refs/heads/x\n")
+    assert Installation(path).version() == f"commit {COMMIT[:12]}"
+
+
+def test_version_without_git_is_the_release_and_the_compiler(tmp_path: Path) -> None:
+    named = Installation(make_home(tmp_path / "mp-spdz-0.3.9"))
+    assert named.version() == f"0.3.9 (compiler {named.digest()})"
+    (named.path / "CHANGELOG.md").write_text("Words.\n\n## 0.4.2 (Dec 24, 2025)\n\n## 0.4.1\n")
+    assert named.version().startswith("0.4.2 (")
+    before = named.digest()
+    (named.path / "Compiler" / "types.py").write_text("sint = 1\n")
+    assert named.digest() != before
+    assert Installation(make_home(tmp_path / "other")).version().startswith("unknown release")
+
+
+# Whether it may be used
+
+
+@pytest.mark.parametrize(
+    ("content", "insecure"),
+    [
+        (SECURE, False),
+        (home.WARNS + b"\0" + home.REUSES, True),
+        (SECURE + home.REUSES, True),
+        (SECURE + home.WARNS + b"preprocessing", True),  # -DINSECURE_FAKE
+        (home.REFUSES, True),  # a party's program that never purges
+        (home.PURGES, True),
+        (b"nothing that tells", True),
+    ],
+)
+def test_insecure_build_of_a_release(tmp_path: Path, content: bytes, insecure: bool) -> None:
+    found = Installation(make_home(tmp_path / "h", "semi-party.x", content=content))
+    assert found.is_insecure(found.path / "semi-party.x") is insecure
+
+
+def test_offline_programs_have_nothing_to_purge(tmp_path: Path) -> None:
+    found = Installation(make_home(tmp_path / "h", "semi-offline.x", content=home.REFUSES))
+    assert not found.is_insecure(found.path / "semi-offline.x")
+
+
+def test_library_of_a_source_build_is_judged(tmp_path: Path) -> None:
+    linked = b"libSPDZ.so\0" + home.PURGES + b"\0"
+    found = Installation(make_home(tmp_path / "h", "semi-party.x", content=linked))
+    party = found.path / "semi-party.x"
+    assert found.is_insecure(party)  # the library is not there
+    (found.path / "libSPDZ.so").write_bytes(home.REFUSES)
+    assert not found.is_insecure(party)
+    (found.path / "libSPDZ.so").write_bytes(home.WARNS + home.REUSES)
+    assert found.is_insecure(party)
+
+
+@pytest.mark.parametrize("by_variable", [True, False])
+def test_every_library_that_may_be_loaded_is_judged(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, by_variable: bool
+) -> None:
+    elsewhere = tmp_path / "elsewhere"
+    elsewhere.mkdir()
+    run_path = b"" if by_variable else f"\0/nowhere:{elsewhere}".encode()
+    found = Installation(
+        make_home(tmp_path / "h", "semi-party.x", content=b"libSPDZ.so" + run_path + b"\0" + home.PURGES + b"\0")
+    )
+    if by_variable:
+        monkeypatch.setenv("LD_LIBRARY_PATH", str(elsewhere))
+    (found.path / "libSPDZ.so").write_bytes(home.REFUSES)
+    (elsewhere / "libSPDZ.so").write_bytes(home.REFUSES)
+    assert not found.is_insecure(found.path / "semi-party.x")
+    (elsewhere / "libSPDZ.so").write_bytes(home.WARNS)
+    assert found.is_insecure(found.path / "semi-party.x")
+
+
+# Protocols
+
+
+def test_protocols_are_consistent() -> None:
+    for name, p in PROTOCOLS.items():
+        assert name == p.name
+        assert p.party == f"{name}-party.x"
+        assert p.offline in (None, f"{name}-offline.x")
+        assert p.domain in ("prime", "ring")
+
+
+def test_unknown_protocol_gets_near_matches() -> None:
+    assert protocol("mascot").malicious
+    with pytest.raises(StudyError, match="did you mean `semi`"):
+        protocol("smei")
+    with pytest.raises(StudyError, match="one of mascot"):
+        protocol("shamir")
+
+
+def test_protocols_of_the_guide() -> None:
+    text = (Path(__file__).parents[2] / "docs" / "mp-spdz.md").read_text()
+    for p in PROTOCOLS.values():
+        offline = f"`{p.offline}`" if p.offline else "none"
+        start = f"| `{p.name}` | {p.parties} | {p.corruptions} | {'yes' if p.malicious else 'no'} | {p.domain} | "
+        row = next(line for line in text.splitlines() if line.startswith(start))
+        assert f"| {offline} |" in row
+        assert p.security in row
+
+
+# Commands
+
+
+def test_list_without_an_installation_says_how_to_get_it() -> None:
+    done = CliRunner().invoke(cli, ["mp-spdz", "list"])
+    assert done.exit_code == 0
+    assert "mascot" in done.output
+    assert "mp-spdz install" in done.output
+    assert json.loads(CliRunner().invoke(cli, ["mp-spdz", "list", "--json"]).output)["installation"] is None
+
+
+def test_list_of_a_wrong_directory_fails(tmp_path: Path) -> None:
+    assert isinstance(CliRunner().invoke(cli, ["mp-spdz", "list", "--mp-spdz", str(tmp_path)]).exception, EngineError)
+
+
+def test_list_and_doctor_show_programs_and_insecure_ones(tmp_path: Path) -> None:
+    path = make_home(tmp_path / "h", "semi-party.x", "semi-offline.x", "hemi-party.x")
+    make_binary(path / "mascot-party.x", home.WARNS)
+    done = CliRunner().invoke(cli, ["mp-spdz", "list", "--mp-spdz", str(path), "--json"])
+    rows = {row["name"]: row for row in json.loads(done.output)["protocols"]}
+    assert rows["semi"]["offline_found"] == str(path / "semi-offline.x")
+    assert rows["semi"]["insecure"] == []
+    assert rows["mascot"]["insecure"] == ["mascot-party.x"]
+    assert "INSECURE" in CliRunner().invoke(cli, ["mp-spdz", "list", "--mp-spdz", str(path)]).output
+
+    done = CliRunner().invoke(cli, ["doctor", "--mp-spdz", str(path), "--json"])
+    findings = {f["what"]: f for f in json.loads(done.output)}
+    assert findings["MP-SPDZ"]["found"] == str(path)
+    assert findings["MP-SPDZ compiler"]["found"] == str(path / "compile.py")
+    assert findings["MP-SPDZ semi"] == {"level": "ok", "what": "MP-SPDZ semi", "found": "semi-party.x, semi-offline.x"}
+    assert "on demand" in findings["MP-SPDZ hemi"]["found"]
+    assert findings["MP-SPDZ mascot"]["level"] == "note"
+    assert "INSECURE" in findings["MP-SPDZ mascot"]["found"]
+    assert "--insecure-benchmark" in findings["MP-SPDZ mascot"]["found"]
+
+
+def test_doctor_without_mp_spdz_is_content(tmp_path: Path) -> None:
+    done = CliRunner().invoke(cli, ["doctor", "--json"])
+    findings = {f["what"]: f for f in json.loads(done.output)}
+    assert findings["MP-SPDZ"]["level"] == "note"
+    assert home.missing_text() in findings["MP-SPDZ"]["found"]
+    done = CliRunner().invoke(cli, ["doctor", "--mp-spdz", str(make_home(tmp_path / "h")), "--json"])
+    assert "only the compiler" in done.output

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
-from typing import Any, ClassVar, Self
+from typing import Any, Self
 
 from pdml_spdz.primitives.bound import Bound
 from pdml_spdz.primitives.normed_sum import NormedSum, RevealedNorm
@@ -33,11 +33,11 @@ class Shape:
 class Engine(ABC):
     """sec_sum and normed_sum on one party's link, and what they reveal."""
 
-    name: ClassVar[str]
-    reveal: ClassVar[str]
-    insecure: ClassVar[bool] = False
-    security: ClassVar[Security]
-    warnings: ClassVar[tuple[str, ...]] = ()
+    name: str
+    reveal: str
+    insecure: bool = False
+    security: Security
+    warnings: tuple[str, ...] = ()
 
     def __init__(self, link: Link) -> None:
         self.link = link

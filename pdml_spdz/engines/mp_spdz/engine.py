@@ -57,8 +57,10 @@ class MpSpdzEngine(Engine):
         kind = "malicious" if p.malicious else "semi-honest"
         # Sums by SecSum (the start, the bound) and everything public stay semi-honest, whatever the protocol.
         model = f"{kind} for NormedSecSum (MP-SPDZ {p.name}: {p.security}), semi-honest for SecSum; TLS channels"
-        self.security = Security(model, p.malicious, p.corruptions)  # type: ignore[misc]
-        self.insecure = place.insecure  # type: ignore[misc]
+        self.security = Security(model, p.malicious, p.corruptions)
+        self.insecure = place.insecure
+        if place.insecure:
+            self.warnings = ("INSECURE: --insecure-benchmark accepts a build of MP-SPDZ that reuses offline material",)
         aggregator = choose_aggregator(options.aggregator, place.link.M)
         self._sec_sum = MaskedSum(place.link, Keys.agree(place.link, run), aggregator=aggregator)
         self._runner: MpSpdzRunner | None = None

@@ -21,7 +21,7 @@ DIM        ?= 64
 FILES      ?= examples/digits/party-0.csv.gz examples/digits/party-1.csv.gz examples/digits/party-2.csv.gz
 ARGS       ?=
 
-.PHONY: help svd offline-phase test test-spdz check lint bench clean
+.PHONY: help svd nmf offline-phase test test-spdz check lint bench clean
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "  make %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -29,6 +29,9 @@ help: ## this list
 svd: $(VENV)/.run-stamp ## private SVD of three parties' rows (digits), each party a process of its own
 	$(BIN)/pdml-spdz svd $(FILES) --rank $(RANK) --iterations $(ITERATIONS) --engine $(ENGINE) --bound $(BOUND) \
 	  --protocol "$(PROTOCOL)" --out $(OUT) --force $(ARGS)
+
+nmf: $(VENV)/.run-stamp ## private topics of the same rows (PD-NMF)
+	$(BIN)/pdml-spdz nmf $(FILES) --rank $(RANK) --bound $(BOUND) --out runs/nmf --force $(ARGS)
 
 offline-phase: $(VENV)/.run-stamp ## the material of `make svd`, made before there is any data
 	$(BIN)/pdml-spdz offline make --parties $(PARTIES) --dim $(DIM) --rank $(RANK) --iterations $(ITERATIONS) \

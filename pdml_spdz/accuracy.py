@@ -5,15 +5,21 @@ a demonstration.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+import scipy.sparse as sp
 import scipy.sparse.linalg
 
 from pdml_spdz import data as data_files
+from pdml_spdz.algorithms.nmf_start import rri_nmf
+from pdml_spdz.algorithms.rri import part
+from pdml_spdz.fit_nmf import settings_of
 from pdml_spdz.fixedpoint import Reals
-from pdml_spdz.linalg import GramOperator, sine
+from pdml_spdz.linalg import GramOperator, Rows, sine
+from pdml_spdz.study import Study
 
 DENSE_LIMIT = 2000  # up to this d the pooled covariance is formed and decomposed as a whole
 
@@ -53,4 +59,42 @@ def accuracy(V: Reals, files: Sequence[Path]) -> dict[str, Any]:
         "largest_angle_sine": sine(V_k, V),
         "largest_column_sine": float(columns.max()),
         "relative_gap": gap,
+    }
+
+
+def pooled(files: Sequence[Path]) -> Rows:
+    """All rows in one table."""
+    tables = [data_files.load(path).X for path in files]
+    return sp.vstack(tables, "csr") if any(map(sp.issparse, tables)) else np.vstack(tables)
+
+
+def pca_accuracy(V: Reals, files: Sequence[Path]) -> dict[str, Any]:
+    """The same for the pooled rows less their mean."""
+    X = pooled(files)
+    X = (X.toarray() if sp.issparse(X) else X) - np.asarray(X.mean(axis=0)).reshape(1, -1)
+    _, sigma, W = np.linalg.svd(X, full_matrices=False)
+    k = V.shape[1]
+    gap = float(1.0 - (sigma[k] / sigma[k - 1]) ** 2) if len(sigma) > k and sigma[k - 1] > 0 else 1.0
+    columns = np.sqrt(np.maximum(0.0, 1.0 - np.sum(V * W[:k].T, axis=0) ** 2))
+    return {
+        "reference": "PCA of the pooled rows",
+        "largest_angle_sine": sine(W[:k].T, V),
+        "largest_column_sine": float(columns.max()),
+        "relative_gap": gap,
+    }
+
+
+def nmf_accuracy(T: Reals, T_0: Reals, sweeps: int, study: Study, files: Sequence[Path]) -> dict[str, Any]:
+    """How far T is from centralised RRI-NMF of the pooled rows from the same start, and how well it explains them."""
+    X = pooled(files)
+    size = float(part(X, 1).norm())
+    settings = replace(settings_of(study, size), tau=sweeps, tol=0.0)
+    _, centralised = rri_nmf(X, T_0, settings) if study.nmf.w_start == "zero" else (None, None)
+    local = part(X, len(T), weighted=study.nmf.weighted)
+    local.restore(local.W, T)
+    local.fit(T, settings.penalties)
+    return {
+        "reference": "RRI-NMF of the pooled rows from the same start",
+        "largest_difference": None if centralised is None else float(np.abs(T - centralised).max()),
+        "relative_error": float(np.sqrt(local.error(T) / size)) if size else 0.0,
     }

@@ -1,6 +1,7 @@
-"""V_t of every finished iteration, on each party's own disk, and the way back into a run.
+"""V_t (or T_t) of every finished iteration, on each party's own disk, and the way back into a run.
 
-Only public values and a salted digest of the party's own data are kept; keys are not, a resumed run has fresh ones.
+Kept are public values, a salted digest of the party's own data and, for NMF, the party's own W; keys are not, a resumed
+run has fresh ones.
 Resuming on changed data would show the others the difference between two data sets, so it is refused.
 """
 
@@ -15,9 +16,9 @@ from typing import Any
 
 import numpy as np
 
-from pdml_spdz.algorithms.svd import State
 from pdml_spdz.data import Data
 from pdml_spdz.errors import ResumeError
+from pdml_spdz.fixedpoint import Reals
 from pdml_spdz.primitives.bound import Bound
 from pdml_spdz.storage import replaced, save_json, writing
 from pdml_spdz.study import Study
@@ -28,8 +29,15 @@ KEPT = 2  # parties that are cut off in the middle of an iteration differ by one
 
 @dataclass(frozen=True)
 class Checkpoint:
-    state: State
+    """V : what the parties have in common after iteration t; meta : the rest of the state, as JSON has it;
+    private : this party's own part of the state, if there is one
+    """
+
+    t: int
+    V: Reals
+    meta: dict[str, Any]
     bound: Bound
+    private: Reals | None = None
 
 
 class Checkpoints:
@@ -74,11 +82,13 @@ class Checkpoints:
             )
 
     def save(self, checkpoint: Checkpoint) -> None:
-        state = checkpoint.state
-        meta = {k: v for k, v in asdict(state).items() if k != "V"} | {"bound": asdict(checkpoint.bound)}
-        with replaced(self._path(state.t)) as temporary, temporary.open("wb") as file:
-            np.savez(file, V=state.V, meta=np.array(json.dumps(meta)))
-        self._path(state.t - KEPT).unlink(missing_ok=True)
+        meta = {"t": checkpoint.t, "bound": asdict(checkpoint.bound), "state": checkpoint.meta}
+        arrays: dict[str, Any] = {"V": checkpoint.V, "meta": np.array(json.dumps(meta))}
+        if checkpoint.private is not None:
+            arrays["private"] = checkpoint.private
+        with replaced(self._path(checkpoint.t)) as temporary, temporary.open("wb") as file:
+            np.savez(file, **arrays)
+        self._path(checkpoint.t - KEPT).unlink(missing_ok=True)
 
     def load(self) -> dict[int, Checkpoint]:
         """What can be read, by iteration."""
@@ -87,7 +97,9 @@ class Checkpoints:
             try:
                 with np.load(path, allow_pickle=False) as archive:
                     V, meta = archive["V"], json.loads(str(archive["meta"]))
-                found[int(meta["t"])] = _checkpoint(V, meta)
+                    private = archive.get("private")
+                bound = Bound(**meta["bound"])
+                found[int(meta["t"])] = Checkpoint(int(meta["t"]), V, dict(meta["state"]), bound, private)
             except Exception:  # noqa: BLE001, S112 - damaged, whatever its readers call that: the one before serves
                 continue
         return found
@@ -120,13 +132,7 @@ class Checkpoints:
         return self.directory / f"iteration-{t}.npz"
 
 
-def _checkpoint(V: Any, meta: dict[str, Any]) -> Checkpoint:
-    bound = Bound(**meta.pop("bound"))
-    strikes = tuple(meta.pop("strikes"))
-    return Checkpoint(State(V=V, strikes=strikes, **meta), bound)
-
-
 def _digest(checkpoint: Checkpoint) -> str:
     bound = checkpoint.bound
-    content = checkpoint.state.V.tobytes() + repr((bound.addend, bound.total)).encode()
+    content = checkpoint.V.tobytes() + repr((bound.addend, bound.total)).encode()
     return hashlib.sha256(content).hexdigest()

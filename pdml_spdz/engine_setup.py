@@ -105,7 +105,7 @@ def _shape(study: Study) -> Shape:
             "a number of features: the offline phase needs it before there is any data",
             "set `d` (or `features`) in the study (`init --dim D`), or pass --dim without a study",
         )
-    return Shape(d, study.rank, study.iterations) if study.algorithm == "svd" else Shape(d, 1, 1)
+    return Shape(d, study.rank, study.iterations) if study.algorithm != "normed-sum" else Shape(d, 1, 1)
 
 
 def _source(run: PartyRun, session: bytes) -> Source:

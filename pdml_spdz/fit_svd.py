@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from dataclasses import replace
+from dataclasses import asdict, replace
 from typing import Any
 
 from pdml_spdz.algorithms.svd import (
@@ -24,7 +24,7 @@ from pdml_spdz.engines.base import Engine, Shape
 from pdml_spdz.errors import ProtocolError
 from pdml_spdz.fixedpoint import Reals
 from pdml_spdz.job import PartyRun
-from pdml_spdz.linalg import covariance
+from pdml_spdz.linalg import centred_covariance, covariance
 from pdml_spdz.primitives.agree import Agreement
 from pdml_spdz.primitives.bound import find_bound
 from pdml_spdz.primitives.normed_sum import NormedColumns
@@ -34,19 +34,23 @@ from pdml_spdz.study import Study
 from pdml_spdz.transport.base import Link
 
 
-def fit(run: PartyRun, data: Data, link: Link, engine: Engine) -> dict[str, Any]:
+def fit(run: PartyRun, data: Data, link: Link, engine: Engine, mu: Reals | None = None) -> dict[str, Any]:
+    """PD-SVD of all rows, or of all rows less mu."""
     study, clock = run.study, link.clock
     settings = Settings(study.rank, study.iterations, study.tol)
     checkpoints = Checkpoints(run.directory / "checkpoint")
     agree = Agreement(link)
     with clock("local"):
-        S_m = covariance(data.X, study.rank, study.iterations)  # noqa: N806
+        size = study.rank, study.iterations
+        S_m = covariance(data.X, *size) if mu is None else centred_covariance(data.X, mu, *size)
         if not run.resume:
             run.remove_older()
             checkpoints.begin(study, data)
     if run.resume:
         checkpoint = checkpoints.common(link)
-        state, bound = checkpoint.state, checkpoint.bound
+        meta = dict(checkpoint.meta)
+        state = State(V=checkpoint.V, strikes=tuple(meta.pop("strikes")), **meta)
+        bound = checkpoint.bound
         # With iterations left a run goes on, whatever had stopped it: the study may now ask for a smaller tol.
         state = replace(state, stop=(state.stop or EXHAUSTED) if state.t >= study.iterations else GO_ON)
         run.note(f"resuming after iteration {state.t}")
@@ -57,7 +61,8 @@ def fit(run: PartyRun, data: Data, link: Link, engine: Engine) -> dict[str, Any]
 
     def done(state: State) -> None:
         with clock("local"):
-            checkpoints.save(Checkpoint(state, bound))
+            meta = {name: value for name, value in asdict(state).items() if name != "V"}
+            checkpoints.save(Checkpoint(state.t, state.V, meta, bound))
         run.notify({"event": "iteration", "t": state.t, "of": study.iterations, "change": state.change})
 
     # A run that has nothing left to do needs no material.

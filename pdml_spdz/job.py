@@ -57,7 +57,7 @@ class PartyRun:
     def remove_older(self) -> None:
         """The results of an older run go when the parties have met and mean the same thing, not before."""
         with writing(self.directory):
-            for name in ("report.json", "V.npy", "V0.npy", "u.npy"):
+            for name in ("report.json", "V.npy", "V0.npy", "u.npy", "T.npy", "T0.npy", "W.npy", "mean.npy"):
                 (self.directory / name).unlink(missing_ok=True)
 
 

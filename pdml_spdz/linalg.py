@@ -65,6 +65,37 @@ class GramOperator(Covariance):
         return float(np.vdot(data, data))
 
 
+class Centred(Covariance):
+    """(X - 1 mu^T)^T (X - 1 mu^T) for sparse rows, which stay so: X^T X - t mu^T - mu t^T + n mu mu^T, t = X^T 1."""
+
+    def __init__(self, X: Rows, mu: Reals, inner: Covariance) -> None:
+        self.n, self.d = X.shape
+        self.mu, self.t, self.inner = mu, column_sums(X), inner
+        self._size = float(X.data @ X.data)
+
+    def times(self, V: Reals) -> Reals:
+        mu_V = self.mu @ V
+        rest: Reals = np.outer(self.t, mu_V) + np.outer(self.mu, self.t @ V - self.n * mu_V)
+        return self.inner.times(V) - rest
+
+    def norm_bound(self) -> float:
+        # The trace, ||X - 1 mu^T||_F^2; never below zero by rounding.
+        moved = self._size - 2.0 * float(self.mu @ self.t) + self.n * float(self.mu @ self.mu)
+        return float(max(moved, EPS * self._size))
+
+
+def column_sums(X: Rows) -> Reals:
+    sums: Reals = np.asarray(X.sum(axis=0), np.float64).reshape(-1)
+    return sums
+
+
+def centred_covariance(X: Rows, mu: Reals, k: int, tau: int) -> Covariance:
+    """`covariance` of the rows less mu."""
+    if not sp.issparse(X):
+        return covariance(X - mu, k, tau)
+    return Centred(X, mu, covariance(X, k, tau))
+
+
 def covariance(X: Rows, k: int, tau: int) -> Covariance:
     """The cheaper form of X^T X for tau products with k columns."""
     n, d = X.shape

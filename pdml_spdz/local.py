@@ -18,7 +18,7 @@ from pdml_spdz.storage import save_array, save_json
 from pdml_spdz.study import PartyEntry, Study, choose_engine
 
 Event = dict[str, Any]
-RESULTS = {"svd": "V.npy", "normed-sum": "u.npy"}
+RESULTS = {"svd": "V.npy", "pca": "V.npy", "nmf": "T.npy", "normed-sum": "u.npy"}
 
 
 @dataclass(frozen=True)
@@ -41,6 +41,7 @@ class LocalResult:
     """V : the result, whatever the algorithm calls it."""
 
     V: Reals
+    study: Study
     report: dict[str, Any]
     party_reports: list[dict[str, Any]]
     out: Path
@@ -48,7 +49,9 @@ class LocalResult:
 
 def local_study(parties: int, **settings: Any) -> Study:
     """A study for parties on this machine; what the engine reveals is filled in here, ports when the run starts."""
-    settings["engine"], settings["reveal"] = choose_engine(settings.get("engine"), settings.get("reveal"))
+    settings["engine"], settings["reveal"] = choose_engine(
+        settings.get("engine"), settings.get("reveal"), settings.get("algorithm", "svd")
+    )
     return Study(parties=tuple(PartyEntry() for _ in range(parties)), **settings)
 
 
@@ -68,7 +71,7 @@ def run_local(run: LocalRun) -> LocalResult:
     save_array(run.out / name, V)
     report = _joint_report(reports)
     save_json(run.out / "report.json", report)
-    return LocalResult(V, report, reports, run.out)
+    return LocalResult(V, run.study, report, reports, run.out)
 
 
 def _command(run: LocalRun, m: int, study: Path) -> list[str]:

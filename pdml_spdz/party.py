@@ -6,7 +6,7 @@ import socket
 from dataclasses import asdict
 from typing import Any
 
-from pdml_spdz import certs, fit_normed_sum, fit_svd, handshake
+from pdml_spdz import certs, fit_nmf, fit_normed_sum, fit_pca, fit_svd, handshake
 from pdml_spdz import data as data_files
 from pdml_spdz.certs import Identity
 from pdml_spdz.checkpoint import Checkpoints
@@ -21,7 +21,7 @@ from pdml_spdz.primitives.agree import Agreement
 from pdml_spdz.transport.base import Link
 from pdml_spdz.transport.connect import Meeting, connect, listen
 
-FITS = {"svd": fit_svd.fit, "normed-sum": fit_normed_sum.fit}
+FITS = {"svd": fit_svd.fit, "pca": fit_pca.fit, "nmf": fit_nmf.fit, "normed-sum": fit_normed_sum.fit}
 
 
 def run_party(run: PartyRun) -> dict[str, Any]:
@@ -137,7 +137,7 @@ def _load(run: PartyRun) -> Data:
             f"the study's features in the study's order, here {study.features[i]!r}",
             "rename or reorder the columns",
         )
-    if study.algorithm == "svd" and study.rank > data.d:
+    if study.algorithm in ("svd", "pca") and study.rank > data.d:
         raise InputError(
             f"the rank asked for is {study.rank} and {run.data} has {data.d} columns.", "a rank of at most d"
         )

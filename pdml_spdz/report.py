@@ -59,12 +59,13 @@ class Outcome:
     d: int
     digest: str
     warnings: list[str] = field(default_factory=list)
+    observables: list[str] | None = None  # instead of the engine's own
 
 
 def run_report(study: Study, engine: Engine, link: Link, bound: Bound, outcome: Outcome) -> dict[str, Any]:
     """What one party says of a run, whatever the algorithm."""
     facts = engine.facts()
-    observables = engine.observables()
+    observables = list(engine.observables() if outcome.observables is None else outcome.observables)
     if bound.source == "secsum":
         observables.append("the bound B, between one and two times the sum of the parties' norms, to every party")
     return {
@@ -100,5 +101,5 @@ def run_report(study: Study, engine: Engine, link: Link, bound: Bound, outcome: 
         "digests": {"study": study.digest, "program": facts.get("program_digest"), "result": outcome.digest},
         "rows_own": outcome.rows,
         "versions": versions(),
-        "warnings": [*engine.warnings, *outcome.warnings],
+        "warnings": [*(engine.warnings if outcome.observables is None or engine.insecure else ()), *outcome.warnings],
     }

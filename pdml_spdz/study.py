@@ -13,7 +13,7 @@ from typing import Any
 
 from pdml_spdz.errors import StudyError
 
-ALGORITHMS = ("svd", "normed-sum")
+ALGORITHMS = ("svd", "pca", "nmf", "normed-sum")
 ENGINES = {"embedded": "normed", "mp-spdz": "normed", "secsum": "sum", "plain": "sum"}  # and what each of them reveals
 REVEALS = ("normed", "sum")
 NORMALISE = ("fit", "per-column")
@@ -21,6 +21,8 @@ ONLINE = ("stream", "per-column")
 OFFLINE = ("auto", "stock", "on-demand")
 PROGRAMS = ("projection", "paper")
 STARTS = ("secsum", "seed")
+INITS = ("pd", "random", "nnsvd")
+W_STARTS = ("zero", "nnls")
 MAX_PARTIES = 30
 
 
@@ -52,6 +54,25 @@ class PrecisionSettings:
 
 
 @dataclass(frozen=True)
+class NmfSettings:
+    """init : "pd" (PD-NMF-Init), "random" or "nnsvd" (by PD-SVD); w_start : W is zero at first, or fitted to T_0;
+    weighted : entries that a sparse file does not store are missing, not zero; objective : reveal ||X - W T||_F^2;
+    alpha .. delta : penalties on ||T||_1, ||T||_F^2/2, ||W||_1, ||W||_F^2/2
+    """
+
+    init: str = "pd"
+    init_iterations: int = 20
+    w_start: str = "zero"
+    weighted: bool = False
+    paper_order: bool = False
+    objective: bool = False
+    alpha: float = 0.0
+    beta: float = 0.0
+    gamma: float = 0.0
+    delta: float = 0.0
+
+
+@dataclass(frozen=True)
 class Study:
     """A study as read from its file; `digest` is what the parties compare first."""
 
@@ -74,6 +95,7 @@ class Study:
     seed: int | None = None
     aggregator: str = "auto"
     insecure_benchmark: bool = False
+    nmf: NmfSettings = field(default_factory=NmfSettings)
     precision: PrecisionSettings = field(default_factory=PrecisionSettings)
     timeouts: Timeouts = field(default_factory=Timeouts)
 
@@ -104,10 +126,10 @@ class Study:
         return _digest(problem | {"M": self.M, "quotas": [p.quota for p in self.parties]})
 
 
-def choose_engine(engine: str | None, reveal: str | None) -> tuple[str, str]:
+def choose_engine(engine: str | None, reveal: str | None, algorithm: str = "svd") -> tuple[str, str]:
     """(engine, reveal) when the user names one of them, both or none: private in the paper's sense by default."""
     if engine is None:
-        engine = "secsum" if reveal == "sum" else "embedded"
+        engine = "secsum" if reveal == "sum" or algorithm == "nmf" else "embedded"
     return engine, reveal or ENGINES.get(engine, "normed")
 
 
@@ -131,19 +153,19 @@ def parse(content: Mapping[str, Any]) -> Study:
     entries = content.get("parties", [])
     if not isinstance(entries, list) or not all(isinstance(e, dict) for e in entries):
         raise StudyError("`parties` is not a list of tables.", "one [[parties]] table for each party")
-    for name in ("timeouts", "precision"):
+    for name in TABLES:
         if not isinstance(content.get(name, {}), dict):
             raise StudyError(f"`{name}` is not a table.", f"a [{name}] table")
     parties = tuple(_build(PartyEntry, entry, f"[[parties]] number {i}") for i, entry in enumerate(entries))
-    tables = {
-        name: _build(cls, content.get(name, {}), f"[{name}]")
-        for name, cls in (("timeouts", Timeouts), ("precision", PrecisionSettings))
-    }
+    tables = {name: _build(cls, content.get(name, {}), f"[{name}]") for name, cls in TABLES.items()}
     rest = {k: v for k, v in content.items() if k not in ("parties", *tables)}
     if "rank" not in rest:
         raise StudyError("the study has no `rank`.", "rank = k, the number of vectors wanted")
     study: Study = _build(Study, rest | tables | {"parties": parties}, "the study")
     return study
+
+
+TABLES: dict[str, type[Any]] = {"timeouts": Timeouts, "precision": PrecisionSettings, "nmf": NmfSettings}
 
 
 def _build(cls: type[Any], content: Mapping[str, Any], where: str) -> Any:
@@ -169,7 +191,7 @@ def _cast(name: str, kind: str, value: Any, where: str) -> Any:
         return value
     if kind == "tuple[str, ...]" and isinstance(value, list | tuple) and all(isinstance(v, str) for v in value):
         return tuple(value)
-    if name in ("parties", "timeouts", "precision"):
+    if name == "parties" or name in TABLES:
         return value
     raise StudyError(f"`{name}` in {where} is {value!r}.", f"a value of type {kind}")
 
@@ -225,6 +247,18 @@ def _validate(study: Study) -> None:
         f"`program` is {study.program!r} with engine {study.engine!r} and normalise = {study.normalise!r}.",
         'normalise = "per-column": the paper\'s program normalises each column by itself',
     )
+    want(
+        study.algorithm != "nmf" or not shares,
+        f"`engine` is {study.engine!r} for nmf.",
+        "secsum (or plain): PD-NMF needs sums, not directions",
+    )
+    for name, choices in (("init", INITS), ("w_start", W_STARTS)):
+        value = getattr(study.nmf, name)
+        want(value in choices, f"`nmf.{name}` is {value!r}.", f"one of {', '.join(choices)}")
+    for name in ("alpha", "beta", "gamma", "delta"):
+        value = getattr(study.nmf, name)
+        want(0 <= value < float("inf"), f"`nmf.{name}` is {value}.", "zero or a positive number")
+    want(study.nmf.init_iterations >= 1, f"`nmf.init_iterations` is {study.nmf.init_iterations}.", "at least 1")
     want(2 <= study.M <= MAX_PARTIES, f"the study has {study.M} parties.", f"2 to {MAX_PARTIES} parties")
     want(
         study.algorithm != "normed-sum" or not study.bound.startswith("rows:"),

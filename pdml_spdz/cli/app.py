@@ -15,9 +15,11 @@ from pdml_spdz.cli.certs import certs
 from pdml_spdz.cli.doctor import doctor
 from pdml_spdz.cli.init import init
 from pdml_spdz.cli.mp_spdz import mp_spdz
+from pdml_spdz.cli.nmf import nmf
 from pdml_spdz.cli.normed_sum import normed_sum
 from pdml_spdz.cli.offline import offline
 from pdml_spdz.cli.party import party
+from pdml_spdz.cli.pca import pca
 from pdml_spdz.cli.programs import precision, render
 from pdml_spdz.cli.svd import svd
 from pdml_spdz.errors import PdmlError, exit_codes
@@ -35,11 +37,12 @@ def _table() -> str:
 )
 @click.version_option(__version__, prog_name="pdml-spdz")
 def cli() -> None:
-    """Private distributed SVD: M parties, each with its own rows, compute one factorisation of them all.
+    """Private distributed SVD, PCA and NMF: M parties, each with its own rows, compute one factorisation of them all.
 
     \b
     Examples:
       pdml-spdz svd a.csv b.csv c.csv --rank 5       three local parties, one process each
+      pdml-spdz nmf a.npz b.npz --rank 20            topics instead of singular vectors
       pdml-spdz init --parties 3 --rank 5            a study file to agree on
       pdml-spdz certs make --id 0                    this party's key and certificate
       pdml-spdz party study.toml --id 0 --data a.csv one party of a study over the network
@@ -48,7 +51,7 @@ def cli() -> None:
     """
 
 
-for command in (svd, normed_sum, party, offline, init, certs, doctor, mp_spdz, render, precision):
+for command in (svd, pca, nmf, normed_sum, party, offline, init, certs, doctor, mp_spdz, render, precision):
     cli.add_command(command)
 
 

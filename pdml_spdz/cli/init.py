@@ -10,10 +10,11 @@ import click
 from pdml_spdz import study_file
 from pdml_spdz.cli.options import FACTORISATION, options, study_settings
 from pdml_spdz.errors import StorageError
-from pdml_spdz.study import MAX_PARTIES, PartyEntry, Study
+from pdml_spdz.study import ALGORITHMS, MAX_PARTIES, PartyEntry, Study
 
 
 @click.command()
+@click.option("--algorithm", type=click.Choice(ALGORITHMS), default="svd", show_default=True)
 @click.option("--parties", type=click.IntRange(2, MAX_PARTIES), required=True, help="How many parties.")
 @options(FACTORISATION)
 @click.option("--dim", "d", type=click.IntRange(0), default=0, help="Number of features; 0: the files must agree.")

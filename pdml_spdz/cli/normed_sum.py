@@ -13,6 +13,7 @@ from pdml_spdz import data
 from pdml_spdz.cli.options import ENGINE, LOCAL, options
 from pdml_spdz.cli.run import run_and_show
 from pdml_spdz.linalg import sine
+from pdml_spdz.local import LocalResult
 
 
 @click.command("normed-sum")
@@ -32,7 +33,8 @@ def normed_sum(files: tuple[Path, ...], **given: Any) -> None:
       pdml-spdz normed-sum a.csv b.csv --bits 20 --json
     """
 
-    def compare(u: np.ndarray[Any, np.dtype[np.float64]]) -> dict[str, Any]:
+    def compare(result: LocalResult) -> dict[str, Any]:
+        u = result.V
         s = np.sum([np.asarray(data.load(path, vector=True).X)[0] for path in files], axis=0)
         exact = s / np.linalg.norm(s)
         return {"reference": "the sum of the pooled vectors", "largest_angle_sine": sine(exact[:, None], u[:, None])}

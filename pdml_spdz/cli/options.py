@@ -10,11 +10,13 @@ import click
 
 from pdml_spdz.study import (
     ENGINES,
+    INITS,
     NORMALISE,
     OFFLINE,
     ONLINE,
     PROGRAMS,
     REVEALS,
+    W_STARTS,
     PrecisionSettings,
     Study,
     Timeouts,
@@ -39,22 +41,7 @@ PRECISION: list[Option] = [
     click.option("--bits", type=int, default=31, show_default=True, help="Fraction bits of what is opened."),
     click.option("--range", "range_", type=int, default=40, show_default=True, help="Sums down to B/2^RANGE."),
 ]
-ENGINE: list[Option] = [
-    click.option(
-        "--engine",
-        type=click.Choice(list(ENGINES)),
-        help="embedded: secret shares. mp-spdz: the same on MP-SPDZ. secsum: masks that cancel. plain: INSECURE.  "
-        "[default: embedded]",
-    ),
-    click.option("--protocol", default="", metavar="NAME", help="Of MP-SPDZ: semi, hemi, mascot (malicious), ..."),
-    _choice("--program", PROGRAMS, "NormedSecSum by projection, or the paper's own program (mp-spdz, for comparison)."),
-    click.option("--insecure-benchmark", is_flag=True, help="Accept a timing build of MP-SPDZ. INSECURE."),
-    click.option(
-        "--reveal",
-        type=click.Choice(REVEALS),
-        help="normed: directions only. sum: the sums, and so their norms (engine secsum).  [default: normed]",
-    ),
-    *PRECISION,
+COMMON: list[Option] = [
     click.option(
         "--bound",
         default=_default("bound"),
@@ -62,7 +49,6 @@ ENGINE: list[Option] = [
         metavar="B|rows:R,N|secsum",
         help="Largest ||X_m^T X_m||_F of a party; or from rows no longer than R, N at most; or by SecSum.",
     ),
-    _choice("--offline", OFFLINE, "Material from a stock if one fits, from a stock only, or made in the run."),
     click.option(
         "--aggregator",
         default="auto",
@@ -79,6 +65,25 @@ ENGINE: list[Option] = [
         metavar="S",
         help="Give up on a party that is silent for S seconds.",
     ),
+]
+ENGINE: list[Option] = [
+    click.option(
+        "--engine",
+        type=click.Choice(list(ENGINES)),
+        help="embedded: secret shares. mp-spdz: the same on MP-SPDZ. secsum: masks that cancel. plain: INSECURE.  "
+        "[default: embedded]",
+    ),
+    click.option("--protocol", default="", metavar="NAME", help="Of MP-SPDZ: semi, hemi, mascot (malicious), ..."),
+    _choice("--program", PROGRAMS, "NormedSecSum by projection, or the paper's own program (mp-spdz, for comparison)."),
+    click.option("--insecure-benchmark", is_flag=True, help="Accept a timing build of MP-SPDZ. INSECURE."),
+    click.option(
+        "--reveal",
+        type=click.Choice(REVEALS),
+        help="normed: directions only. sum: the sums, and so their norms (engine secsum).  [default: normed]",
+    ),
+    *PRECISION,
+    _choice("--offline", OFFLINE, "Material from a stock if one fits, from a stock only, or made in the run."),
+    *COMMON,
 ]
 FACTORISATION: list[Option] = [
     click.option("--rank", "-k", type=click.IntRange(1), required=True, help="Number of singular vectors."),
@@ -100,6 +105,36 @@ FACTORISATION: list[Option] = [
     _choice("--online", ONLINE, "All columns of an iteration in one call, or one call each (--normalise per-column)."),
     click.option("--seed", type=int, help="Start from a public seed instead of one drawn by all parties."),
     *ENGINE,
+]
+_penalty = click.FloatRange(0)
+NMF: list[Option] = [
+    click.option("--rank", "-k", type=click.IntRange(1), required=True, help="Number of topics."),
+    click.option("--iterations", type=click.IntRange(1), default=200, show_default=True, help="Sweeps at most."),
+    click.option(
+        "--tol",
+        type=click.FloatRange(0),
+        default=1e-6,
+        show_default=True,
+        help="Stop when no topic changes by more in a sweep (l1).",
+    ),
+    _choice("--init", INITS, "From the parties' own topics, at random, or from singular vectors (PD-SVD)."),
+    click.option("--init-iterations", type=click.IntRange(1), default=20, show_default=True, help="Of pd and nnsvd."),
+    _choice("--w-start", W_STARTS, "Coefficients are zero at first, or fitted to the first topics."),
+    click.option("--weighted", is_flag=True, help="What a sparse file does not store is missing, not zero."),
+    click.option("--paper-order", is_flag=True, help="Clip, then project, as printed."),
+    click.option("--objective", is_flag=True, help="Reveal ||X - W T||_F^2 at the end."),
+    click.option("--alpha", type=_penalty, default=0.0, help="Penalty on ||T||_1."),
+    click.option("--beta", type=_penalty, default=0.0, help="Penalty on ||T||_F^2 / 2."),
+    click.option("--gamma", type=_penalty, default=0.0, help="Penalty on ||W||_1."),
+    click.option("--delta", type=_penalty, default=0.0, help="Penalty on ||W||_F^2 / 2."),
+    click.option("--seed", type=int, help="Start from a public seed instead of --init."),
+    click.option(
+        "--engine",
+        type=click.Choice([name for name, reveals in ENGINES.items() if reveals == "sum"]),
+        default="secsum",
+        show_default=True,
+        help="secsum: masks that cancel. plain: INSECURE.",
+    ),
 ]
 LOCAL: list[Option] = [
     click.option("--stock", type=click.Path(path_type=Path), help="Where offline stocks are [default: ./offline]."),
@@ -124,8 +159,11 @@ def study_settings(given: dict[str, Any]) -> dict[str, Any]:
     """The options above as settings of a Study."""
     settings = dict(given)
     settings["timeouts"] = Timeouts(settings.pop("connect_timeout"), settings.pop("timeout"))
-    settings["precision"] = PrecisionSettings(settings.pop("bits"), settings.pop("range_"))
-    settings["engine"], settings["reveal"] = choose_engine(settings["engine"], settings["reveal"])
+    if "bits" in settings:
+        settings["precision"] = PrecisionSettings(settings.pop("bits"), settings.pop("range_"))
+    settings["engine"], settings["reveal"] = choose_engine(
+        settings.get("engine"), settings.get("reveal"), settings.get("algorithm", "svd")
+    )
     if settings.get("seed") is not None:
         settings["start"] = "seed"
     return settings

@@ -13,15 +13,14 @@ from rich.console import Console
 
 from pdml_spdz.cli.options import study_settings
 from pdml_spdz.cli.show import Watcher, show_result
-from pdml_spdz.fixedpoint import Reals
-from pdml_spdz.local import LocalRun, local_study, run_local
+from pdml_spdz.local import LocalResult, LocalRun, local_study, run_local
 from pdml_spdz.storage import save_json
 
 
 def run_and_show(
     files: Sequence[Path],
     given: dict[str, Any],
-    compare: Callable[[Reals], dict[str, Any]] | None,
+    compare: Callable[[LocalResult], dict[str, Any]] | None,
     console: Console,
 ) -> None:
     """Run one local party for each file, compare the result with the pooled one, show or print the report."""
@@ -44,7 +43,7 @@ def run_and_show(
         )
     report = result.report
     if compare is not None:
-        report["accuracy"] = compare(result.V)
+        report["accuracy"] = compare(result)
         save_json(out / "report.json", report)
     if local["as_json"]:
         click.echo(json.dumps(report))

@@ -66,7 +66,11 @@ def show_result(console: Console, report: Event, party_reports: list[Event], out
         console.print(f"program {report['program']}, offline material: {source}")
     console.print(_cost_table(party_reports))
     accuracy = report.get("accuracy")
-    if accuracy:
+    if accuracy and "relative_error" in accuracy:
+        differs = accuracy["largest_difference"]
+        same = "" if differs is None else f"; largest difference to {accuracy['reference']} [bold]{differs:.2e}[/bold]"
+        console.print(f"accuracy: ||X - W T||_F / ||X||_F = {accuracy['relative_error']:.5f}{same}")
+    elif accuracy:
         console.print(
             f"accuracy: sine of the largest angle to {accuracy['reference']} "
             f"[bold]{accuracy['largest_angle_sine']:.2e}[/bold]{_single_vectors(accuracy)}"
@@ -76,7 +80,7 @@ def show_result(console: Console, report: Event, party_reports: list[Event], out
         console.print(f"singular values (revealed): {values}")
     for warning in report["warnings"]:
         console.print(f"[yellow]note:[/yellow] {escape(warning)}", highlight=False)
-    result = "u.npy" if report["algorithm"] == "normed-sum" else "V.npy"
+    result = {"normed-sum": "u.npy", "nmf": "T.npy"}.get(report["algorithm"], "V.npy")
     console.print(f"files: {out}/{result}, {out}/report.json, {out}/party-*/", highlight=False, markup=False)
 
 
@@ -87,7 +91,7 @@ def _single_vectors(accuracy: Event) -> str:
 
 
 def _svd(report: Event) -> str:
-    if report["algorithm"] != "svd":
+    if "iterations" not in report:
         return ""
     state = "converged" if report["converged"] else "NOT converged"
     return f", rank {report['rank_found']}, {report['iterations']} iterations, {state} ({report['stop_reason']})"

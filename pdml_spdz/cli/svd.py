@@ -32,5 +32,5 @@ def svd(files: tuple[Path, ...], compare: bool, **given: Any) -> None:
       pdml-spdz svd a.npz b.npz --rank 20 --bound rows:1.0,50000 --out runs/mine
       pdml-spdz svd a.csv b.csv --rank 5 --reveal sum --json | jq .singular_values
     """
-    reference = (lambda V: accuracy(V, files)) if compare else None  # noqa: N803
+    reference = (lambda result: accuracy(result.V, files)) if compare else None
     run_and_show(files, given, reference, Console(stderr=given["as_json"]))

@@ -16,7 +16,7 @@ LAYERS = [
     ("crew",),
     ("party",),
     ("engine_setup",),
-    ("fit_svd", "fit_normed_sum"),
+    ("fit_svd", "fit_pca", "fit_nmf", "fit_normed_sum"),
     ("report", "checkpoint", "handshake", "job", "repeats"),
     ("algorithms", "engines"),
     ("offline", "primitives", "programs", "paper_programs"),

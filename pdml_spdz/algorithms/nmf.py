@@ -1,0 +1,189 @@
+"""PD-NMF: topics of all parties' rows by rank-one residual iterations. [PDML Alg. PD-NMF-Iter, PD-NMF-Init]"""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
+
+import numpy as np
+
+from pdml_spdz.algorithms.rri import Part, Penalties
+from pdml_spdz.algorithms.simplex import project
+from pdml_spdz.clock import Clock
+from pdml_spdz.errors import QuotaError
+from pdml_spdz.fixedpoint import Reals
+from pdml_spdz.linalg import EPS
+from pdml_spdz.primitives.agree import Agreement
+from pdml_spdz.primitives.sec_sum import SecSum
+
+GO_ON, CONVERGED, EXHAUSTED = 0, 1, 2
+STOP_REASONS = {CONVERGED: "topics change by less than tol", EXHAUSTED: "sweeps used up"}
+STRIKES = 3  # a topic that no row uses in this many sweeps in a row has died
+
+
+@dataclass(frozen=True)
+class Settings:
+    """Public parameters of a fit.
+
+    tau : sweeps at most; tol : stop when no topic changes by more, in l1, in a sweep (0: never)
+    paper_order : clip the quotient before it is projected, as printed; the objective may then rise
+    bound : ||X_m||_F^2 of no party is larger
+    """
+
+    tau: int
+    tol: float
+    bound: float
+    penalties: Penalties = field(default_factory=Penalties)
+    weighted: bool = False
+    paper_order: bool = False
+
+    @property
+    def simplex(self) -> bool:
+        """Rows of T sum to 1: only where that loses nothing."""
+        return not (self.penalties.any or self.weighted)
+
+
+@dataclass(frozen=True)
+class State:
+    """All that a sweep hands on; public. T : (k, d); strikes : (k,) sweeps in a row in which no row used the topic."""
+
+    T: Reals
+    t: int = 0
+    change: float = np.inf
+    strikes: tuple[int, ...] = ()
+    stop: int = GO_ON
+
+
+@dataclass(frozen=True)
+class Result:
+    T: Reals
+    state: State
+    warnings: list[str] = field(default_factory=list)
+
+
+def pd_nmf_iter(
+    part: Part,
+    state: State,
+    settings: Settings,
+    sec_sum: SecSum,
+    agree: Agreement,
+    *,
+    clock: Clock,
+    done: Callable[[State], None] = lambda state: None,
+) -> Result:
+    """Topics T that, with W of all parties, minimise 1/2 ||X - W T||_F^2 + penalties locally; party m's view.
+
+    1. repeat, for t = 1 .. k:
+    2.     W_t <- [R_t T_t^T - gamma]_+ / (||T_t||^2 + delta)                        local
+    3.     num, den <- SecSum(W_t^T R_t, ||W_t||^2)                                  one call
+    4.     T_t <- the nearest point of the simplex to num/den; with penalties or missing entries
+              T_t <- [num - alpha]_+ / (den + beta) instead
+    5. until no topic changes by more than tol
+
+    A topic that no row uses (den = 0) stays as it is; after three sweeps it counts as dead.
+
+    Reveals: num, den and T_t of every topic in every sweep. Never W. Cost: for each topic one SecSum of d + 1 numbers
+    (2 d where entries are missing), for each sweep one broadcast of T; whatever n is.
+    Ref: [PDML Alg. PD-NMF-Iter; Theorem 1], Ho, thesis 2008 (RRI-NMF).
+    """
+    bounds = addend_bounds(settings, part.d)
+    while state.stop == GO_ON:
+        T = state.T.copy()
+        dead = np.zeros(len(T), bool)
+        for t in range(len(T)):
+            with clock("local"):
+                own = np.concatenate(part.update(t, T, settings.penalties)) / bounds
+                _check(own)
+            total = sec_sum(own, 1.0, "topic") * bounds
+            with clock("local"):
+                before = T[t].copy()
+                dead[t] = not np.any(total[part.d :] > 0)
+                T[t] = new_topic(before, total[: part.d], total[part.d :], settings)
+                part.moved(t, before, T)
+        own_state = step(state, T, dead, settings)
+        tolerance = np.maximum(1e-10, 64.0 * EPS * np.abs(T).max(axis=0))
+        T, (_, stop, *strikes) = agree(T, (own_state.t, own_state.stop, *own_state.strikes), tolerance)
+        state = replace(own_state, T=T, stop=stop, strikes=tuple(strikes))
+        done(state)
+    return finish(state, settings)
+
+
+def new_topic(before: Reals, num: Reals, den: Reals, settings: Settings) -> Reals:
+    """Step 4: T_t from the sums, the same at every party."""
+    p = settings.penalties
+    if not settings.simplex:
+        size = np.broadcast_to(den + p.beta, num.shape)
+        return np.divide(np.maximum(num - p.alpha, 0.0), size, out=before.copy(), where=size > 0)
+    if den[0] <= 0:
+        return before
+    quotient = num / den[0]
+    # The projection is the minimiser on the simplex of what the topic leaves over; of the clipped quotient it is not.
+    return project(np.maximum(quotient, 0.0) if settings.paper_order else quotient)
+
+
+def step(state: State, T: Reals, dead: Reals, settings: Settings) -> State:
+    """What one party makes of a sweep."""
+    before = np.array(state.strikes or (0,) * len(T))
+    strikes = np.where(dead, before + 1, 0)
+    change = float(np.max(np.sum(np.abs(T - state.T), axis=1)))
+    t = state.t + 1
+    converged = settings.tol > 0 and change < settings.tol
+    stop = CONVERGED if converged else EXHAUSTED if t >= settings.tau else GO_ON
+    return State(T, t, change, tuple(int(s) for s in strikes), stop)
+
+
+def finish(state: State, settings: Settings) -> Result:
+    warnings = []
+    if state.stop == EXHAUSTED and settings.tol > 0:
+        warnings.append(
+            f"not converged: a topic still changed by {state.change:.2e} in sweep {state.t} (tol {settings.tol:g}); "
+            "raise --iterations, or go on with --resume"
+        )
+    died = sum(s >= STRIKES for s in state.strikes)
+    if died:
+        warnings.append(f"{died} of {len(state.T)} topics died: no party's rows use them; ask for a smaller --rank")
+    return Result(state.T, state, warnings)
+
+
+def addend_bounds(settings: Settings, d: int) -> Reals:
+    """What no addend of (num, den) exceeds, number by number.
+
+    ||W_t|| <= ||R_t||/||T_t||, and a topic on the simplex has ||T_t|| >= 1/sqrt(d); ||R_t||_F^2 is at most four times
+    the agreed bound for as long as no sweep makes a fit worse than none at all. Where topics may shrink nothing
+    bounds W: the same numbers are taken, and a party whose addend does not fit says so before it sends anything.
+    """
+    num = 4.0 * settings.bound * np.sqrt(d)
+    den = 4.0 * settings.bound * d
+    return np.concatenate([np.full(d, num), np.full(d if settings.weighted else 1, den)])
+
+
+def _check(own: Reals) -> None:
+    if not np.all(np.abs(own) < 1.0):
+        raise QuotaError(
+            "a sum of this party over its rows is larger than the agreed bound allows; nothing of it was sent.",
+            "numbers within the bound on ||X_m||_F^2",
+            "agree on a larger --bound, scale the rows, or use penalties (--beta, --delta) that keep W small",
+        )
+
+
+def start_by_sec_sum(d: int, k: int, M: int, sec_sum: SecSum, agree: Agreement) -> State:
+    """T_0 that no coalition of fewer than M parties chose.  [PDML Alg. PD-NMF-Init, lines 6-8]
+
+    1. T_0^(m) <- U[0, 1], k x d; 2. T_0 <- SecSum(T_0^(m) / M); 3. rows of T_0 are scaled to sum 1
+
+    Reveals: T_0, which everyone needs. Cost: one SecSum of d k numbers.
+    """
+    rng = np.random.default_rng(secrets.randbits(256))
+    return _started(sec_sum(rng.uniform(size=(k, d)) / M, 1.0, "start"), agree)
+
+
+def start_by_seed(d: int, k: int, seed: int, agree: Agreement) -> State:
+    """T_0 from a public generator; the study's seed makes it the same at every party."""
+    return _started(np.random.default_rng(seed).uniform(size=(k, d)), agree)
+
+
+def _started(T: Reals, agree: Agreement) -> State:
+    T = np.maximum(T, 0.0)
+    T = T / T.sum(axis=1, keepdims=True)
+    return State(agree(T, (), np.full(T.shape[1], 1e-10))[0])

@@ -1,0 +1,105 @@
+"""Where PD-NMF starts: from noise, from the parties' own topics, or from singular vectors. [PDML Alg. PD-NMF-Init]"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import scipy.sparse.linalg as sla
+
+from pdml_spdz.algorithms.nmf import Settings, State, pd_nmf_iter, start_by_sec_sum
+from pdml_spdz.algorithms.rri import FullPart, part
+from pdml_spdz.clock import Clock
+from pdml_spdz.fixedpoint import Reals
+from pdml_spdz.linalg import Rows
+from pdml_spdz.primitives.agree import Agreement
+from pdml_spdz.primitives.sec_sum import SecSum
+
+
+class Alone(Agreement):
+    """Agreement of a party with itself: for its local model."""
+
+    def __init__(self) -> None:
+        """There is no link."""
+
+    def __call__(self, V: Reals, verdict: tuple[int, ...], tolerance: Reals) -> tuple[Reals, tuple[int, ...]]:
+        return V, verdict
+
+
+def own_sum(x: Reals, bound: float, purpose: str) -> Reals:
+    """SecSum of a party with itself."""
+    return x
+
+
+def rri_nmf(X: Rows, T: Reals, settings: Settings) -> tuple[Reals, Reals]:
+    """(W, T) of RRI-NMF on one party's rows from T: PD-NMF-Iter with one party, nothing is sent."""
+    local = part(X, len(T), weighted=settings.weighted)
+    result = pd_nmf_iter(local, State(T), settings, own_sum, Alone(), clock=Clock())
+    return local.W, result.T
+
+
+def nnsvd(X: Rows, k: int) -> Reals:
+    """k non-negative topics from the leading singular vectors of X, each row of sum 1; X is one party's.
+
+    Ref: Boutsidis, Gallopoulos, Pattern Recognition 2008 (NNDSVD, variant a).
+    """
+    n, d = X.shape
+    count = min(k, n - 1, d - 1)
+    V = np.zeros((0, d))
+    if count >= 1:
+        _, sigma, V = sla.svds(X.astype(np.float64), count, random_state=0)
+        V = V[np.argsort(sigma)[::-1]]
+    XV = X @ V.T
+    sizes = np.stack([np.sum(np.maximum(XV, 0.0) ** 2, axis=0), np.sum(np.maximum(-XV, 0.0) ** 2, axis=0)])
+    return positive_topics(V, sizes, k)
+
+
+def positive_topics(V: Reals, sizes: Reals, k: int) -> Reals:
+    """For each singular vector v (a row of V) the part [v]_+ or [-v]_+ that explains more; each row of sum 1.
+
+    sizes : (2, k), ||[X v]_+||^2 and ||[-X v]_+||^2. Topics that there is no vector for are uniform, and zeros, which
+    would stay for ever, are small instead.
+    """
+    d = V.shape[1]
+    topics = np.full((k, d), 1.0 / d)
+    for j, v in enumerate(V):
+        sides = [np.maximum(sign * v, 0.0) for sign in (1.0, -1.0)]
+        weights = [float(size * (side @ side)) for size, side in zip(sizes[:, j], sides, strict=True)]
+        best = sides[int(weights[1] > weights[0])]
+        if best.sum() > 0:
+            topics[j] = best / best.sum()
+    mixed = np.maximum(topics, 0.01 / d)
+    return np.asarray(mixed / mixed.sum(axis=1, keepdims=True))
+
+
+def from_singular_vectors(V: Reals, sizes: Reals, k: int, agree: Agreement) -> State:
+    """T_0 from public singular vectors (rows of V) and the summed sizes of their two signs."""
+    T = positive_topics(V, sizes, k)
+    return State(agree(T, (), np.full(T.shape[1], 1e-10))[0])
+
+
+def pd_nmf_init(
+    X: Rows, k: int, M: int, settings: Settings, sec_sum: SecSum, agree: Agreement, *, clock: Clock
+) -> State:
+    """T_init: the topics of the parties' own topics, party m's view.
+
+    1. T_loc <- nnsvd(X_m, k); W, T_m <- RRI-NMF(X_m, T_loc)                          local
+    2. V_jj <- ||W_j||; That_m <- V T_m: k rows that stand for X_m                    local
+    3. T_0 <- SecSum(U[0, 1] / M), rows of sum 1
+    4. T_init <- PD-NMF-Iter(That_m; T_0)
+
+    Reveals: T_0, and what PD-NMF-Iter reveals of That. Cost: that of PD-NMF-Iter.
+    Ref: [PDML Alg. PD-NMF-Init; Theorem 2].
+    """
+    with clock("local"):
+        W, T_m = rri_nmf(X, nnsvd(X, k), replace(settings, weighted=False, bound=_own_bound(X)))
+        That = np.linalg.norm(W, axis=0)[:, None] * T_m
+    start = start_by_sec_sum(X.shape[1], k, M, sec_sum, agree)
+    # W_j T_j <= W T, entry by entry, and ||W T|| <= 2 ||X||: That is at most four times as large as X.
+    on_topics = replace(settings, weighted=False, bound=4.0 * settings.bound)
+    result = pd_nmf_iter(FullPart(That, k), start, on_topics, sec_sum, agree, clock=clock)
+    return State(result.T)
+
+
+def _own_bound(X: Rows) -> float:
+    return max(FullPart(X, 1).norm(), 1.0)

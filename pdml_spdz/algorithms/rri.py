@@ -1,0 +1,139 @@
+"""One party's part of RRI-NMF: its rows X, its coefficients W, and what it adds to the sums of a topic.
+
+Letters as in the paper: X (n, d) rows, W (n, k) coefficients, T (k, d) topics, R_t = X - W T + W_t T_t the part of X
+that is left for topic t. R_t is never formed: W^T X, W^T W and T T^T are enough, O(nnz k + n k^2 + d k^2) for a sweep.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from dataclasses import dataclass
+
+import numpy as np
+import scipy.sparse as sp
+
+from pdml_spdz.fixedpoint import Reals
+from pdml_spdz.linalg import Rows
+
+
+@dataclass(frozen=True)
+class Penalties:
+    """alpha ||T||_1 + beta/2 ||T||_F^2 + gamma ||W||_1 + delta/2 ||W||_F^2"""
+
+    alpha: float = 0.0
+    beta: float = 0.0
+    gamma: float = 0.0
+    delta: float = 0.0
+
+    @property
+    def any(self) -> bool:
+        return any((self.alpha, self.beta, self.gamma, self.delta))
+
+
+class Part(ABC):
+    """Party m's X and W. den is one number for a topic, or one for each feature where entries are missing."""
+
+    W: Reals
+    d: int
+
+    @abstractmethod
+    def update(self, t: int, T: Reals, p: Penalties) -> tuple[Reals, Reals]:
+        """W_t <- [R_t T_t^T - gamma]_+ / (||T_t||^2 + delta); then this party's num = W_t^T R_t and den = ||W_t||^2."""
+
+    @abstractmethod
+    def moved(self, t: int, before: Reals, T: Reals) -> None:
+        """T_t was `before` and is T[t] now."""
+
+    @abstractmethod
+    def error(self, T: Reals) -> float:
+        """||X - W T||_F^2, this party's."""
+
+    @abstractmethod
+    def norm(self) -> float:
+        """||X||_F^2: what bounds all sums."""
+
+    def restore(self, W: Reals, T: Reals) -> None:
+        """Go on from these coefficients."""
+        self.W = W.copy()
+
+    def fit(self, T: Reals, p: Penalties, sweeps: int = 200, tol: float = 1e-10) -> None:
+        """W <- the non-negative least squares fit of X to T, by the same coordinate updates, T fixed."""
+        for _ in range(sweeps):
+            before = self.W.copy()
+            for t in range(len(T)):
+                self.update(t, T, p)
+            if np.max(np.abs(self.W - before), initial=0.0) <= tol * max(1.0, np.max(self.W, initial=0.0)):
+                return
+
+
+def part(X: Rows, k: int, *, weighted: bool = False) -> Part:
+    """X and W = 0. weighted : X is sparse and what it does not store is missing, not zero"""
+    return ObservedPart(X, k) if weighted else FullPart(X, k)
+
+
+class FullPart(Part):
+    """Every entry of X counts, stored or not."""
+
+    def __init__(self, X: Rows, k: int) -> None:
+        self.X, (n, self.d) = X, X.shape
+        self.W = np.zeros((n, k))
+
+    def update(self, t: int, T: Reals, p: Penalties) -> tuple[Reals, Reals]:
+        X, W, T_t = self.X, self.W, T[t]
+        TT_t = T @ T_t
+        size = TT_t[t] + p.delta
+        R_T = X @ T_t - W @ TT_t + W[:, t] * TT_t[t]
+        W[:, t] = np.maximum(R_T - p.gamma, 0.0) / size if size > 0 else 0.0
+        WW_t = W.T @ W[:, t]
+        den = WW_t[t]
+        num = X.T @ W[:, t] - WW_t @ T + den * T_t
+        return np.asarray(num), np.array([den])
+
+    def moved(self, t: int, before: Reals, T: Reals) -> None:
+        return None  # nothing is kept that depends on T
+
+    def error(self, T: Reals) -> float:
+        cross = float(np.sum((self.X @ T.T) * self.W))
+        return max(0.0, self.norm() - 2.0 * cross + float(np.sum((self.W.T @ self.W) * (T @ T.T))))
+
+    def norm(self) -> float:
+        data = self.X.data if sp.issparse(self.X) else self.X
+        return float(np.vdot(data, data))
+
+
+class ObservedPart(Part):
+    """Only stored entries count. The residual X - W T is kept on them: O(nnz) for a topic."""
+
+    def __init__(self, X: Rows, k: int) -> None:
+        X = sp.csr_array(X)
+        (n, self.d), self.X = X.shape, X
+        self.rows = np.repeat(np.arange(n), np.diff(X.indptr))
+        self.columns = X.indices
+        self.W = np.zeros((n, k))
+        self.E = X.data.astype(np.float64)  # X - W T where X is observed
+
+    def update(self, t: int, T: Reals, p: Penalties) -> tuple[Reals, Reals]:
+        n, (rows, columns) = len(self.W), (self.rows, self.columns)
+        T_t = T[t][columns]
+        R_t = self.E + self.W[rows, t] * T_t
+        size = np.bincount(rows, T_t * T_t, n) + p.delta
+        top = np.maximum(np.bincount(rows, R_t * T_t, n) - p.gamma, 0.0)
+        self.W[:, t] = np.divide(top, size, out=np.zeros(n), where=size > 0)
+        W_t = self.W[rows, t]
+        self.E = R_t - W_t * T_t
+        sums = (np.bincount(columns, W_t * y, self.d).astype(np.float64) for y in (R_t, W_t))
+        num, den = sums
+        return num, den
+
+    def restore(self, W: Reals, T: Reals) -> None:
+        super().restore(W, T)
+        self.E = self.X.data - np.einsum("ek,ke->e", W[self.rows], T[:, self.columns])
+
+    def moved(self, t: int, before: Reals, T: Reals) -> None:
+        self.E -= self.W[self.rows, t] * (T[t] - before)[self.columns]
+
+    def error(self, T: Reals) -> float:
+        return float(self.E @ self.E)
+
+    def norm(self) -> float:
+        return float(self.X.data @ self.X.data)

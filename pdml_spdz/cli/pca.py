@@ -1,0 +1,35 @@
+"""pdml-spdz pca: PD-PCA with one local process for each file."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import click
+from rich.console import Console
+
+from pdml_spdz.accuracy import pca_accuracy
+from pdml_spdz.cli.options import FACTORISATION, LOCAL, options
+from pdml_spdz.cli.run import run_and_show
+
+
+@click.command()
+@click.argument("files", nargs=-1, required=True, type=click.Path(path_type=Path))
+@options(FACTORISATION)
+@click.option("--out", type=click.Path(path_type=Path), help="Directory for results [default: runs/pca-<time>].")
+@click.option("--resume", is_flag=True, help="Go on from the last finished iteration in --out.")
+@click.option("--accuracy/--no-accuracy", "compare", default=True, help="Compare with PCA of the pooled files.")
+@options(LOCAL)
+def pca(files: tuple[Path, ...], compare: bool, **given: Any) -> None:
+    """The principal components of the rows of all FILES, one party for each file.
+
+    The number of all rows and their mean are computed by SecSum and seen by every party; then as `svd` on the centred
+    rows. The mean is in mean.npy.
+
+    \b
+    Examples:
+      pdml-spdz pca a.csv b.csv c.csv --rank 5
+      pdml-spdz pca a.npz b.npz --rank 20 --reveal sum --json | jq .singular_values
+    """
+    reference = (lambda result: pca_accuracy(result.V, files)) if compare else None
+    run_and_show(files, {"algorithm": "pca"} | given, reference, Console(stderr=given["as_json"]))

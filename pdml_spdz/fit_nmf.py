@@ -1,0 +1,153 @@
+"""One party's PD-NMF: bound, start, sweeps with checkpoints, files."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import asdict, replace
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+
+from pdml_spdz.algorithms import nmf, nmf_start, svd
+from pdml_spdz.algorithms.nmf import EXHAUSTED, GO_ON, STOP_REASONS, Settings, State, pd_nmf_iter
+from pdml_spdz.algorithms.rri import Penalties, part
+from pdml_spdz.checkpoint import Checkpoint, Checkpoints
+from pdml_spdz.data import Data
+from pdml_spdz.engines.base import Engine, Shape
+from pdml_spdz.errors import InputError
+from pdml_spdz.job import PartyRun
+from pdml_spdz.linalg import covariance
+from pdml_spdz.primitives.agree import Agreement
+from pdml_spdz.primitives.bound import find_bound
+from pdml_spdz.report import Outcome, run_report
+from pdml_spdz.storage import save_array, save_json
+from pdml_spdz.study import Study
+from pdml_spdz.transport.base import Link
+
+
+def fit(run: PartyRun, data: Data, link: Link, engine: Engine) -> dict[str, Any]:
+    study, clock = run.study, link.clock
+    check_rows(data)
+    agree = Agreement(link)
+    checkpoints = Checkpoints(run.directory / "checkpoint")
+    local = part(data.X, study.rank, weighted=study.nmf.weighted)
+    if run.resume:
+        checkpoint = checkpoints.common(link)
+        meta = dict(checkpoint.meta)
+        state = State(T=checkpoint.V, strikes=tuple(meta.pop("strikes")), **meta)
+        state = replace(state, stop=(state.stop or EXHAUSTED) if state.t >= study.iterations else GO_ON)
+        bound = checkpoint.bound
+        local.restore(_own(checkpoint), state.T)
+        run.note(f"resuming after sweep {state.t}")
+    else:
+        run.remove_older()
+        checkpoints.begin(study, data)
+        bound = find_bound(local.norm(), run.me, study.quotas, engine.sec_sum.exact)
+    settings = settings_of(study, bound.addend)
+    if not run.resume:
+        state = _start(run, data, link, engine, agree, settings)
+        save_array(run.directory / "T0.npy", state.T)
+        if study.nmf.w_start == "nnls":
+            with clock("local"):
+                local.fit(state.T, settings.penalties)
+
+    def done(state: State) -> None:
+        with clock("local"):
+            meta = {name: value for name, value in asdict(state).items() if name != "T"}
+            checkpoints.save(Checkpoint(state.t, state.T, meta, bound, local.W))
+        run.notify({"event": "iteration", "t": state.t, "of": study.iterations, "change": state.change})
+
+    began = time.perf_counter()
+    result = pd_nmf_iter(local, state, settings, engine.sec_sum, agree, clock=clock, done=done)
+    loop = time.perf_counter() - began
+    error = engine.sec_sum.exact(local.error(result.T), "objective") if study.nmf.objective else None
+    digest = agree.digest("result", result.T.tobytes())
+    outcome = Outcome(data.n, data.d, digest, result.warnings, observables(study))
+    report = run_report(study, engine, link, bound, outcome)
+    report["seconds"]["loop"] = round(loop, 6)
+    report |= _facts(study, result, error)
+    save_array(run.directory / "T.npy", result.T)
+    save_array(run.directory / "W.npy", local.W)
+    save_json(run.directory / "report.json", report)
+    return report
+
+
+def check_rows(data: Data) -> None:
+    """NMF is for numbers that are zero or more."""
+    values = data.X.data if sp.issparse(data.X) else data.X
+    if np.any(values < 0):
+        raise InputError(
+            f"{data.source} has {int(np.sum(values < 0)):,} negative entries.",
+            "non-negative rows",
+            "use svd or pca, or shift the columns",
+        )
+
+
+def settings_of(study: Study, bound: float) -> Settings:
+    s = study.nmf
+    penalties = Penalties(s.alpha, s.beta, s.gamma, s.delta)
+    return Settings(study.iterations, study.tol, bound, penalties, s.weighted, s.paper_order)
+
+
+def observables(study: Study) -> list[str]:
+    """What every party sees of a PD-NMF, in words."""
+    den = "a number for each feature" if study.nmf.weighted else "one number"
+    seen = [f"W_t^T R_t (d numbers) and ||W_t||^2 ({den}), summed over all rows, of every topic t in every sweep"]
+    if study.nmf.init == "pd":
+        seen.append("the same of the parties' own topics, weighted, in the sweeps of PD-NMF-Init")
+    if study.nmf.init == "nnsvd":
+        seen += ["S V_t in every iteration of PD-SVD, and so Sigma", "the norms of both signs of X v_j for every j"]
+    if study.nmf.objective:
+        seen.append("||X - W T||_F^2 at the end")
+    return [*seen, "T after every sweep"]
+
+
+def _start(run: PartyRun, data: Data, link: Link, engine: Engine, agree: Agreement, settings: Settings) -> State:
+    study, d, k = run.study, data.d, run.study.rank
+    if study.seed is not None:
+        return nmf.start_by_seed(d, k, study.seed, agree)
+    if study.nmf.init == "random":
+        return nmf.start_by_sec_sum(d, k, study.M, engine.sec_sum, agree)
+    short = replace(settings, tau=study.nmf.init_iterations)
+    if study.nmf.init == "pd":
+        run.note(f"PD-NMF-Init: up to {short.tau} sweeps on the parties' own topics")
+        return nmf_start.pd_nmf_init(data.X, k, study.M, short, engine.sec_sum, agree, clock=link.clock)
+    return _nnsvd(run, data, engine, agree, link, short.tau)
+
+
+def _nnsvd(run: PartyRun, data: Data, engine: Engine, agree: Agreement, link: Link, tau: int) -> State:
+    """Topics from the singular vectors of all rows, by PD-SVD; the sign of each by two SecSums of norms."""
+    run.note(f"nnsvd: PD-SVD, up to {tau} iterations")
+    study, k = run.study, run.study.rank
+    S_m = covariance(data.X, k, tau)
+    bound = find_bound(S_m.norm_bound(), run.me, study.quotas, engine.sec_sum.exact)
+    start = svd.start_by_sec_sum(data.d, k, study.M, engine.sec_sum, agree)
+    normed = engine.normed_sum(bound, Shape(data.d, k, tau))
+    V = svd.pd_svd(S_m, start, svd.Settings(k, tau, 1e-6), normed, agree, clock=link.clock).V
+    XV = data.X @ V
+    sizes = np.stack([np.sum(np.maximum(XV, 0.0) ** 2, axis=0), np.sum(np.maximum(-XV, 0.0) ** 2, axis=0)])
+    sizes = engine.sec_sum(sizes, bound.addend, "signs")
+    return nmf_start.from_singular_vectors(V.T, sizes, k, agree)
+
+
+def _own(checkpoint: Checkpoint) -> Any:
+    if checkpoint.private is None:
+        raise InputError("the checkpoint has no coefficients of this party.", "a checkpoint of PD-NMF")
+    return checkpoint.private
+
+
+def _facts(study: Study, result: nmf.Result, error: float | None) -> dict[str, Any]:
+    """What the report says of a PD-NMF beyond what it says of every run."""
+    state = result.state
+    return {
+        "rank": study.rank,
+        "rank_found": int(sum(s < nmf.STRIKES for s in state.strikes)),
+        "iterations": state.t,
+        "converged": state.stop == nmf.CONVERGED,
+        "stop_reason": STOP_REASONS[state.stop],
+        "topic_change": state.change,
+        "squared_error": error,
+        "start": {"kind": "seed" if study.seed is not None else study.nmf.init, "seed": study.seed},
+        "penalties": {name: getattr(study.nmf, name) for name in ("alpha", "beta", "gamma", "delta")},
+    }

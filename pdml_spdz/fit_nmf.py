@@ -142,7 +142,7 @@ def _facts(study: Study, result: nmf.Result, error: float | None) -> dict[str, A
     state = result.state
     return {
         "rank": study.rank,
-        "rank_found": int(sum(s < nmf.STRIKES for s in state.strikes)),
+        "rank_found": study.rank - nmf.died(state),
         "iterations": state.t,
         "converged": state.stop == nmf.CONVERGED,
         "stop_reason": STOP_REASONS[state.stop],

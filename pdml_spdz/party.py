@@ -85,13 +85,12 @@ def _make_mp_spdz(run: PartyRun, link: Link, session: bytes, identity: Identity)
         if executions > 1:
             run.note(f"stock {i + 1} of {executions}")
         stocks.append(mp_spdz_offline.make(place, compiled, progress))
-    megabytes = sum(made.megabytes for made in stocks)
     return {
-        "stock": stocks[0].id,
-        "stocks": [made.id for made in stocks],
+        "stock": stocks[0],
+        "stocks": stocks,
         "protocol": place.protocol.name,
         "counts": asdict(compiled.counts),
-        "bytes_sent": int(1e6 * megabytes),
+        "bytes_sent": None,  # MP-SPDZ's offline programs do not say
         "path": str(place.stocks),
     }
 

@@ -81,7 +81,7 @@ def pd_nmf_iter(
               T_t <- [num - alpha]_+ / (den + beta) instead
     5. until no topic changes by more than tol
 
-    A topic that no row uses (den = 0) stays as it is; after three sweeps it counts as dead.
+    A topic that no row uses (den = 0) stays as it is, or is zero with beta > 0; after three sweeps it counts as dead.
 
     Reveals: num, den and T_t of every topic in every sweep. Never W. Cost: for each topic one SecSum of d + 1 numbers
     (2 d where entries are missing), for each sweep one broadcast of T; whatever n is.
@@ -140,10 +140,14 @@ def finish(state: State, settings: Settings) -> Result:
             f"not converged: a topic still changed by {state.change:.2e} in sweep {state.t} (tol {settings.tol:g}); "
             "raise --iterations, or go on with --resume"
         )
-    died = sum(s >= STRIKES for s in state.strikes)
-    if died:
-        warnings.append(f"{died} of {len(state.T)} topics died: no party's rows use them; ask for a smaller --rank")
+    if count := died(state):
+        warnings.append(f"{count} of {len(state.T)} topics died: no party's rows use them; ask for a smaller --rank")
     return Result(state.T, state, warnings)
+
+
+def died(state: State) -> int:
+    """How many topics no row uses: for three sweeps in a row, or in the last one where nothing changes any more."""
+    return sum(s >= (1 if state.stop == CONVERGED else STRIKES) for s in state.strikes)
 
 
 def addend_bounds(settings: Settings, d: int) -> Reals:
@@ -163,7 +167,7 @@ def _check(own: Reals) -> None:
         raise QuotaError(
             "a sum of this party over its rows is larger than the agreed bound allows; nothing of it was sent.",
             "numbers within the bound on ||X_m||_F^2",
-            "agree on a larger --bound, scale the rows, or use penalties (--beta, --delta) that keep W small",
+            "agree on a larger --bound, or use penalties that keep W small (--gamma, --delta)",
         )
 
 

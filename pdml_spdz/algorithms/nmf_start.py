@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 import numpy as np
+import scipy.sparse as sp
 import scipy.sparse.linalg as sla
 
 from pdml_spdz.algorithms.nmf import Settings, State, pd_nmf_iter, start_by_sec_sum
@@ -44,10 +45,12 @@ def nnsvd(X: Rows, k: int) -> Reals:
     Ref: Boutsidis, Gallopoulos, Pattern Recognition 2008 (NNDSVD, variant a).
     """
     n, d = X.shape
-    count = min(k, n - 1, d - 1)
+    largest = float(np.max(X.data if sp.issparse(X) else X, initial=0.0))
+    count = min(k, n - 1, d - 1) if largest > 0 else 0
     V = np.zeros((0, d))
     if count >= 1:
-        _, sigma, V = sla.svds(X.astype(np.float64), count, random_state=0)
+        X = X / largest  # squares of very small numbers would vanish
+        _, sigma, V = sla.svds(X, count, random_state=0)
         V = V[np.argsort(sigma)[::-1]]
     XV = X @ V.T
     sizes = np.stack([np.sum(np.maximum(XV, 0.0) ** 2, axis=0), np.sum(np.maximum(-XV, 0.0) ** 2, axis=0)])

@@ -127,7 +127,9 @@ class ObservedPart(Part):
 
     def restore(self, W: Reals, T: Reals) -> None:
         super().restore(W, T)
-        self.E = self.X.data - np.einsum("ek,ke->e", W[self.rows], T[:, self.columns])
+        self.E = self.X.data.astype(np.float64)
+        for t in range(len(T)):  # one topic at a time: k times the stored entries may not fit in memory
+            self.E -= W[self.rows, t] * T[t][self.columns]
 
     def moved(self, t: int, before: Reals, T: Reals) -> None:
         self.E -= self.W[self.rows, t] * (T[t] - before)[self.columns]

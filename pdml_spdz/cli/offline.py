@@ -176,10 +176,9 @@ def make_command(
         click.echo(json.dumps(reports))
         return
     slowest = max(report["seconds"] for report in reports)
-    console.print(
-        f"made stock [bold]{reports[0]['stock']}[/bold] in {slowest:.1f} s, "
-        f"{reports[0]['bytes_sent'] / 1e6:,.1f} MB sent by each party; single use, in {root}"
-    )
+    sent = reports[0]["bytes_sent"]
+    traffic = "" if sent is None else f", {sent / 1e6:,.1f} MB sent by each party"
+    console.print(f"made stock [bold]{reports[0]['stock']}[/bold] in {slowest:.1f} s{traffic}; single use, in {root}")
 
 
 def _make_here(agreed: Study, root: Path, home: Path | None, watcher: Watcher) -> list[dict[str, Any]]:

@@ -6,31 +6,37 @@ Player-Data/                            links to the study's certificates and to
                                         material that was moved here; Binary-Output-P<me>-0, a pipe
 in-P<me>-0                              a pipe: this party's numbers, as text
 parties                                 where the parties listen, in their order
+lock                                    locked while its process lives: what a killed one left is told by that
 """
 
 from __future__ import annotations
 
+import fcntl
 import hashlib
 import os
 import shutil
 import tempfile
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
+from typing import IO
 
 from pdml_spdz.certs import Identity
 from pdml_spdz.engines.mp_spdz.compiler import Compiled
 
 DATA = "Player-Data"
+PREFIX, LOCK = "pdml-spdz-vm-", "lock"
 
 
 @dataclass(frozen=True)
 class RunDirectory:
-    """path : absolute"""
+    """path : absolute; lock : held until `remove`"""
 
     path: Path
     me: int
     program: str
+    lock: IO[str]
 
     @property
     def data(self) -> Path:
@@ -54,14 +60,18 @@ class RunDirectory:
 
     def remove(self) -> None:
         shutil.rmtree(self.path, ignore_errors=True)
+        self.lock.close()
 
 
 def create(
     compiled: Compiled, identity: Identity, addresses: Sequence[tuple[str, int]], *, parent: Path | None = None
 ) -> RunDirectory:
     """A fresh directory for party identity.me; parent : where, instead of the system's place for temporary files"""
-    path = Path(tempfile.mkdtemp(prefix="pdml-spdz-vm-", dir=parent)).resolve()  # mode 0700
-    run = RunDirectory(path, identity.me, compiled.name)
+    sweep(parent or Path(tempfile.gettempdir()))
+    path = Path(tempfile.mkdtemp(prefix=PREFIX, dir=parent)).resolve()  # mode 0700
+    lock = (path / LOCK).open("w")
+    fcntl.flock(lock, fcntl.LOCK_EX)
+    run = RunDirectory(path, identity.me, compiled.name, lock)
     (path / "Programs" / "Public-Input").mkdir(parents=True)
     for name in ("Schedules", "Bytecode"):
         (path / "Programs" / name).symlink_to((compiled.path / "Programs" / name).resolve())
@@ -71,6 +81,19 @@ def create(
     for pipe in (run.inputs, run.publics, run.outputs):
         os.mkfifo(pipe, 0o600)
     return run
+
+
+def sweep(where: Path) -> None:
+    """Remove what killed processes of this user left in `where`: directories whose lock nobody holds."""
+    for lock in where.glob(f"{PREFIX}*/{LOCK}"):
+        path = lock.parent
+        with suppress(OSError):
+            if path.is_symlink() or path.stat().st_uid != os.getuid():
+                continue
+            with lock.open("r+") as file:
+                fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                if (path / "Programs").exists():  # else it is being made, and about to be locked
+                    shutil.rmtree(path, ignore_errors=True)
 
 
 def link_certificates(data: Path, identity: Identity) -> None:

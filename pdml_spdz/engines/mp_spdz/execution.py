@@ -92,9 +92,8 @@ class MpSpdzExecution(Execution):
             stock = runner.stock_for(compiled)
             addresses = self._held.enter_context(place.meeting_point())
             # Beside the stocks: what is claimed is moved by renaming.
-            folder = Pool(place.stocks, place.link.me).folder
-            folder.mkdir(parents=True, exist_ok=True)
-            self._directory = directory.create(compiled, place.identity, addresses, parent=folder if stock else None)
+            beside = Pool(place.stocks, place.link.me).folder if stock else None
+            self._directory = directory.create(compiled, place.identity, addresses, parent=beside)
             self._held.callback(self._directory.remove)
             if stock:
                 Pool(place.stocks, place.link.me).claim(place.link, stock, runner.run, self._directory.data)

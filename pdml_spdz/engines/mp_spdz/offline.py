@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
+from contextlib import suppress
 from pathlib import Path
 
 from pdml_spdz import process
@@ -12,23 +12,15 @@ from pdml_spdz.engines.mp_spdz import directory
 from pdml_spdz.engines.mp_spdz.compiler import Compiled
 from pdml_spdz.engines.mp_spdz.place import Place
 from pdml_spdz.engines.mp_spdz.pool import Pool
-from pdml_spdz.engines.mp_spdz.vm import explain, parse_usage
+from pdml_spdz.engines.mp_spdz.vm import explain
 from pdml_spdz.errors import EngineError
 
 Progress = Callable[[int, int], None]  # bytes on the disk, of about how many
 POLL = 0.2
 
 
-@dataclass(frozen=True)
-class Made:
-    """megabytes : sent by this party"""
-
-    id: str
-    megabytes: float
-
-
-def make(place: Place, compiled: Compiled, progress: Progress = lambda done, of: None) -> Made:
-    """Make a stock for one execution of the compiled program, together with the other parties.
+def make(place: Place, compiled: Compiled, progress: Progress = lambda done, of: None) -> str:
+    """Make a stock for one execution of the compiled program, together with the other parties; returns its id.
 
     1. the parties agree on a fresh id
     2. each runs the protocol's offline program, over TLS, in a private directory
@@ -46,18 +38,16 @@ def make(place: Place, compiled: Compiled, progress: Progress = lambda done, of:
     ):
         run = directory.create(compiled, place.identity, addresses, parent=pool.folder)
         try:
-            megabytes = _run(place, place.command(program, compiled.name), run, compiled, progress)
+            _run(place, place.command(program, compiled.name), run, compiled, progress)
             place.link.all_to_all("pool:offline", b"well")
             for part in run.data.glob(f"{place.link.M}-*"):
                 part.rename(target / part.name)
         finally:
             run.remove()
-    return Made(stock, megabytes)
+    return stock
 
 
-def _run(
-    place: Place, command: list[str], run: directory.RunDirectory, compiled: Compiled, progress: Progress
-) -> float:
+def _run(place: Place, command: list[str], run: directory.RunDirectory, compiled: Compiled, progress: Progress) -> None:
     wanted = forecast(compiled, malicious=place.protocol.malicious)
     child = process.start_guarded(command, directory=run.path, log=run.log)
     try:
@@ -66,13 +56,11 @@ def _run(
             progress(min(_size(run.data), wanted), wanted)
     finally:
         process.end([child])
-    said = run.log.read_text(encoding="utf-8", errors="replace")
     if child.returncode != 0:
-        raise explain(child.returncode, said)
+        raise explain(child.returncode, run.log.read_text(encoding="utf-8", errors="replace"))
     if not any(run.data.glob(f"{place.link.M}-*")):
         raise EngineError(f"{command[0]} ended well and left no material.")
     progress(wanted, wanted)
-    return parse_usage(said).megabytes
 
 
 def forecast(compiled: Compiled, *, malicious: bool) -> int:
@@ -83,4 +71,8 @@ def forecast(compiled: Compiled, *, malicious: bool) -> int:
 
 
 def _size(data: Path) -> int:
-    return sum(path.stat().st_size for path in data.glob("*-*/*") if path.is_file())
+    total = 0
+    for path in data.glob("*-*/*"):
+        with suppress(OSError):  # replaced at this moment
+            total += path.stat().st_size
+    return total

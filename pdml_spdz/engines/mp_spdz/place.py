@@ -48,10 +48,16 @@ class Place:
     def binary(self, *, offline: bool = False) -> Path:
         """The protocol's program, built for secrets."""
         name = self.protocol.offline if offline else self.protocol.party
-        found = self.home.binary(name) if name else None
+        if name is None:
+            raise EngineError(
+                f"MP-SPDZ has no offline program for {self.protocol.name}: its material is made in the run.",
+                "a protocol that has one (semi, hemi, mascot, ...)",
+                "run without a stock: --offline on-demand",
+            )
+        found = self.home.binary(name)
         if found is None:
             raise EngineError(
-                f"{name or 'an offline program'} of the protocol {self.protocol.name} is not in {self.home.path}.",
+                f"{name} of the protocol {self.protocol.name} is not in {self.home.path}.",
                 "MP-SPDZ with this protocol's programs",
                 "`pdml-spdz mp-spdz list` shows what is there; docs/mp-spdz.md says how to get the rest",
             )

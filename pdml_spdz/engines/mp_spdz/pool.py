@@ -5,8 +5,8 @@
 
 MP-SPDZ reads its files from the start in every run and does not remember what it used when a run fails: the same
 material would then hide two different numbers, whose difference is no secret any more. So a stock is used at most
-once, whatever happens: a claim is written to the ledger, and the directory loses its name, before a virtual machine
-starts; and it is deleted afterwards, however the run ended.
+once, whatever happens: a claim is written to the ledger, and the stock is moved into the run's own directory, before a
+virtual machine starts; and that directory is deleted afterwards, however the run ended: by the run, or by the next one.
 """
 
 from __future__ import annotations
@@ -23,6 +23,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
+from pdml_spdz.engines.mp_spdz import directory
 from pdml_spdz.engines.mp_spdz.compiler import Compiled
 from pdml_spdz.errors import StockError
 from pdml_spdz.offline.disk import keeping, sync_directory, write_all, write_file
@@ -30,7 +31,8 @@ from pdml_spdz.offline.make import alone
 from pdml_spdz.ot.prg import digest
 from pdml_spdz.transport.base import Link
 
-FOLDER, LEDGER, MANIFEST, DATA = "mp-spdz", "ledger.jsonl", "manifest.json", "Player-Data"
+FOLDER, LEDGER, MANIFEST, DATA = "mp-spdz", "ledger.jsonl", "manifest.json", directory.DATA
+CLAIMED = ".claimed"
 MAKE = "make one with `pdml-spdz offline make --engine mp-spdz`, or pass --offline on-demand"
 
 
@@ -63,24 +65,40 @@ class Pool:
 
     def stocks(self) -> list[Manifest]:
         """Those that no run has claimed; what interrupted runs left of claimed ones is deleted."""
-        claimed, found = set(self._claims()), []
-        for path in self.folder.glob(f"stock-*/.claimed-party-{self.me}"):
-            _remove(path)
-        for path in sorted(self.folder.glob(f"stock-*/party-{self.me}")):
-            if path.parent.name.removeprefix("stock-") in claimed:
-                _remove(path)
-                continue
-            try:
-                found.append(Manifest(**json.loads((path / MANIFEST).read_text())))
-            except (OSError, ValueError, TypeError):
-                raise StockError(f"{path} has no manifest that can be read.", "a whole stock", "delete it") from None
+        if not self.folder.is_dir():
+            return []
+        directory.sweep(self.folder)
+        with keeping(self.root, "check who may write there"), self._ledger():
+            claimed, found = {stock for stock, _ in self._claims()}, []
+            for path in sorted(self.folder.glob(f"stock-*/party-{self.me}")):
+                if path.parent.name.removeprefix("stock-") in claimed:
+                    _remove(path)
+                    continue
+                try:
+                    found.append(Manifest(**json.loads((path / MANIFEST).read_text())))
+                except (OSError, ValueError, TypeError):
+                    unread = f"{path} has no manifest that can be read."
+                    raise StockError(unread, "a whole stock", "delete it") from None
         return found
 
-    def _claims(self) -> Iterator[str]:
-        """Ids in the ledger, also those of a line that was torn off: the material may have been touched."""
-        with suppress(FileNotFoundError):
-            for line in (self.folder / LEDGER).read_text(encoding="utf-8").splitlines():
-                yield line[len('{"stock": "') :][:16]
+    @contextmanager
+    def _ledger(self) -> Iterator[int]:
+        """The ledger's descriptor: whoever has it is the only one who looks at stocks or claims them."""
+        fd = os.open(self.folder / LEDGER, os.O_RDWR | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o600)
+        try:
+            fcntl.flock(fd, fcntl.LOCK_EX)
+            yield fd
+        finally:
+            os.close(fd)
+
+    def _claims(self) -> Iterator[tuple[str, int | None]]:
+        """(stock, party) of every claim; a line that was torn off counts too, for any party."""
+        for line in (self.folder / LEDGER).read_text(encoding="utf-8").splitlines():
+            try:
+                party = json.loads(line)["party"]
+            except (ValueError, KeyError, TypeError):
+                party = None
+            yield line[len('{"stock": "') :][:16], party
 
     def path(self, stock: str) -> Path:
         return self.folder / f"stock-{stock}" / f"party-{self.me}"
@@ -103,41 +121,41 @@ class Pool:
         return min(common)
 
     def claim(self, link: Link, stock: str, run: bytes, into: Path) -> None:
-        """Burn the stock and move its material to `into`.
+        """Burn the stock and move its material to `into`, on the same disk.
 
-        1. each party writes the claim to its ledger and takes the directory's name away, both synced
+        1. each party writes the claim to its ledger and moves the stock away, both synced
         2. each says so; no virtual machine starts before all have
 
         Reveals: nothing. Cost: one round.
         """
-        with keeping(self.root, "free some room"):
-            self._append(stock, run)
-            claimed = self.path(stock).with_name(f".claimed-party-{self.me}")
+        claimed = into / CLAIMED
+        with keeping(self.root, "free some room"), self._ledger() as ledger:
+            gone = StockError(f"stock {stock} is gone: another run has claimed it.", "a stock", MAKE)
+            if any(other == stock and party in (self.me, None) for other, party in self._claims()):
+                raise gone
+            self._append(ledger, stock, run)
             try:
                 self.path(stock).rename(claimed)
-            except OSError:
-                raise StockError(f"stock {stock} is gone: another run has claimed it.", "a stock", MAKE) from None
-            sync_directory(claimed.parent)
+            except FileNotFoundError:
+                raise gone from None
+            sync_directory(self.path(stock).parent)
         try:
             for peer, said in link.all_to_all("pool:claimed", stock.encode()).items():
                 if bytes(said) != stock.encode():
                     raise StockError(f"P{peer} claimed another stock than this party.", culprit=peer)
-            for part in (claimed / DATA).iterdir():
-                part.rename(into / part.name)
+            with keeping(self.root, "free some room"):
+                for part in (claimed / DATA).iterdir():
+                    part.rename(into / part.name)
         finally:
-            _remove(claimed)
+            shutil.rmtree(claimed, ignore_errors=True)
+            _remove(self.path(stock))
 
-    def _append(self, stock: str, run: bytes) -> None:
+    def _append(self, fd: int, stock: str, run: bytes) -> None:
         line = {"stock": stock, "party": self.me, "run": run.hex(), "at": datetime.now(UTC).isoformat("T", "seconds")}
-        fd = os.open(self.folder / LEDGER, os.O_RDWR | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o600)
-        try:
-            fcntl.flock(fd, fcntl.LOCK_EX)
-            size = os.fstat(fd).st_size
-            torn = size > 0 and os.pread(fd, 1, size - 1) != b"\n"  # a line that a crash cut off keeps a line to itself
-            write_all(fd, ("\n" * torn + json.dumps(line) + "\n").encode())
-            os.fsync(fd)
-        finally:
-            os.close(fd)
+        size = os.fstat(fd).st_size
+        torn = size > 0 and os.pread(fd, 1, size - 1) != b"\n"  # a line that a crash cut off keeps a line to itself
+        write_all(fd, ("\n" * torn + json.dumps(line) + "\n").encode())
+        os.fsync(fd)
         sync_directory(self.folder)
 
     @contextmanager
@@ -152,7 +170,7 @@ class Pool:
             try:
                 (new / DATA).mkdir(mode=0o700)
                 yield stock, new / DATA
-                size = sum(path.stat().st_size for path in new.rglob("*") if path.is_file())
+                size = sum(_sync(path) for path in sorted(new.rglob("*")))
                 created = datetime.now(UTC).isoformat("T", "seconds")
                 manifest = Manifest(
                     stock,
@@ -181,6 +199,19 @@ def list_stocks(root: Path) -> list[Manifest]:
     return sorted(
         (s for m in sorted(parties) for s in Pool(root, m).stocks()), key=lambda s: (s.created, s.id, s.party)
     )
+
+
+def _sync(path: Path) -> int:
+    """Have it on the disk before a manifest says that it is there; returns its size."""
+    if path.is_dir():
+        sync_directory(path)
+        return 0
+    fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+    try:
+        os.fsync(fd)
+        return os.fstat(fd).st_size
+    finally:
+        os.close(fd)
 
 
 def _remove(path: Path) -> None:

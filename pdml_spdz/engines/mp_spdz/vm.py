@@ -112,31 +112,33 @@ SAYINGS: tuple[tuple[str, type[PdmlError], str, str], ...] = (
         "agree on a smaller --bound, a larger --range, or a rank below the rank of the rows",
     ),
     (
-        r"MacCheck Failure|mac_fail|MAC check|SECURITY FAILURE|[Ss]acrifice|consistency check",
+        r"MacCheck Failure|Offline-Check-Error|sacrifice fail|consistency check failed|correlation check|"
+        r"Invalid Commitment|Inconsistent broadcast",
         ProtocolError,
         "a party deviated from the protocol, or offline material was changed: a check of MP-SPDZ failed.",
         "burn the stock, find out which party's files were touched, and start again with fresh material",
     ),
     (
-        r"Not enough data available|not_enough_to_buffer|insufficient",
+        r"Not enough data available|insufficient preprocessing|preprocessing data on disk",
         EngineError,
         "the offline material was not enough for the program.",
         "make a stock for this study again (`pdml-spdz offline make`)",
     ),
     (
-        r"hash|different programs|[Bb]ytecode",
+        r"program differs between parties|bytecode",
         EngineError,
         "the parties' virtual machines do not run the same program.",
         "install one version of MP-SPDZ at all parties",
     ),
     (
-        r"Fatal error in communication|encountered a problem|Connection reset|End of file|stream truncated",
+        r"Fatal error in communication|Connection closed down|cannot connect from|stream truncated|Broken pipe|"
+        r"Connection reset|End of file(?! when reading)",
         PeerError,
         "the virtual machine lost another party's.",
         "look at the other parties' errors",
     ),
     (
-        r"certificate|handshake|SSL|ssl",
+        r"handshake with|SSL",
         EngineError,
         "the virtual machines could not make a TLS connection.",
         "check that all parties pinned each other's certificates (`pdml-spdz doctor STUDY --id I`)",

@@ -1,0 +1,201 @@
+"""From documents to rows: words, stems, columns that the parties agree on without showing documents, TF-IDF."""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from functools import cache
+from importlib import resources
+from typing import Protocol
+
+import numpy as np
+import scipy.sparse as sp
+import snowballstemmer
+from numpy.typing import NDArray
+
+from pdml_spdz.errors import InputError
+from pdml_spdz.fixedpoint import Reals
+from pdml_spdz.linalg import Rows
+from pdml_spdz.primitives.sec_sum import SecSum
+
+WORD = re.compile(r"[^\W\d_]{2,}")  # two letters or more of any alphabet
+
+Columns = NDArray[np.int64]
+
+
+@cache
+def stop_words() -> frozenset[str]:
+    """English words that say nothing of a document's topic: the list in this package."""
+    text = resources.files("pdml_spdz.applications").joinpath("stop_words.txt").read_text(encoding="utf-8")
+    return frozenset(text.split())
+
+
+def tokenise(text: str) -> list[str]:
+    """The words of a text in lower case, in their order."""
+    return WORD.findall(text.lower())
+
+
+class Terms:
+    """Documents as terms: words without stop words, stemmed (Snowball). Local; one for each thread, it remembers stems.
+
+    language : of the stemmer, or None to leave words as they are
+    """
+
+    def __init__(self, language: str | None = "english", stop: frozenset[str] | None = None) -> None:
+        if language is not None and language not in snowballstemmer.algorithms():
+            known = ", ".join(sorted(snowballstemmer.algorithms()))
+            raise InputError(f"there is no stemmer for {language!r}.", f"one of {known}, or none")
+        self.stop = stop_words() if stop is None else stop
+        self._stemmer = None if language is None else snowballstemmer.stemmer(language)
+        self._known: dict[str, str] = {}
+
+    def __call__(self, text: str) -> list[str]:
+        return [self._stem(word) for word in tokenise(text) if word not in self.stop]
+
+    def _stem(self, word: str) -> str:
+        if self._stemmer is None:
+            return word
+        if word not in self._known:
+            self._known[word] = str(self._stemmer.stemWord(word))
+        return self._known[word]
+
+
+class Features(Protocol):
+    """Which column a term counts in; the same at every party."""
+
+    @property
+    def d(self) -> int: ...
+
+    def column(self, term: str) -> int:
+        """From 0 to d - 1, or -1 for a term that counts nowhere."""
+        ...
+
+
+@dataclass(frozen=True)
+class Vocabulary:
+    """Columns for the terms of a public list, which the parties agreed on."""
+
+    terms: tuple[str, ...]
+    _columns: dict[str, int] = field(init=False, repr=False, compare=False)
+
+    def __post_init__(self) -> None:
+        columns = {term: i for i, term in enumerate(self.terms)}
+        if len(columns) != len(self.terms) or not columns:
+            raise InputError(f"the vocabulary has {len(self.terms)} terms, {len(columns)} distinct.", "distinct terms")
+        object.__setattr__(self, "_columns", columns)
+
+    @property
+    def d(self) -> int:
+        return len(self.terms)
+
+    def column(self, term: str) -> int:
+        return self._columns.get(term, -1)
+
+
+@dataclass(frozen=True)
+class Hashed:
+    """Columns by a public hash of the term: all parties have the same, and none has said which terms it has.
+
+    Terms may share a column: of v terms about v^2/(2 d) pairs do.
+    """
+
+    d: int
+
+    def column(self, term: str) -> int:
+        return int.from_bytes(hashlib.blake2b(term.encode(), digest_size=8).digest(), "little") % self.d
+
+
+def columns(documents: Iterable[Sequence[str]], features: Features) -> list[Columns]:
+    """Each document as the columns of its terms, in their order; -1 for a term that has none. Local."""
+    known: dict[str, int] = {}
+
+    def column(term: str) -> int:
+        if term not in known:
+            known[term] = features.column(term)
+        return known[term]
+
+    return [np.array([column(term) for term in document], np.int64) for document in documents]
+
+
+def term_counts(documents: Sequence[Columns], d: int) -> Rows:
+    """(n, d) CSR: how often each document has a term of each column. Local."""
+    kept = [document[document >= 0] for document in documents]
+    rows = np.repeat(np.arange(len(kept)), [len(document) for document in kept])
+    places = np.concatenate([*kept, np.zeros(0, np.int64)])
+    counts = sp.coo_array((np.ones(len(rows)), (rows, places)), shape=(len(kept), d)).tocsr()
+    counts.sum_duplicates()
+    return counts
+
+
+def column_names(documents: Iterable[Sequence[str]], features: Features) -> dict[int, str]:
+    """For each column this party's own most frequent term in it: to read topics by. Local; shows own documents."""
+    names: dict[int, str] = {}
+    counted = Counter(term for document in documents for term in document)
+    for term, _ in sorted(counted.items(), key=lambda item: (-item[1], item[0])):
+        names.setdefault(features.column(term), term)
+    names.pop(-1, None)
+    return names
+
+
+def document_frequencies(counts: Rows) -> tuple[Reals, int]:
+    """(df, n): in how many of a party's own n documents each column occurs. Local."""
+    present = sp.csr_array(counts, copy=True)
+    present.eliminate_zeros()
+    return np.bincount(present.indices, minlength=counts.shape[1]).astype(np.float64), counts.shape[0]
+
+
+def global_frequencies(counts: Rows, sec_sum: SecSum, most: int) -> tuple[Reals, int]:
+    """(df, n) over the documents of all parties, party m's view.
+
+    1. df_m, n_m <- own documents                                   local
+    2. df, n <- SecSum(df_m, n_m)                                   one call
+
+    most : no party has more documents; public
+
+    Reveals: for each column the number of all documents that have it, and n. With hashed columns that is all that
+    anyone learns of a vocabulary. Cost: one SecSum of d + 1 numbers.
+    Ref: [PDML §Experiments: global IDF weights].
+    """
+    df, n = document_frequencies(counts)
+    if n > most:
+        raise InputError(f"this party has {n} documents.", f"at most the agreed {most}")
+    sums = np.rint(sec_sum(np.append(df, n), float(most), "frequencies"))
+    return sums[:-1], int(sums[-1])
+
+
+def frequent(df: Reals, least: int, largest_share: float = 1.0, n: int = 0) -> Columns:
+    """The columns in at least `least` of n documents, and in at most a share of them; the same at every party.
+
+    counts[:, frequent(df, 5)] is then a table with the same columns everywhere.
+    """
+    keep = df >= least
+    if largest_share < 1.0:
+        keep &= df <= largest_share * n
+    return np.flatnonzero(keep)
+
+
+def idf(df: Reals, n: int, *, smooth: bool = True) -> Reals:
+    """(d,): ln((1 + n)/(1 + df)) + 1, or ln(n/df) + 1 (df = 0 counts as 1). From local or global frequencies.
+
+    Ref: as in scikit-learn's TfidfTransformer.
+    """
+    ratio = (1.0 + n) / (1.0 + df) if smooth else n / np.maximum(df, 1.0)
+    return np.asarray(np.log(ratio) + 1.0)
+
+
+def tf_idf(counts: Rows, weights: Reals, *, sublinear: bool = False, unit_rows: bool = True) -> Rows:
+    """counts times weights, column by column, rows scaled to length 1; `sublinear`: 1 + ln(count) for count. Local."""
+    rows = sp.csr_array(counts, dtype=np.float64, copy=True)
+    if rows.shape[1] != len(weights):
+        raise InputError(f"there are {len(weights)} weights for {rows.shape[1]} columns.", "one for each column")
+    rows.eliminate_zeros()
+    if sublinear:
+        rows.data = 1.0 + np.log(rows.data)
+    rows.data *= weights[rows.indices]
+    if unit_rows:
+        lengths = np.sqrt(np.asarray(rows.multiply(rows).sum(axis=1))).reshape(-1)
+        rows.data /= np.repeat(np.where(lengths > 0, lengths, 1.0), np.diff(rows.indptr))
+    return rows

@@ -1,0 +1,391 @@
+"""What the engine mp-spdz makes before any program of MP-SPDZ starts: arguments, directories, bytecode, errors."""
+
+from __future__ import annotations
+
+import itertools
+import shutil
+import socket
+import stat
+import subprocess
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from pdml_spdz import certs
+from pdml_spdz.certs import Identity
+from pdml_spdz.engines.mp_spdz import compiler, directory, execution
+from pdml_spdz.engines.mp_spdz.compiler import Compiled, Counts, compile_program, parse_counts
+from pdml_spdz.engines.mp_spdz.home import Installation
+from pdml_spdz.engines.mp_spdz.place import Place
+from pdml_spdz.engines.mp_spdz.protocols import protocol
+from pdml_spdz.engines.mp_spdz.vm import Usage, explain, parse_usage
+from pdml_spdz.errors import EngineError, PeerError, ProtocolError, RangeExceeded, StockError
+from pdml_spdz.precision import Precision
+from pdml_spdz.programs import Program, render
+from pdml_spdz.transport.base import Link
+from pdml_spdz.transport.inprocess import mesh
+from tests.threads import run_threads
+from tests.unit.test_mp_spdz_home import make_home
+
+PROGRAM = Program("normed_sum", "# text\n")
+
+
+@pytest.fixture
+def identities(tmp_path: Path) -> list[Identity]:
+    homes = [tmp_path / f"P{m}" for m in range(2)]
+    made = [certs.make(home, m, days=1) for m, home in enumerate(homes)]
+    for m, other in itertools.permutations(range(2), 2):
+        certs.add(homes[m], made[other].path)
+    return [certs.load_identity(home, m, dict.fromkeys(range(2), "")) for m, home in enumerate(homes)]
+
+
+@pytest.fixture
+def compiled(tmp_path: Path) -> Compiled:
+    for name in ("Schedules", "Bytecode"):
+        (tmp_path / "compiled" / "Programs" / name).mkdir(parents=True)
+    return Compiled("normed_sum", tmp_path / "compiled", "a field", "digest", Counts(1, 2, (3, 3), 4))
+
+
+def place(link: Link, path: Path, *, identity: Identity | None = None, ports: tuple[int, int] = (0, 0)) -> Place:
+    hosts = ["127.0.0.1"] * 2
+    me = identity or Identity(link.me, path / "no.key", {})
+    stocks, logs = path / f"stocks-{link.me}", path / f"out-{link.me}"
+    return Place(link, me, Installation(path / "home"), protocol("semi"), hosts, ports, stocks, logs, timeout=5.0)
+
+
+# Arguments
+
+
+def test_command_has_tls_and_no_copy_of_the_memory(tmp_path: Path) -> None:
+    command = place(mesh(2)[1], tmp_path).command(Path("/x/semi-party.x"), "normed_sum")
+    assert command == (
+        "/x/semi-party.x -N 2 -p 1 -ip parties -e -IF in -o no_memory_output normed_sum".split()  # noqa: SIM905
+    )
+    with_stock = place(mesh(2)[1], tmp_path).command(Path("/x/semi-party.x"), "normed_sum", "-F")
+    assert with_stock == [*command[:-1], "-F", command[-1]]
+
+
+@pytest.mark.parametrize("offline", ["auto", "stock", "on-demand"])
+@pytest.mark.parametrize("there_is_one", [True, False])
+def test_material_from_files_only_with_a_stock(
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    identities: list[Identity],
+    compiled: Compiled,
+    offline: str,
+    there_is_one: bool,
+) -> None:
+    make_home(tmp_path / "home", "semi-party.x")
+    commands: list[list[str]] = []
+
+    class Recorder:
+        def __init__(self, command: list[str], run: directory.RunDirectory, timeout: float) -> None:
+            commands.append(command)
+            assert (run.data / "2-Dp-256" / "Triples").exists() == ("-F" in command)
+
+        def kill(self) -> None:
+            pass
+
+    monkeypatch.setattr(execution, "VirtualMachine", Recorder)
+    monkeypatch.setattr(Place, "compile", lambda self, program, precision: compiled)
+
+    def party(link: Link) -> list[str]:
+        here = place(link, tmp_path, identity=identities[link.me])
+        if there_is_one:
+            with execution.Pool(here.stocks, link.me).adding(link, compiled, "semi") as (_, data):
+                (data / "2-Dp-256").mkdir()
+                (data / "2-Dp-256" / "Triples").write_bytes(b"triples")
+        runner = execution.MpSpdzRunner(here, Precision(2), 1.0, offline, b"run")
+        try:
+            runner.start(PROGRAM)
+            return list(runner.stocks)
+        finally:
+            runner.close()
+
+    if offline == "stock" and not there_is_one:
+        with pytest.raises(StockError, match="no unused stock for this program") as caught:
+            run_threads(2, party)
+        assert caught.value.common
+        assert commands == []
+        return
+    burnt = run_threads(2, party)
+    uses_it = there_is_one and offline != "on-demand"
+    assert [len(ids) for ids in burnt] == [uses_it] * 2
+    assert ["-F" in command for command in commands] == [uses_it] * 2
+    if not there_is_one:  # nothing is written where stocks would be
+        assert not list(tmp_path.glob("stocks-*"))
+
+
+def test_stock_of_another_program_is_left_alone(tmp_path: Path, compiled: Compiled) -> None:
+    def party(link: Link) -> None:
+        pool = execution.Pool(tmp_path / f"P{link.me}", link.me)
+        with pool.adding(link, compiled, "semi"):
+            pass
+        for protocol_, bytecode in (("mascot", compiled.digest), ("semi", "other")):
+            with pytest.raises(StockError):
+                pool.agree(link, protocol_, bytecode)
+        assert pool.agree(link, "semi", compiled.digest) == pool.stocks()[0].id
+
+    run_threads(2, party)
+
+
+# The directory
+
+
+def test_directory_is_private_and_links_instead_of_copying(
+    tmp_path: Path, identities: list[Identity], compiled: Compiled
+) -> None:
+    me = identities[1]
+    run = directory.create(compiled, me, [("host-a", 1), ("127.0.0.1", 65535)], parent=tmp_path)
+    assert [mode(path) for path in (run.path, run.data)] == [0o700] * 2
+    for pipe in (run.inputs, run.publics, run.outputs):
+        assert stat.S_ISFIFO(pipe.stat().st_mode)
+        assert mode(pipe) == 0o600
+    assert run.inputs.name == "in-P1-0"
+    assert run.outputs == run.path / "Player-Data" / "Binary-Output-P1-0"
+    assert run.publics == run.path / "Programs" / "Public-Input" / "normed_sum"
+    assert (run.path / "parties").read_text() == "host-a:1\n127.0.0.1:65535\n"
+    links = {path.name: path.readlink() for path in run.data.iterdir() if path.is_symlink()}
+    names = {f"P{m}": me.certificates[m].path for m in range(2)}
+    assert links == {
+        "P1.key": me.key_path,
+        **{f"{name}.pem": path for name, path in names.items()},
+        **{f"{directory.subject_hash(name)}.0": path for name, path in names.items()},
+    }
+    for name in ("Schedules", "Bytecode"):
+        assert (run.path / "Programs" / name).readlink() == compiled.path / "Programs" / name
+    run.remove()
+    assert not run.path.exists()
+    assert me.key_path.is_file()
+    run.remove()  # may be called again
+
+
+def mode(path: Path) -> int:
+    return stat.S_IMODE(path.stat().st_mode)
+
+
+@pytest.mark.skipif(shutil.which("openssl") is None, reason="openssl is not installed")
+@pytest.mark.parametrize("party", [0, 7, 29])
+def test_subject_hash_is_that_of_openssl(tmp_path: Path, party: int) -> None:
+    made = certs.make(tmp_path, party, days=1)
+    command = ["openssl", "x509", "-hash", "-noout", "-in", str(made.path)]
+    said = subprocess.run(command, capture_output=True, text=True, check=True).stdout
+    assert directory.subject_hash(f"P{party}") == said.strip()
+
+
+def test_what_a_killed_process_left_is_removed_and_what_is_in_use_is_not(
+    tmp_path: Path, identities: list[Identity], compiled: Compiled
+) -> None:
+    def create() -> directory.RunDirectory:
+        return directory.create(compiled, identities[0], [], parent=tmp_path)
+
+    used, left = create(), create()
+    left.lock.close()  # as the kernel does it for a process that ended
+    (being_made := tmp_path / f"{directory.PREFIX}new").mkdir()
+    (being_made / directory.LOCK).touch()
+    (elsewhere := tmp_path / f"{directory.PREFIX}link").symlink_to(tmp_path / "kept")
+    (tmp_path / "kept" / "Programs").mkdir(parents=True)
+    (tmp_path / "kept" / directory.LOCK).touch()
+    next_one = create()
+    assert not left.path.exists()
+    assert all(path.exists() for path in (used.path, being_made, elsewhere, next_one.path, next_one.inputs))
+    for run in (used, next_one):
+        run.remove()
+
+
+# Bytecode
+
+SAID = """\
+Default bit length for compilation: 218
+Default security parameter for compilation: 40
+Compiling file normed_sum.mpc
+Writing to Programs/Bytecode/normed_sum-TruncPr(2)_177_14-1.bc
+Writing to Programs/Schedules/normed_sum.sch
+Hash: 9cd31b00f88397a5b41093a961a97fba7a8a29b391dc09a873ab87714efaa68c
+Program requires at most:
+          16 integer inputs from player 0
+          17 integer inputs from player 1
+          18 integer inputs from player 2
+       53816 integer bits
+         258 integer opens
+         262 integer triples
+         262 integer simple multiplications
+           2 integer randoms
+         260 virtual machine rounds
+"""
+
+
+def test_counts_are_the_compilers() -> None:
+    assert parse_counts(SAID) == Counts(262, 53816, (16, 17, 18), 260)
+    assert parse_counts(SAID).in_words == "262 triples, 53,816 bits, 51 inputs"
+
+
+@pytest.mark.parametrize(
+    "said", [SAID.replace("262", "inf"), SAID.replace("         260", "         inf"), "", "Hash: 9"]
+)
+def test_unknown_counts_are_an_error(said: str) -> None:
+    with pytest.raises(
+        EngineError, match=r"does not know how much the program takes(.|\n)*loops whose length is known"
+    ):
+        parse_counts(said)
+
+
+@pytest.mark.parametrize(
+    ("f_out", "prime", "ring", "paper_prime", "paper_ring"),
+    [(10, "198", "192", "84", "64"), (20, "218", "192", "124", "128"), (31, "241", "256", "168", "192")],
+)
+def test_field_and_ring_hold_the_programs_numbers(
+    f_out: int, prime: str, ring: str, paper_prime: str, paper_ring: str
+) -> None:
+    p = Precision(3, f_out)
+    assert int(prime) == p.scalar_value_bits + 40 + 1  # a mask of 40 bits above every value, and M of them
+    for name, field, size in (("normed_sum", prime, ring), ("normed_sum_paper", paper_prime, paper_ring)):
+        program = render(name, p, 2, 1)
+        for kind in ("semi", "hemi", "mascot"):
+            assert compiler._domain(program, p, protocol(kind))[0] == ["-F", field]
+        options, words = compiler._domain(program, p, protocol("semi2k"))
+        assert options == ["-R", size]
+        assert f"Z_2^{size}" in words
+
+
+def test_numbers_too_long_for_mp_spdz_are_an_error() -> None:
+    p = Precision(3, 31, 64)
+    program = render("normed_sum", p, 2, 1)
+    with pytest.raises(
+        EngineError, match=r"needs a prime of 289 bits(.|\n)*at most 256(.|\n)*smaller --range or fewer"
+    ):
+        compiler._domain(program, p, protocol("mascot"))
+    p = Precision(3, 31, 64, G=20)
+    assert p.scalar_value_bits >= 256
+    with pytest.raises(EngineError, match=rf"up to {p.scalar_value_bits} bits, and MP-SPDZ's rings end at 256"):
+        compiler._domain(program, p, protocol("semi2k"))
+
+
+COMPILER = """\
+import pathlib, sys
+if "REFUSED" in pathlib.Path(sys.argv[-1]).read_text():
+    sys.exit("CompilerError: I do not like it")
+for name in ("Schedules", "Bytecode"):
+    pathlib.Path("Programs", name).mkdir(parents=True)
+pathlib.Path("Programs/Bytecode/x-0.bc").write_text(" ".join(sys.argv[1:]))
+pathlib.Path("Programs/Schedules/x.sch").write_text(str(pathlib.Path.cwd()))
+pathlib.Path(__file__).with_name("calls").open("a").write("once ")
+print('''%s''')
+"""
+
+
+@pytest.fixture
+def fake_compiler(tmp_path: Path) -> Installation:
+    made = make_home(tmp_path / "home")
+    (made / "compile.py").write_text(COMPILER % SAID)
+    return Installation(made)
+
+
+def test_compiled_once_and_kept(tmp_path: Path, fake_compiler: Installation) -> None:
+    notes: list[str] = []
+
+    def compile_it(f_out: int = 20, name: str = "semi", **options: Any) -> Compiled:
+        p = Precision(3, f_out)
+        return compile_program(
+            PROGRAM, p, protocol(name), fake_compiler, note=notes.append, cache=tmp_path / "cache", **options
+        )
+
+    first = compile_it()
+    assert compile_it() == first
+    assert first.counts == parse_counts(SAID)
+    assert (first.path / "normed_sum.mpc").read_text() == PROGRAM.text
+    assert notes == ["compiling normed_sum for semi, a prime field of at least 218 bits"]
+    others = [compile_it(31), compile_it(name="semi2k"), compile_it(name="mascot")]
+    assert len({made.path for made in (first, *others)}) == 4
+    assert first.digest == others[2].digest  # the same options: the same bytecode, wherever it lies
+    assert first.digest not in (others[0].digest, others[1].digest)
+    assert (fake_compiler.path / "calls").read_text() == "once " * 4
+    assert not list((tmp_path / "cache").glob(".new-*"))
+
+
+def test_program_that_the_compiler_refuses(tmp_path: Path, fake_compiler: Installation) -> None:
+    with pytest.raises(EngineError, match="refused normed_sum: CompilerError: I do not like it"):
+        compile_program(
+            Program("normed_sum", "REFUSED"), Precision(3), protocol("semi"), fake_compiler, cache=tmp_path / "cache"
+        )
+    assert list((tmp_path / "cache").iterdir()) == []
+
+
+# What it says
+
+TLS = """\
+Client-side handshake with P1 failed. Make sure both sides  have the necessary certificate (Player-Data/P0.pem in the \
+default configuration on their side and Player-Data/P1.pem on ours), and run `c_rehash <directory>` on its location.
+SSL error: handshake: certificate verify failed (SSL routines)
+"""
+
+
+@pytest.mark.parametrize(
+    ("said", "kind", "phrase"),
+    [
+        ("the sum is too small for the agreed bound and range\nUser exception", RangeExceeded, "nothing that depends"),
+        (
+            "Purging preprocessed data because something is wrong\nFatal error: MacCheck Failure",
+            ProtocolError,
+            "deviat",
+        ),
+        ("Fatal error: OT consistency check failed", ProtocolError, "a check of MP-SPDZ failed"),
+        ("terminate called: sacrifice fail", ProtocolError, "burn the stock"),
+        ("Fatal error: Not enough data available for buffer in x. Maybe insufficient", EngineError, "not enough"),
+        ("Fatal error: program differs between parties", EngineError, "do not run the same program"),
+        ("Fatal error in communication: read: Connection reset by peer", PeerError, "lost another party"),
+        ("Fatal error: Connection closed down. This is most likely due to", PeerError, "lost another party"),
+        ("cannot connect from a to b:1 after 9 attempts in 60 seconds because refused", PeerError, "lost another"),
+        ("SSL error: handshake: stream truncated", PeerError, "lost another party"),
+        (TLS, EngineError, "could not make a TLS connection"),
+        ("Error\nsomething new", EngineError, "its last words: something new"),
+        ("", EngineError, "it said nothing"),
+    ],
+)
+def test_last_words_become_an_error(said: str, kind: type[Exception], phrase: str) -> None:
+    error = explain(1, said)
+    assert type(error) is kind
+    assert phrase in str(error)
+    assert "exit code 1" in str(error)
+    assert error.do
+
+
+def test_usage_is_read_from_the_end_of_the_log() -> None:
+    said = (
+        "Using security parameter 40\nTime = 0.920311 seconds \nData sent = 5.6e-05 MB in ~151 rounds (party 0 only)\n"
+    )
+    assert parse_usage(said) == Usage(0.920311, 5.6e-05, 151)
+    assert parse_usage("Global data sent = 3 MB") == Usage()
+
+
+# Where they meet
+
+
+def test_ports_are_held_for_mp_spdz_alone(tmp_path: Path) -> None:
+    def party(link: Link) -> list[tuple[str, int]]:
+        with place(link, tmp_path).meeting_point() as addresses:
+            own = addresses[link.me][1]
+            with socket.socket() as other:
+                with pytest.raises(OSError, match="in use"):
+                    other.bind(("", own))
+                other.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+                other.bind(("", own))  # as MP-SPDZ binds
+                other.listen()
+            link.all_to_all("checked", b"")
+        with socket.socket() as other:
+            other.bind(("", own))
+        return addresses
+
+    first, second = run_threads(2, party)
+    assert first == second
+    assert [host for host, _ in first] == ["127.0.0.1"] * 2
+    assert len({port for _, port in first}) == 2
+
+
+def test_port_of_the_study_that_is_taken_is_an_error(tmp_path: Path) -> None:
+    with socket.create_server(("", 0)) as taken:
+        port = taken.getsockname()[1]
+        here = place(mesh(2)[0], tmp_path, ports=(port, 0))
+        with pytest.raises(EngineError, match=f"port {port} for MP-SPDZ cannot be used"), here.meeting_point():
+            pass

@@ -13,16 +13,27 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 __version__ = "0.1.0"
-__all__ = ["SVDResult", "__version__", "errors", "normed_sum", "svd"]
+__all__ = [
+    "NMFResult",
+    "NmfSettings",
+    "PCAResult",
+    "SVDResult",
+    "__version__",
+    "errors",
+    "nmf",
+    "normed_sum",
+    "pca",
+    "svd",
+]
 
 if TYPE_CHECKING:
     from pdml_spdz import errors
-    from pdml_spdz.api import SVDResult, normed_sum, svd
+    from pdml_spdz.api import NMFResult, NmfSettings, PCAResult, SVDResult, nmf, normed_sum, pca, svd
 
 
 def __getattr__(name: str) -> Any:
     # Parties are processes of their own: what starts them is imported only where it is used.
-    if name in ("svd", "normed_sum", "SVDResult"):
+    if name in __all__ and name not in ("errors", "__version__"):
         from pdml_spdz import api
 
         return getattr(api, name)

@@ -14,7 +14,8 @@ import scipy.sparse as sp
 from pdml_spdz.errors import InputError
 from pdml_spdz.fixedpoint import Reals
 from pdml_spdz.linalg import Rows
-from pdml_spdz.local import LocalRun, local_study, run_local
+from pdml_spdz.local import LocalResult, LocalRun, local_study, run_local
+from pdml_spdz.study import NmfSettings
 
 
 @dataclass(frozen=True)
@@ -43,15 +44,71 @@ def svd(
     >>> result.V.shape  # doctest: +SKIP
     (5, 2)
     """
+    result = _run("svd", parties, rank, out, settings)
+    sigma = result.report["singular_values"]
+    return SVDResult(result.V, None if sigma is None else np.array(sigma), result.report)
+
+
+@dataclass(frozen=True)
+class PCAResult:
+    """V : (d, k) principal components of the pooled rows; mean : (d,) their mean."""
+
+    V: Reals
+    mean: Reals
+    report: dict[str, Any]
+
+
+def pca(
+    parties: Sequence[Rows | str | Path], *, rank: int, out: str | Path | None = None, **settings: Any
+) -> PCAResult:
+    """The top-`rank` principal components of all parties' rows; n and the mean are seen by every party.
+
+    Arguments as for `svd`.
+    """
+    result = _run("pca", parties, rank, out, settings)
+    return PCAResult(result.V, result.arrays["mean.npy"][0], result.report)
+
+
+@dataclass(frozen=True)
+class NMFResult:
+    """T : (k, d) topics, common to all; W : for each party its own coefficients (n_m, k)."""
+
+    T: Reals
+    W: list[Reals]
+    report: dict[str, Any]
+
+
+def nmf(
+    parties: Sequence[Rows | str | Path],
+    *,
+    rank: int,
+    out: str | Path | None = None,
+    nmf: NmfSettings | None = None,
+    **settings: Any,
+) -> NMFResult:
+    """`rank` topics of all parties' non-negative rows.
+
+    nmf : start, penalties, missing entries (`pdml_spdz.NmfSettings`); other arguments as for `svd`
+    """
+    settings = {"iterations": 200, "tol": 1e-6} | settings | {"nmf": nmf or NmfSettings()}
+    result = _run("nmf", parties, rank, out, settings)
+    return NMFResult(result.V, result.arrays["W.npy"], result.report)
+
+
+def _run(
+    algorithm: str,
+    parties: Sequence[Rows | str | Path],
+    rank: int,
+    out: str | Path | None,
+    settings: dict[str, Any],
+) -> LocalResult:
     if settings.get("seed") is not None:
         settings.setdefault("start", "seed")
-    study = local_study(len(parties), rank=rank, **settings)
+    study = local_study(len(parties), algorithm=algorithm, rank=rank, **settings)
     with tempfile.TemporaryDirectory(prefix="pdml-spdz-") as private:
         files = [_as_file(rows, Path(private) / f"rows-{m}") for m, rows in enumerate(parties)]
         target = Path(private) / "out" if out is None else Path(out)
-        result = run_local(LocalRun(files, study, target))
-    sigma = result.report["singular_values"]
-    return SVDResult(result.V, None if sigma is None else np.array(sigma), result.report)
+        return run_local(LocalRun(files, study, target))
 
 
 def normed_sum(parties: Sequence[Rows | str | Path], **settings: Any) -> Reals:

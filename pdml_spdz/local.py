@@ -19,6 +19,7 @@ from pdml_spdz.study import PartyEntry, Study, choose_engine
 
 Event = dict[str, Any]
 RESULTS = {"svd": "V.npy", "pca": "V.npy", "nmf": "T.npy", "normed-sum": "u.npy"}
+KEPT = ("mean.npy", "W.npy")
 
 
 @dataclass(frozen=True)
@@ -45,6 +46,7 @@ class LocalResult:
     report: dict[str, Any]
     party_reports: list[dict[str, Any]]
     out: Path
+    arrays: dict[str, list[Reals]]  # what every party keeps besides, by name: its own W, the common mean
 
 
 def local_study(parties: int, **settings: Any) -> Study:
@@ -71,7 +73,9 @@ def run_local(run: LocalRun) -> LocalResult:
     save_array(run.out / name, V)
     report = _joint_report(reports)
     save_json(run.out / "report.json", report)
-    return LocalResult(V, run.study, report, reports, run.out)
+    parts = [run.out / f"party-{m}" for m in range(run.study.M)]
+    arrays = {name: [np.load(p / name) for p in parts] for name in KEPT if (parts[0] / name).exists()}
+    return LocalResult(V, run.study, report, reports, run.out, arrays)
 
 
 def _command(run: LocalRun, m: int, study: Path) -> list[str]:

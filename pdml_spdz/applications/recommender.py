@@ -9,12 +9,15 @@ from dataclasses import dataclass
 
 import numpy as np
 import scipy.sparse as sp
+from numpy.typing import NDArray
 
 from pdml_spdz.algorithms.rri import Penalties, part
 from pdml_spdz.applications.score import Score
 from pdml_spdz.errors import InputError
 from pdml_spdz.fixedpoint import Reals
 from pdml_spdz.linalg import Rows
+
+Numbers = NDArray[np.int64]
 
 
 @dataclass(frozen=True)
@@ -58,9 +61,10 @@ def fit_users(ratings: Rows, T: Reals, penalties: Penalties | None = None) -> Re
     return local.W
 
 
-def predict(W: Reals, T: Reals, users: Reals, items: Reals, scale: Scale) -> Reals:
+def predict(W: Reals, T: Reals, users: Numbers, items: Numbers, scale: Scale) -> Reals:
     """min(max((W T)_ij, low), high) for each pair of a user and an item. Local."""
-    return np.clip(np.einsum("ek,ke->e", W[users], T[:, items]), scale.low, scale.high)
+    predicted: Reals = np.clip(np.einsum("ek,ke->e", W[users], T[:, items]), scale.low, scale.high)
+    return predicted
 
 
 def squared_error(W: Reals, T: Reals, held_out: Rows, scale: Scale) -> Score:

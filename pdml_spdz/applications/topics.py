@@ -1,4 +1,4 @@
-"""How good topics are: coherence of their top words, perplexity of held-out documents. Counts may be joint, by SecSum."""
+"""How good topics are: coherence of their top words, perplexity of held-out documents; alone, or jointly by SecSum."""
 
 from __future__ import annotations
 
@@ -128,7 +128,7 @@ def c_v(topics: Columns, seen: Occurrences) -> Reals:
 
 
 def split_documents(counts: Rows, seed: int = 0) -> tuple[Rows, Rows]:
-    """(first, second) half of every document's words, at random; of an odd number the second half has one more. Local."""
+    """(first, second) half of every document's words, at random; an odd word is in the second. Local."""
     counts = sp.csr_array(counts)
     times = counts.data.astype(np.int64)
     if np.any(times != counts.data) or np.any(times < 0):
@@ -140,7 +140,9 @@ def split_documents(counts: Rows, seed: int = 0) -> tuple[Rows, Rows]:
     place = np.arange(len(entry)) - np.repeat(np.cumsum(lengths) - lengths, lengths)
     first = order[place < np.repeat(lengths // 2, lengths)]
     taken = np.bincount(entry[first], minlength=counts.nnz).astype(np.float64)
-    halves = [sp.csr_array((data, counts.indices, counts.indptr), shape=counts.shape) for data in (taken, times - taken)]
+    halves = [
+        sp.csr_array((data, counts.indices, counts.indptr), shape=counts.shape) for data in (taken, times - taken)
+    ]
     return halves[0], halves[1]
 
 
@@ -164,7 +166,7 @@ def log_likelihood(
     if first.shape != second.shape or first.shape[1] != d:
         raise InputError(f"the halves are {first.shape} and {second.shape}, T has {d} features.", "equal shapes")
     w = np.ones(d) if weights is None else weights
-    local = part(sp.csr_array(first) * w[None, :] if weights is not None else first, len(T))
+    local = part(sp.csr_array(sp.csr_array(first).multiply(w[None, :])), len(T))
     local.fit(T, Penalties())
     words = np.divide(T, w, out=np.zeros_like(T), where=w > 0)
     sizes = local.W @ words.sum(axis=1)

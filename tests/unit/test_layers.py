@@ -11,13 +11,14 @@ PACKAGE = Path(pdml_spdz.__file__).parent
 # From the top; a module may import from its own layer and from those below it.
 LAYERS = [
     ("cli", "__main__"),
-    ("api", "accuracy"),
-    ("local",),
+    ("api", "estimators", "accuracy"),
+    ("local", "threads_run"),
     ("crew",),
     ("party",),
     ("engine_setup",),
     ("fit_svd", "fit_pca", "fit_nmf", "fit_normed_sum"),
     ("report", "checkpoint", "handshake", "job", "repeats"),
+    ("applications",),
     ("algorithms", "engines"),
     ("offline", "primitives", "programs", "paper_programs"),
     ("ot",),

@@ -1,4 +1,4 @@
-"""A virtual machine seen from outside, with a small program in its place: pipes, ends of all kinds, nothing left behind."""
+"""A virtual machine seen from outside, a small program in its place: pipes, ends of all kinds, nothing left behind."""
 
 from __future__ import annotations
 

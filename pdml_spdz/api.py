@@ -15,7 +15,7 @@ from pdml_spdz.errors import InputError
 from pdml_spdz.fixedpoint import Reals
 from pdml_spdz.linalg import Rows
 from pdml_spdz.local import LocalResult, LocalRun, local_study, run_local
-from pdml_spdz.study import NmfSettings
+from pdml_spdz.study import NmfSettings as NmfSettings  # for users
 
 
 @dataclass(frozen=True)

@@ -44,6 +44,7 @@ class _Distributed(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstima
     _algorithm: str
 
     def _fit(self, X: Any, parties: Sequence[Any] | None, **settings: Any) -> ThreadsResult:
+        rank = _whole(self.n_components, "n_components")
         X = validate_data(self, X, accept_sparse="csr", dtype=np.float64, ensure_min_samples=2)
         self._check_rows(X)
         tables = [X[rows] for rows in split(X.shape[0], parties)]
@@ -53,7 +54,7 @@ class _Distributed(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstima
         study = local_study(
             len(tables),
             algorithm=self._algorithm,
-            rank=_whole(self.n_components, "n_components"),
+            rank=rank,
             iterations=_whole(self.max_iter, "max_iter"),
             tol=self.tol,
             engine=self.engine,

@@ -7,6 +7,7 @@ import resource
 import ssl
 import sys
 from dataclasses import asdict, dataclass, field
+from functools import cache
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
@@ -18,6 +19,7 @@ from pdml_spdz.study import Study
 from pdml_spdz.transport.base import Link
 
 
+@cache
 def versions() -> dict[str, str]:
     """Of everything that can change a result."""
     packages = {name: version(name) for name in ("numpy", "scipy", "cryptography", "click", "jinja2", "rich")}

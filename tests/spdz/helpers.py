@@ -10,8 +10,9 @@ from typing import TypeVar
 import pytest
 
 from pdml_spdz import certs
-from pdml_spdz.engines.mp_spdz import home
+from pdml_spdz.engines.mp_spdz import home, offline
 from pdml_spdz.engines.mp_spdz.compiler import Compiled, compile_program
+from pdml_spdz.engines.mp_spdz.execution import MpSpdzExecution, MpSpdzRunner
 from pdml_spdz.engines.mp_spdz.place import Place
 from pdml_spdz.engines.mp_spdz.protocols import protocol
 from pdml_spdz.precision import Precision
@@ -21,9 +22,11 @@ from pdml_spdz.transport.inprocess import mesh
 from tests.threads import run_threads
 
 T = TypeVar("T")
-SECONDS = 240.0  # without progress: a run hangs
+SECONDS = 240.0  # without any progress: a run that hangs
 FOUND = home.find()
-MARKS = [pytest.mark.spdz, pytest.mark.skipif(FOUND is None, reason=home.missing_text())]
+REQUIRED = pytest.mark.skipif(FOUND is None, reason=home.missing_text())
+MARKS = [pytest.mark.spdz, REQUIRED]
+LONG = pytest.mark.spdz_long
 
 
 class Site:
@@ -42,16 +45,53 @@ class Site:
         return self.home(m) / "stocks"
 
     def place(self, link: Link) -> Place:
-        M, home_ = self.M, self.home(link.me)
-        identity = certs.load_identity(home_, link.me, dict.fromkeys(range(M), ""))
-        hosts, ports, stocks = ["127.0.0.1"] * M, [0] * M, self.stocks(link.me)
-        return Place(
-            link, identity, home.require(), protocol(self.protocol), hosts, ports, stocks, home_ / "out", self.timeout
-        )
+        M, own = self.M, self.home(link.me)
+        identity = certs.load_identity(own, link.me, dict.fromkeys(range(M), ""))
+        hosts, stocks, logs = ["127.0.0.1"] * M, self.stocks(link.me), own / "out"
+        chosen = protocol(self.protocol)
+        return Place(link, identity, home.require(), chosen, hosts, [0] * M, stocks, logs, self.timeout)
 
     def compile(self, program: Program, precision: Precision) -> Compiled:
-        """Once, before M threads want it at the same time."""
+        """Now, once, before M threads want it at the same time."""
         return compile_program(program, precision, protocol(self.protocol), home.require())
 
     def run(self, party: Callable[[Place], T]) -> list[T]:
         return run_threads(self.M, lambda link: party(self.place(link)), mesh(self.M, timeout=self.timeout))
+
+    def make_stock(self, program: Program, precision: Precision) -> str:
+        compiled = self.compile(program, precision)
+        made = self.run(lambda place: offline.make(place, compiled))
+        assert len(set(made)) == 1
+        return made[0]
+
+
+class Recorder(MpSpdzRunner):
+    """Keeps every call: this party's block, what was public, and what was opened."""
+
+    def __init__(self, place: Place, precision: Precision, bound: float, offline: str = "on-demand") -> None:
+        super().__init__(place, precision, bound, offline, b"test")
+        self.calls: list[tuple[object, list[int], object]] = []
+
+    def start(self, program: Program) -> MpSpdzExecution:
+        execution = super().start(program)
+        call = execution.call
+
+        def recording(x, publics):  # type: ignore[no-untyped-def]
+            y = call(x, publics)
+            self.calls.append((x.copy(), list(publics), y.copy()))
+            return y
+
+        execution.call = recording  # type: ignore[method-assign]
+        return execution
+
+
+def machines(where: Path) -> list[str]:
+    """Command lines of MP-SPDZ's programs, and of their guards, that run in directories below `where`."""
+    found = []
+    for path in Path("/proc").glob("[0-9]*"):
+        try:
+            if (path / "cwd").readlink().is_relative_to(where) and b".x\0" in (said := (path / "cmdline").read_bytes()):
+                found.append(said.replace(b"\0", b" ").decode())
+        except OSError:
+            continue  # it has just ended, or is another user's
+    return found

@@ -231,21 +231,22 @@ class Watched(Part):
 @pytest.mark.parametrize("weighted", [False, True], ids=["full", "weighted"])
 @pytest.mark.parametrize("penalties", [NONE, *EACH, ALL])
 def test_objective_never_rises(penalties: Penalties, weighted: bool) -> None:
-    for seed in range(6):
+    sweeps = 15
+    for seed in range(4):
         k = 1 + seed
         S, B = observed_rows(seed=10 + seed)
         X = S.toarray() if weighted else dense_rows(seed=20 + seed)
         # A bound that W may not reach: where entries are missing and nothing is penalised, W may be of any size.
-        settings = settings_for(1e6 * X, 25, penalties=penalties, weighted=weighted)
+        settings = settings_for(1e6 * X, sweeps, penalties=penalties, weighted=weighted)
         watched = Watched(part(S if weighted else X, k, weighted=weighted), X, B if weighted else None, penalties)
         pd_nmf_iter(watched, State(topics(k, 9, seed)), settings, own_sum, Alone(), clock=Clock())
-        assert len(watched.values) == 1 + 2 * k * 25
+        assert len(watched.values) == 1 + 2 * k * sweeps
         assert np.diff(watched.values).max() <= watched.rounding
         assert watched.rounding <= 1e-10 * watched.values[0]
         assert watched.values[-1] < watched.values[0]
 
 
-def fits_no_worse_than_scikit_learn(X: np.ndarray, T_0: np.ndarray) -> float:
+def against_scikit_learn(X: np.ndarray, T_0: np.ndarray) -> float:
     """||X - W T||_F over that of scikit-learn's coordinate descent, both from T_0 and W = 0."""
     W, T = rri_nmf(X, T_0, settings_for(X, 100))
     # It refuses a W of nothing but zeros; its first step replaces W whatever it is.
@@ -256,16 +257,15 @@ def fits_no_worse_than_scikit_learn(X: np.ndarray, T_0: np.ndarray) -> float:
     return float(np.linalg.norm(X - W @ T) / model.reconstruction_err_)
 
 
-@pytest.mark.parametrize("k", [4, 10])
-def test_error_is_that_of_scikit_learn_from_singular_vectors(k: int) -> None:
-    X = load_digits().data
-    assert abs(fits_no_worse_than_scikit_learn(X, nnsvd(X, k)) - 1.0) <= 0.01
+def test_error_is_that_of_scikit_learn_from_singular_vectors() -> None:
+    X = load_digits().data[::3]
+    assert abs(against_scikit_learn(X, nnsvd(X, 10)) - 1.0) <= 0.01
 
 
 def test_error_is_that_of_scikit_learn_from_random_topics() -> None:
     # From one start the two may end in different local minima: on average they are equally good.
-    X = load_digits().data
-    ratios = [fits_no_worse_than_scikit_learn(X, topics(7, 64, seed)) for seed in range(4)]
+    X = load_digits().data[::3]
+    ratios = [against_scikit_learn(X, topics(7, 64, seed)) for seed in range(3)]
     assert abs(np.mean(ratios) - 1.0) <= 0.01
 
 
@@ -493,8 +493,10 @@ def test_fit_of_coefficients_is_the_non_negative_least_squares_fit(weighted: boo
     rows = B.sum(axis=1) >= 3  # with fewer entries than topics the fit is not unique
     moved = 1e-10 * max(1.0, local.W.max()) * np.abs(T @ T.T).sum()
     assert np.linalg.norm(local.W[rows] - W[rows], axis=1).max() <= moved / curvature
+    # Convexity: the error is above the least one by at most gradient times distance, here of twice the half squares.
+    apart = np.linalg.norm(local.W - W, axis=1).sum()
     error = np.sum((B * (X - W @ T)) ** 2)
-    assert local.error(T) == pytest.approx(error, rel=1e-9)
+    assert abs(local.error(T) - error) <= 2 * moved * apart + X.size * EPS * np.sum(X**2)
 
 
 def test_sums_beyond_the_bound_are_refused() -> None:

@@ -106,7 +106,8 @@ def _text(numbers: Sequence[int]) -> bytes:
 # What MP-SPDZ says, which of our errors it is, and what that means.
 SAYINGS: tuple[tuple[str, type[PdmlError], str, str], ...] = (
     (
-        r"too small for the agreed bound and range",
+        # The programs' gate is the only thing that ends them; party 0 alone prints its message.
+        r"too small for the agreed bound and range|Crash requested by program",
         RangeExceeded,
         "the sum is too small for the agreed bound and range; nothing that depends on it was opened.",
         "agree on a smaller --bound, a larger --range, or a rank below the rank of the rows",

@@ -1,0 +1,66 @@
+"""Cells of an experiment: computed once, kept as CSV lines, in parallel processes."""
+
+from __future__ import annotations
+
+import csv
+import os
+from collections.abc import Callable, Iterable, Sequence
+from concurrent.futures import ProcessPoolExecutor, as_completed
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from rich.progress import track
+
+Row = dict[str, Any]
+
+
+@dataclass(frozen=True)
+class Cell:
+    """One setting of an experiment, and how to compute its rows. settings : what names it, in the order of columns"""
+
+    settings: dict[str, Any]
+    compute: Callable[..., list[Row]]
+    arguments: tuple[Any, ...]
+
+    @property
+    def key(self) -> tuple[str, ...]:
+        return tuple(str(v) for v in self.settings.values())
+
+
+def run(cells: Sequence[Cell], file: Path, jobs: int) -> list[Row]:
+    """The rows of all cells; those that `file` has already are not computed again."""
+    names = list(cells[0].settings)
+    done = read(file)
+    have = {tuple(row[n] for n in names) for row in done}
+    left = [cell for cell in cells if cell.key not in have]
+    file.parent.mkdir(parents=True, exist_ok=True)
+    with ProcessPoolExecutor(jobs) as pool:
+        futures = {pool.submit(_compute, cell): cell for cell in left}
+        for future in track(as_completed(futures), f"{file.stem:12}", total=len(left)):
+            _append(file, future.result())
+    wanted = {cell.key for cell in cells}
+    return [row for row in read(file) if tuple(row[n] for n in names) in wanted]
+
+
+def _compute(cell: Cell) -> list[Row]:
+    return [cell.settings | row for row in cell.compute(*cell.arguments)]
+
+
+def _append(file: Path, rows: Iterable[Row]) -> None:
+    rows = list(rows)
+    new = not file.exists()
+    with file.open("a", newline="", encoding="utf-8") as target:
+        writer = csv.DictWriter(target, list(rows[0]))
+        if new:
+            writer.writeheader()
+        writer.writerows(rows)
+        target.flush()
+        os.fsync(target.fileno())
+
+
+def read(file: Path) -> list[Row]:
+    if not file.exists():
+        return []
+    with file.open(newline="", encoding="utf-8") as source:
+        return [dict(row) for row in csv.DictReader(source)]

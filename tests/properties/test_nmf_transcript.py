@@ -1,0 +1,174 @@
+"""All that crosses the wire in a PD-NMF: which steps, how many bytes, and none of what is a party's own."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+
+from pdml_spdz import handshake
+from pdml_spdz.algorithms.nmf import Settings, State, pd_nmf_iter
+from pdml_spdz.algorithms.rri import part
+from pdml_spdz.data import Data
+from pdml_spdz.engine_setup import make_engine
+from pdml_spdz.engines.secsum import SecSumEngine
+from pdml_spdz.errors import QuotaError
+from pdml_spdz.fixedpoint import Format
+from pdml_spdz.job import PartyRun
+from pdml_spdz.linalg import Rows
+from pdml_spdz.local import local_study
+from pdml_spdz.party import FITS
+from pdml_spdz.primitives.agree import Agreement
+from pdml_spdz.primitives.sec_sum import ClearSum, MaskedSum
+from pdml_spdz.study import NmfSettings
+from pdml_spdz.transport.base import Link
+from pdml_spdz.transport.inprocess import mesh
+from tests.embedded.helpers import Wire
+from tests.threads import run_threads
+
+D, K, INIT, TAU = 9, 3, 2, 4
+
+
+def whole_fit(tables: Sequence[Rows], out: Path, wire: Wire | None = None, **settings: Any) -> list[dict[str, Any]]:
+    """A party's whole run but for its files and sockets, at every party: the reports."""
+    study = local_study(len(tables), **settings)
+
+    def party(link: Link) -> dict[str, Any]:
+        run = PartyRun(study, link.me, Path(f"rows-{link.me}"), Path("certs"), out)
+        run.prepare_output()
+        data = Data(tables[link.me], None, run.data.name)
+        agreed = handshake.meet(link, study, resume=False)
+        handshake.compare_features(link, data)
+        with make_engine(run, link, agreed.run, None) as engine:  # type: ignore[arg-type]
+            return FITS[study.algorithm](run, data, link, engine)
+
+    links = mesh(study.M)
+    return run_threads(study.M, party, wire.tap(links) if wire else links)
+
+
+def nmf_fit(tables: Sequence[Rows], out: Path, *, nmf: dict[str, Any] | None = None, **settings: Any) -> Wire:
+    """PD-NMF with as many sweeps as it may make; what crossed the wire."""
+    wire = Wire()
+    chosen = NmfSettings(**{"init_iterations": INIT} | (nmf or {}))
+    whole_fit(tables, out, wire, algorithm="nmf", nmf=chosen, **{"rank": K, "iterations": TAU, "tol": 0.0} | settings)
+    return wire
+
+
+def irregular(seed: int, *sizes: int) -> list[np.ndarray]:
+    """Rows of numbers that occur once."""
+    rng = np.random.default_rng(seed)
+    return [rng.gamma(0.5, size=(n, D)) for n in sizes]
+
+
+def very_different() -> list[Rows]:
+    """More rows, sparse ones, a party with one row, one with only zeros, other sizes."""
+    first, second, third = irregular(1, 300, 1, 5)
+    return [sp.csr_array(1e6 * first * (first > 1.0)), second, 0.0 * third]
+
+
+def lengths(wire: Wire) -> dict[tuple[int, int], list[tuple[str, int]]]:
+    return {pair: [(step, len(data)) for step, data in frames] for pair, frames in wire.frames.items()}
+
+
+def expected(sender: int) -> list[str]:
+    """Keys, bound, T_0, the sweeps on the local topics, the sweeps on the rows, the digest of the result."""
+    agreed = ["agree"] * (sender == 0)
+    sweep = ["sum:topic"] * K + agreed
+    return ["hello", "features", "keys", "sum:bound", "sum:start", *agreed, *sweep * (INIT + TAU), "digest:result"]
+
+
+def test_steps_are_those_of_the_sweeps_and_no_others(tmp_path: Path) -> None:
+    wire = nmf_fit(irregular(0, 20, 3, 8), tmp_path)
+    for (sender, _), frames in wire.frames.items():
+        assert [step for step, _ in frames] == expected(sender)
+    assert {len(data) for data in wire.payloads(1, 2, "sum:topic")} == {8 * (D + 1)}
+
+
+@pytest.mark.parametrize("init", ["pd", "random", "nnsvd"])
+@pytest.mark.parametrize("M", [3, 6], ids=["mesh", "aggregator"])
+def test_frames_are_of_the_same_sizes_whatever_the_rows_are(tmp_path: Path, M: int, init: str) -> None:
+    others = irregular(2, 2, 3, 4)[: M - 3]
+    # One iteration of PD-SVD for nnsvd: of more it might save some, as public numbers tell it.
+    settings: dict[str, Any] = {"nmf": {"init": init, "init_iterations": 1}}
+    one = nmf_fit([*irregular(0, 20, 3, 8), *others], tmp_path / "one", **settings)
+    other = nmf_fit([*very_different(), *others], tmp_path / "other", **settings)
+    assert lengths(one) == lengths(other)
+
+
+def words(data: bytes) -> set[bytes]:
+    return {data[i : i + 8] for i in range(0, len(data) - 7, 8)}
+
+
+def own_words(x: np.ndarray) -> set[bytes]:
+    """The numbers as they are in memory, but for zero and one."""
+    x = np.ascontiguousarray(x)
+    return {number.tobytes() for number in x.reshape(-1) if number not in (0, 1)}
+
+
+class Addends:
+    """What each party gave to its sums, as numbers and as they are encoded, in order."""
+
+    def __init__(self, patch: pytest.MonkeyPatch) -> None:
+        self.reals: dict[int, list[np.ndarray]] = {}
+        self.encoded: dict[int, list[np.ndarray]] = {}
+        for kind in (MaskedSum, ClearSum):
+            patch.setattr(kind, "__call__", self._listening(kind.__call__))
+
+    def _listening(self, original: Any) -> Any:
+        def call(sec_sum: Any, x: np.ndarray, bound: float, purpose: str) -> np.ndarray:
+            if purpose == "topic":
+                link = sec_sum.link
+                self.reals.setdefault(link.me, []).append(x.copy())
+                self.encoded.setdefault(link.me, []).append(Format.for_bound(bound, link.M).encode(x))
+            return original(sec_sum, x, bound, purpose)  # type: ignore[no-any-return]
+
+        return call
+
+
+@pytest.mark.parametrize("engine", ["secsum", "plain"])
+def test_no_number_of_a_party_is_on_the_wire(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, engine: str) -> None:
+    """Not of its rows, not of its W, not of its addends; that the engine plain sends the latter shows that the test
+    would see them.
+    """
+    tables, addends = irregular(0, 20, 3, 8), Addends(monkeypatch)
+    wire = nmf_fit(tables, tmp_path, engine=engine)
+    for m, X in enumerate(tables):
+        sent = [data for (sender, _), frames in wire.frames.items() if sender == m for _, data in frames]
+        seen = set().union(*map(words, sent))
+        W = np.load(tmp_path / f"party-{m}" / "W.npy")
+        assert W.shape == (len(X), K)
+        assert not seen & (own_words(X) | own_words(W))
+        given = set().union(*map(own_words, addends.reals[m] + addends.encoded[m]))
+        assert bool(seen & given) == (engine == "plain")
+
+
+def test_no_two_addends_have_the_same_mask(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Two frames under one mask would differ by what their addends differ, and those change little near the end."""
+    addends = Addends(monkeypatch)
+    wire = nmf_fit(irregular(0, 20, 3, 8), tmp_path)
+    for m in range(3):
+        frames = [np.frombuffer(data, np.uint64) for data in wire.payloads(m, (m + 1) % 3, "sum:topic")]
+        assert len(frames) == len(addends.encoded[m]) == K * (INIT + TAU)
+        masks = [frame - z for frame, z in zip(frames, addends.encoded[m], strict=True)]
+        assert len(own_words(np.concatenate(masks))) == K * (INIT + TAU) * (D + 1)
+
+
+def test_a_sum_beyond_the_bound_is_not_sent() -> None:
+    """Party 1 has one entry, of a feature that the topic hardly has: its W is too large."""
+    tables = [sp.csr_array(np.eye(3)), sp.csr_array(np.eye(1, 3))]
+    tables[0].data[0] = 0.0
+    wire, T = Wire(), np.array([[1e-9, 1.0, 1.0]])
+
+    def party(link: Link) -> None:
+        sec_sum = SecSumEngine(link, b"test", "auto").sec_sum
+        settings = Settings(1, 0.0, 3.0, weighted=True)
+        local = part(tables[link.me], 1, weighted=True)
+        pd_nmf_iter(local, State(T), settings, sec_sum, Agreement(link), clock=link.clock)
+
+    with pytest.raises(QuotaError, match="nothing of it was sent"):
+        run_threads(2, party, wire.tap(mesh(2)))
+    assert [step for step, _ in wire.frames[1, 0]] == ["keys"]

@@ -1,0 +1,135 @@
+"""Whole runs with the engine mp-spdz, one process a party: PD-SVD against NumPy, and stocks that serve one run."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from pdml_spdz import api
+from pdml_spdz.algorithms.svd import start_by_seed
+from pdml_spdz.engines.mp_spdz.pool import list_stocks
+from pdml_spdz.errors import StockError
+from pdml_spdz.linalg import fix_signs, orthonormalise, sine
+from pdml_spdz.primitives.agree import Agreement
+from pdml_spdz.study import PrecisionSettings
+from pdml_spdz.transport.inprocess import mesh
+from tests.embedded.test_svd import centralised, noise
+from tests.parties.helpers import run
+from tests.spdz.helpers import LONG, MARKS, REQUIRED, machines
+
+pytestmark = REQUIRED
+D = 4
+SMALL = PrecisionSettings(bits=10, range=10)
+SVD = ["--rank", "1", "--iterations", "6", "--engine", "mp-spdz", "--protocol", "semi", "--bits", "10", "--range", "10"]
+
+
+def tables(M: int = 2, d: int = D) -> list[np.ndarray]:
+    """Rows whose singular values are a factor of three apart."""
+    return [np.random.default_rng(m).standard_normal((9 + m, d)) * 3.0 ** -np.arange(d) for m in range(M)]
+
+
+def svd(X: list[np.ndarray], **settings: Any) -> api.SVDResult:
+    return api.svd(X, **({"engine": "mp-spdz", "protocol": "semi"} | settings))
+
+
+def start(d: int, k: int, seed: int) -> np.ndarray:
+    (link,) = mesh(1)
+    return start_by_seed(d, k, seed, Agreement(link)).V
+
+
+def nothing_is_left(tmp_path: Path, temporary: Path) -> None:
+    assert machines(tmp_path) == []
+    assert list(temporary.iterdir()) == []
+
+
+@pytest.mark.parametrize(
+    ("protocol", "M", "precision"),
+    [
+        pytest.param("semi", 2, PrecisionSettings(), marks=MARKS),
+        pytest.param("mascot", 2, SMALL, marks=LONG),
+        pytest.param("semi", 3, PrecisionSettings(20, 20), marks=LONG),
+        pytest.param("semi2k", 2, PrecisionSettings(), marks=LONG),
+        pytest.param("hemi", 2, PrecisionSettings(), marks=LONG),
+    ],
+)
+def test_v_equals_pooled_svd(
+    tmp_path: Path, temporary: Path, protocol: str, M: int, precision: PrecisionSettings
+) -> None:
+    X, k, tol = tables(M, d=6), 2, 1e-7
+    result = svd(X, rank=k, protocol=protocol, iterations=30, tol=tol, precision=precision, bound="secsum")
+    report = result.report
+    assert report["converged"]
+    assert (report["engine"], report["protocol"], report["singular_values"]) == ("mp-spdz", protocol, None)
+    assert report["security"]["malicious"] == (protocol == "mascot")
+    assert report["mp_spdz"]["executions"] == 1  # one machine for the whole fit
+    assert report["stock"]["mode"] == "on-demand"
+    pooled = np.concatenate(X)
+    sigma, V = np.linalg.svd(pooled, compute_uv=False), np.linalg.svd(pooled, full_matrices=False)[2][:k].T
+    # As in tests/embedded/test_svd.py: the last change, and the noise of all iterations, shrink by q in each.
+    q, each = (sigma[k] / sigma[k - 1]) ** 2, noise(M, 6, precision.bits)
+    assert sine(V, result.V) <= (max(tol, 2 * each) * q + 2 * np.sqrt(k) * each) / (1 - q)
+    nothing_is_left(tmp_path, temporary)
+
+
+@pytest.mark.spdz
+def test_one_machine_for_each_column_and_iteration(tmp_path: Path, temporary: Path) -> None:
+    X, k, tau = tables(), 1, 2
+    settings = {"normalise": "per-column", "online": "per-column", "precision": PrecisionSettings(20, 20)}
+    result = svd(X, rank=k, iterations=tau, tol=0.0, seed=5, **settings)
+    assert result.report["mp_spdz"]["executions"] == k * tau
+    pooled = np.concatenate(X)
+    V = centralised(pooled.T @ pooled, start(D, k, 5), tau)
+    # With one column no noise is magnified: V is off by what the last call adds, and what is left of the ones before.
+    assert np.abs(V - fix_signs(result.V)).max() <= 2 * tau * noise(2, D, 20)
+    nothing_is_left(tmp_path, temporary)
+
+
+@pytest.mark.spdz
+def test_program_of_the_paper(tmp_path: Path, temporary: Path) -> None:
+    X, k, tau, f = tables(d=3), 1, 2, 20
+    settings = {"normalise": "per-column", "program": "paper", "precision": PrecisionSettings(f, 20)}
+    result = svd(X, rank=k, iterations=tau, tol=0.0, seed=5, **settings)
+    assert result.report["program"] == "normed_sum_paper"
+    pooled = np.concatenate(X)
+    V = start(3, k, 5)
+    for _ in range(tau):
+        V, _ = orthonormalise(pooled.T @ pooled @ V)
+    # Its squares have f bits, so half of them is what can be hoped for (PaperColumns).
+    assert np.abs(fix_signs(V) - result.V).max() <= tau * np.sqrt(3) * 2.0 ** (-f / 2)
+    nothing_is_left(tmp_path, temporary)
+
+
+# Stocks, by the command line
+
+
+@pytest.fixture
+def files(tmp_path: Path) -> list[str]:
+    for m, X in enumerate(tables()):
+        np.save(tmp_path / f"rows-{m}.npy", X)
+    return ["rows-0.npy", "rows-1.npy"]
+
+
+@pytest.mark.spdz
+def test_stock_serves_one_run(tmp_path: Path, temporary: Path, files: list[str]) -> None:
+    made = run("offline", "make", "--parties", "2", "--dim", str(D), *SVD, "--stock", "stocks", "--json", cwd=tmp_path)
+    made.well()
+    (stock,) = {report["stock"] for report in json.loads(made.out)}
+    root = tmp_path / "stocks"
+    assert [(s.id, s.party) for s in list_stocks(root)] == [(stock, 0), (stock, 1)]
+
+    common = ["svd", *files, *SVD, "--tol", "0", "--stock", "stocks", "--offline", "stock", "--no-accuracy"]
+    run(*common, "--out", "first", cwd=tmp_path).well()
+    report = json.loads((tmp_path / "first" / "report.json").read_text())
+    assert (report["stock"]["id"], report["stock"]["mode"]) == (stock, "stock")
+    assert report["mp_spdz"]["stocks"] == [stock]
+    assert list_stocks(root) == []
+    left = {path.name for path in root.rglob("*")}
+    assert left == {"mp-spdz", "ledger.jsonl", ".making-0", ".making-1"}
+
+    second = run(*common, "--out", "second", cwd=tmp_path)
+    second.failed(StockError, "there is no unused stock for this program that all parties have", "offline make")
+    nothing_is_left(tmp_path, temporary)

@@ -1,0 +1,161 @@
+"""The scikit-learn transformers: scikit-learn's own checks, equality with its pooled results, both transports."""
+
+from __future__ import annotations
+
+import importlib
+import sys
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+from sklearn.decomposition import PCA, TruncatedSVD
+from sklearn.exceptions import ConvergenceWarning
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import MinMaxScaler
+from sklearn.utils.estimator_checks import parametrize_with_checks
+
+from pdml_spdz.algorithms.nmf import Settings
+from pdml_spdz.algorithms.nmf_start import rri_nmf
+from pdml_spdz.errors import EngineError, InputError, StudyError
+from pdml_spdz.estimators import PDNMF, PDPCA, PDSVD, split
+
+ESTIMATORS = [PDSVD, PDPCA, PDNMF]
+CLOSE = 1e-6  # a subspace that changes by less than tol = 1e-9, times entries of about 10 and a spectral gap
+
+
+# No check is expected to fail: {check's name: reason}, by estimator.
+EXPECTED_FAILURES: dict[type, dict[str, str]] = {PDSVD: {}, PDPCA: {}, PDNMF: {}}
+
+
+# Two iterations do: the checks ask for the same result twice, not for a good one.
+@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
+@pytest.mark.filterwarnings("ignore:.*components. the rows have no more:UserWarning")
+@parametrize_with_checks(
+    [kind(transport="threads", max_iter=2) for kind in ESTIMATORS],
+    expected_failed_checks=lambda estimator: EXPECTED_FAILURES[type(estimator)],
+)
+def test_scikit_learn_checks(estimator, check) -> None:
+    check(estimator)
+
+
+def rows(seed: int = 0) -> np.ndarray:
+    rng = np.random.default_rng(seed)
+    return rng.normal(size=(40, 5)) * [6.0, 4.0, 2.0, 1.0, 0.5] + [3.0, 0.0, 0.0, 1.0, 0.0]
+
+
+def counts(seed: int = 0) -> np.ndarray:
+    rng = np.random.default_rng(seed)
+    return rng.poisson(40 * rng.dirichlet(np.ones(3), 30) @ rng.dirichlet(np.full(8, 0.3), 3)).astype(float)
+
+
+@pytest.mark.parametrize("make", [np.asarray, sp.csr_array])
+def test_svd_equals_truncated_svd(make: type) -> None:
+    X, ours = rows(), PDSVD(2, transport="threads").fit(make(rows()))
+    theirs = TruncatedSVD(2, algorithm="arpack").fit(X)
+    signs = np.sign(np.sum(ours.components_ * theirs.components_, axis=1))
+    np.testing.assert_allclose(ours.components_ * signs[:, None], theirs.components_, atol=CLOSE)
+    np.testing.assert_allclose(ours.singular_values_, theirs.singular_values_, rtol=CLOSE)
+    back = ours.inverse_transform(ours.transform(make(X)))
+    np.testing.assert_allclose(back, theirs.inverse_transform(theirs.transform(X)), atol=10 * CLOSE)
+    assert list(ours.get_feature_names_out()) == ["pdsvd0", "pdsvd1"]
+
+
+@pytest.mark.parametrize("make", [np.asarray, sp.csr_array])
+def test_pca_equals_pooled_pca(make: type) -> None:
+    X, ours, theirs = rows(), PDPCA(2, transport="threads").fit(make(rows())), PCA(2).fit(rows())
+    np.testing.assert_allclose(ours.mean_, theirs.mean_, atol=1e-9)
+    np.testing.assert_allclose(ours.explained_variance_, theirs.explained_variance_, rtol=CLOSE)
+    back = ours.inverse_transform(ours.transform(make(X)))
+    np.testing.assert_allclose(back, theirs.inverse_transform(theirs.transform(X)), atol=10 * CLOSE)
+
+
+def test_nmf_equals_pooled_rri() -> None:
+    X = counts()
+    with pytest.warns(ConvergenceWarning, match="raise max_iter"):
+        ours = PDNMF(3, transport="threads", max_iter=20, tol=1e-12, random_state=0).fit(X)
+    seed = ours.report_["start"]["seed"]
+    start = np.random.default_rng(seed).uniform(size=(3, 8))
+    start /= start.sum(axis=1, keepdims=True)
+    T = rri_nmf(X, start, Settings(20, 0.0, 1.0e6))[1]
+    np.testing.assert_allclose(ours.components_, T, atol=1e-9)
+    W = ours.transform(X)
+    assert W.min() >= 0
+    assert np.linalg.norm(X - ours.inverse_transform(W)) < 0.3 * np.linalg.norm(X)
+
+
+def test_weighted_nmf_ignores_what_is_not_stored() -> None:
+    rng = np.random.default_rng(0)
+    whole = rng.uniform(1, 2, (40, 1)) @ rng.uniform(1, 2, (1, 6))
+    X = sp.csr_array(np.where(rng.random(whole.shape) < 0.6, whole, 0.0))
+    ours = PDNMF(1, weighted=True, beta=1e-9, transport="threads").fit(X)
+    np.testing.assert_allclose(ours.inverse_transform(ours.transform(X)), whole, rtol=1e-5)
+
+
+def test_embedded_engine_hides_singular_values() -> None:
+    hidden = PDSVD(1, engine="embedded", bound=1e5, transport="threads", random_state=0).fit(rows(), parties=[15, 25])
+    assert hidden.singular_values_ is None
+    assert hidden.report_["reveal"] == "normed"
+    open_ = PDSVD(1, transport="threads").fit(rows())
+    assert abs(hidden.components_[0] @ open_.components_[0]) > 1 - 1e-6
+
+
+@pytest.mark.parametrize("kind", [PDPCA, PDNMF])
+def test_processes_and_threads_find_the_same(kind: type) -> None:
+    X, settings = counts(), {"n_components": 2, "random_state": 0, "max_iter": 12, "tol": 0.0}
+    by = {t: kind(**settings, transport=t).fit(X, parties=[10, 20]) for t in ("processes", "threads")}
+    np.testing.assert_allclose(by["processes"].components_, by["threads"].components_, atol=1e-9)
+    reports = by["processes"].report_, by["threads"].report_
+    assert set(reports[0]) == set(reports[1])
+    assert reports[0]["bytes_sent"] == reports[1]["bytes_sent"]
+    assert reports[0]["observables"] == reports[1]["observables"]
+
+
+def test_parties_by_labels_or_numbers() -> None:
+    assert [len(part) for part in split(7)] == [3, 2, 2]
+    assert [part.tolist() for part in split(4, [3, 1])] == [[0, 1, 2], [3]]
+    assert [part.tolist() for part in split(4, ["b", "a", "b", "a"])] == [[1, 3], [0, 2]]
+    for wrong in ([3, 2], [4, 0], [[2, 2]], [1.5, 2.5], ["a", "b"]):
+        with pytest.raises(InputError, match="labels, or numbers of rows"):
+            split(4, wrong)
+
+
+def test_how_rows_are_split_changes_nothing() -> None:
+    fits = [PDSVD(2, transport="threads").fit(rows(), parties=p) for p in ([20, 20], np.arange(40) % 5)]
+    assert [fit.report_["parties"] for fit in fits] == [2, 5]
+    np.testing.assert_allclose(fits[0].components_, fits[1].components_, atol=CLOSE)
+
+
+def test_transformers_work_in_a_pipeline() -> None:
+    pipeline = make_pipeline(MinMaxScaler(clip=True), PDNMF(2, max_iter=5, tol=0, transport="threads"))
+    assert pipeline.fit_transform(rows()).shape == (40, 2)
+
+
+def test_rank_that_the_rows_do_not_have_is_said() -> None:
+    X = np.outer(np.arange(1.0, 13.0), [1.0, 2.0, 3.0])
+    with pytest.warns(UserWarning, match="found 1 of 2 components"):
+        found = PDSVD(2, transport="threads").fit(X)
+    assert found.transform(X).shape == (12, 1)
+
+
+@pytest.mark.parametrize(
+    ("settings", "error", "text"),
+    [
+        ({"transport": "pigeons"}, StudyError, "one of processes, threads"),
+        ({"engine": "mp-spdz"}, EngineError, "needs processes"),
+        ({"engine": "abacus"}, StudyError, "abacus"),
+        ({"n_components": 2.5}, StudyError, "a whole number"),
+        ({"n_components": 9}, InputError, "n_components = 9 with n_features = 5"),
+        ({"bound": 1.0}, ValueError, "at most the agreed 1"),
+    ],
+)
+def test_wrong_settings_are_refused(settings: dict, error: type, text: str) -> None:
+    with pytest.raises(error, match=text):
+        PDSVD(**{"transport": "threads"} | settings).fit(rows())
+
+
+def test_missing_scikit_learn_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("sklearn", "sklearn.base"):
+        monkeypatch.setitem(sys.modules, name, None)
+    monkeypatch.delitem(sys.modules, "pdml_spdz.estimators")
+    with pytest.raises(ImportError, match=r"pip install 'pdml-spdz\[sklearn\]'"):
+        importlib.import_module("pdml_spdz.estimators")

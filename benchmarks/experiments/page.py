@@ -113,8 +113,8 @@ def write(results: dict[str, list[Row]], absent: list[str], out: Path, *, full: 
     if results.get("starts"):
         lines += ["## starts of PD-NMF", "", *starts_table(results["starts"]), ""]
         lines += [
-            "Bold: within three standard deviations of the mean of the best. `best_of_M` publishes a party's topics: it",
-            "is NOT private. The paper's coherence is another measure on another scale, and its perplexity is of another",
+            "Bold: within three standard deviations of the mean of the best. `best_of_M` publishes a party's topics:",
+            "it is NOT private. The paper's coherence is another measure on another scale, its perplexity of another",
             "model: order compares, size does not.",
             "",
         ]

@@ -8,6 +8,7 @@ import random
 import signal
 import time
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -32,7 +33,7 @@ SETTINGS: dict[str, Any] = {
     "iterations": 100,
     "tol": 0.0,
     "precision": PrecisionSettings(10, 10),
-    "timeouts": Timeouts(connect=5.0, round=30.0),  # who is killed at once is waited for
+    "timeouts": Timeouts(connect=5.0, round=15.0),  # who is killed before a machine meets the other is waited for
 }
 
 
@@ -108,8 +109,9 @@ def run_well(site: Parties) -> None:
 
 def test_killed_at_any_moment_material_is_used_once_and_no_machine_is_left(site: Parties) -> None:
     stocks, chance = Stocks(site), random.Random(20)
-    stocks.make()
-    duration = timed(lambda: run_well(site))
+    for _ in range(2):  # the first run also starts the server from which processes are forked
+        stocks.make()
+        duration = timed(lambda: run_well(site))
     kills = []
     for i in range(KILLS):
         while len(stocks.offered()) < 2:
@@ -121,10 +123,11 @@ def test_killed_at_any_moment_material_is_used_once_and_no_machine_is_left(site:
         running = bool(machines(site.directory))
         victims = chance.choice([[0], [1], [0, 1]])
         for m in victims:
-            site.processes[m].signal(signal.SIGKILL)
-        for m, end in enumerate(site.end()):
+            with suppress(ProcessLookupError):  # it was faster
+                site.processes[m].signal(signal.SIGKILL)
+        for m, end in enumerate(site.end(within=60.0)):
             if m in victims:
-                assert end.code in (-signal.SIGKILL, 0)  # 0: it was faster
+                assert end.code in (-signal.SIGKILL, 0)
             assert "Traceback" not in end.err
         until(lambda: machines(site.directory) == [], within=10.0)
         kills.append((stocks.claimed(0) != before, running))

@@ -67,7 +67,8 @@ class VirtualMachine:
                 raise PeerError(
                     f"MP-SPDZ's virtual machine did nothing for {self.timeout:g} s.",
                     "an answer within the round time-out",
-                    "raise the time-out (--timeout) if the offline phase happens in the run, or make a stock first",
+                    "look at the other parties; raise the time-out (--timeout) if the offline phase happens in the run, "
+                    "or make a stock first",
                 )
         return b"".join(parts)
 

@@ -18,44 +18,49 @@ from pdml_spdz.algorithms.nmf_start import rri_nmf
 from pdml_spdz.algorithms.rri import part
 from pdml_spdz.fit_nmf import settings_of
 from pdml_spdz.fixedpoint import Reals
-from pdml_spdz.linalg import GramOperator, Rows, sine
+from pdml_spdz.linalg import EXPECTED_ITERATIONS, Rows, centred_covariance, column_sums, covariance, sine
 from pdml_spdz.study import Study
 
 DENSE_LIMIT = 2000  # up to this d the pooled covariance is formed and decomposed as a whole
 
 
-def pooled_svd(files: Sequence[Path], k: int) -> tuple[Reals, Reals]:
-    """V_k and the k + 1 largest singular values (or all d) of the pooled rows, by LAPACK or ARPACK."""
+def pooled_svd(files: Sequence[Path], k: int, *, centre: bool = False) -> tuple[Reals, Reals]:
+    """V_k and the k + 1 largest singular values (or all d) of the pooled rows (less their mean), LAPACK or ARPACK."""
     tables = [data_files.load(path).X for path in files]
     d = int(tables[0].shape[1])
-    if d <= DENSE_LIMIT or k >= d - 1:
-        S = sum(
-            (np.asarray((X.T @ X).todense() if hasattr(X, "todense") else X.T @ X) for X in tables), np.zeros((d, d))
-        )
-        w, V = np.linalg.eigh(S)
+    if centre:
+        mu = np.sum([column_sums(X) for X in tables], axis=0) / sum(X.shape[0] for X in tables)
+        parts = [centred_covariance(X, mu, k, EXPECTED_ITERATIONS) for X in tables]
     else:
-        parts = [GramOperator(X) for X in tables]
+        parts = [covariance(X, k, EXPECTED_ITERATIONS) for X in tables]
 
-        def times(v: Reals) -> Reals:
-            return np.sum([S_m.times(v) for S_m in parts], axis=0)  # type: ignore[no-any-return]
+    def times(v: Reals) -> Reals:
+        return np.sum([S_m.times(v) for S_m in parts], axis=0)  # type: ignore[no-any-return]
 
-        S = scipy.sparse.linalg.LinearOperator((d, d), matvec=times, matmat=times, dtype=np.float64)
+    if d <= DENSE_LIMIT or k >= d - 1:
+        w, V = np.linalg.eigh(times(np.eye(d)))
+    else:
+
+        def column(v: Reals) -> Reals:
+            return times(v.reshape(-1, 1))
+
+        S = scipy.sparse.linalg.LinearOperator((d, d), matvec=column, matmat=times, dtype=np.float64)
         w, V = scipy.sparse.linalg.eigsh(S, k=k + 1, v0=np.ones(d))
     order = np.argsort(w)[::-1]
     sigma = np.sqrt(np.maximum(w[order[: k + 1]], 0.0))
     return V[:, order[:k]], sigma
 
 
-def accuracy(V: Reals, files: Sequence[Path]) -> dict[str, Any]:
+def accuracy(V: Reals, files: Sequence[Path], *, centre: bool = False) -> dict[str, Any]:
     """Sine of the largest angle between V and the pooled V_k,
     and the spectral gap that says how well defined V_k is.
     """
     k = V.shape[1]
-    V_k, sigma = pooled_svd(files, k)
+    V_k, sigma = pooled_svd(files, k, centre=centre)
     gap = float(1.0 - (sigma[k] / sigma[k - 1]) ** 2) if len(sigma) > k and sigma[k - 1] > 0 else 1.0
     columns = np.sqrt(np.maximum(0.0, 1.0 - np.sum(V * V_k, axis=0) ** 2))
     return {
-        "reference": "SVD of the pooled rows",
+        "reference": f"{'PCA' if centre else 'SVD'} of the pooled rows",
         "largest_angle_sine": sine(V_k, V),
         "largest_column_sine": float(columns.max()),
         "relative_gap": gap,
@@ -66,22 +71,6 @@ def pooled(files: Sequence[Path]) -> Rows:
     """All rows in one table."""
     tables = [data_files.load(path).X for path in files]
     return sp.vstack(tables, "csr") if any(map(sp.issparse, tables)) else np.vstack(tables)
-
-
-def pca_accuracy(V: Reals, files: Sequence[Path]) -> dict[str, Any]:
-    """The same for the pooled rows less their mean."""
-    X = pooled(files)
-    X = (X.toarray() if sp.issparse(X) else X) - np.asarray(X.mean(axis=0)).reshape(1, -1)
-    _, sigma, W = np.linalg.svd(X, full_matrices=False)
-    k = V.shape[1]
-    gap = float(1.0 - (sigma[k] / sigma[k - 1]) ** 2) if len(sigma) > k and sigma[k - 1] > 0 else 1.0
-    columns = np.sqrt(np.maximum(0.0, 1.0 - np.sum(V * W[:k].T, axis=0) ** 2))
-    return {
-        "reference": "PCA of the pooled rows",
-        "largest_angle_sine": sine(W[:k].T, V),
-        "largest_column_sine": float(columns.max()),
-        "relative_gap": gap,
-    }
 
 
 def nmf_accuracy(T: Reals, T_0: Reals, sweeps: int, study: Study, files: Sequence[Path]) -> dict[str, Any]:

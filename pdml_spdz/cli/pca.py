@@ -8,7 +8,7 @@ from typing import Any
 import click
 from rich.console import Console
 
-from pdml_spdz.accuracy import pca_accuracy
+from pdml_spdz.accuracy import accuracy
 from pdml_spdz.cli.options import FACTORISATION, LOCAL, options
 from pdml_spdz.cli.run import run_and_show
 
@@ -31,5 +31,5 @@ def pca(files: tuple[Path, ...], compare: bool, **given: Any) -> None:
       pdml-spdz pca a.csv b.csv c.csv --rank 5
       pdml-spdz pca a.npz b.npz --rank 20 --reveal sum --json | jq .singular_values
     """
-    reference = (lambda result: pca_accuracy(result.V, files)) if compare else None
+    reference = (lambda result: accuracy(result.V, files, centre=True)) if compare else None
     run_and_show(files, {"algorithm": "pca"} | given, reference, Console(stderr=given["as_json"]))

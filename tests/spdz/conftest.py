@@ -1,16 +1,20 @@
 from __future__ import annotations
 
 import tempfile
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 
-@pytest.fixture(autouse=True)
-def _bytecode(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.fixture(autouse=True, scope="module")
+def _bytecode(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
     """Compiled programs are kept from one session of tests to the next, and not among the user's own."""
     kept = getattr(request.config, "cache", None)
-    monkeypatch.setenv("XDG_CACHE_HOME", str(kept.mkdir("mp-spdz") if kept else tmp_path))
+    path = kept.mkdir("mp-spdz") if kept else tmp_path_factory.mktemp("mp-spdz")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("XDG_CACHE_HOME", str(path))
+        yield
 
 
 @pytest.fixture

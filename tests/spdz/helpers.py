@@ -12,7 +12,6 @@ import pytest
 from pdml_spdz import certs
 from pdml_spdz.engines.mp_spdz import home, offline
 from pdml_spdz.engines.mp_spdz.compiler import Compiled, compile_program
-from pdml_spdz.engines.mp_spdz.execution import MpSpdzExecution, MpSpdzRunner
 from pdml_spdz.engines.mp_spdz.place import Place
 from pdml_spdz.engines.mp_spdz.protocols import protocol
 from pdml_spdz.precision import Precision
@@ -63,26 +62,6 @@ class Site:
         made = self.run(lambda place: offline.make(place, compiled))
         assert len(set(made)) == 1
         return made[0]
-
-
-class Recorder(MpSpdzRunner):
-    """Keeps every call: this party's block, what was public, and what was opened."""
-
-    def __init__(self, place: Place, precision: Precision, bound: float, offline: str = "on-demand") -> None:
-        super().__init__(place, precision, bound, offline, b"test")
-        self.calls: list[tuple[object, list[int], object]] = []
-
-    def start(self, program: Program) -> MpSpdzExecution:
-        execution = super().start(program)
-        call = execution.call
-
-        def recording(x, publics):  # type: ignore[no-untyped-def]
-            y = call(x, publics)
-            self.calls.append((x.copy(), list(publics), y.copy()))
-            return y
-
-        execution.call = recording  # type: ignore[method-assign]
-        return execution
 
 
 def machines(where: Path) -> list[str]:

@@ -351,6 +351,13 @@ def test_last_words_become_an_error(said: str, kind: type[Exception], phrase: st
     assert error.do
 
 
+def test_reason_is_given_without_advice_that_is_not_for_our_users() -> None:
+    said = "Fatal error: Something is wrong with the preprocessing data on disk: x\nHave you run './Fake-Offline.x 2'?"
+    text = str(explain(1, said))
+    assert "preprocessing data on disk: x" in text
+    assert "Fake-Offline" not in text
+
+
 def test_usage_is_read_from_the_end_of_the_log() -> None:
     said = (
         "Using security parameter 40\nTime = 0.920311 seconds \nData sent = 5.6e-05 MB in ~151 rounds (party 0 only)\n"

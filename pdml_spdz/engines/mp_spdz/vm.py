@@ -67,8 +67,8 @@ class VirtualMachine:
                 raise PeerError(
                     f"MP-SPDZ's virtual machine did nothing for {self.timeout:g} s.",
                     "an answer within the round time-out",
-                    "look at the other parties; raise the time-out (--timeout) if the offline phase happens in the run, "
-                    "or make a stock first",
+                    "look at the other parties; raise the time-out (--timeout) if the offline phase happens in the "
+                    "run, or make a stock first",
                 )
         return b"".join(parts)
 
@@ -153,12 +153,17 @@ def explain(code: int | None, said: str) -> PdmlError:
     ended = process.in_words(code or 0)
     for pattern, kind, found, do in SAYINGS:
         if re.search(pattern, said):
-            return kind(f"{found} (MP-SPDZ: {ended}; {last_line(said)})", do=do)
+            return kind(f"{found} (MP-SPDZ: {ended}; {_reason(said)})", do=do)
     return EngineError(
-        f"MP-SPDZ's virtual machine failed: {ended}; its last words: {last_line(said)}",
+        f"MP-SPDZ's virtual machine failed: {ended}; its last words: {_reason(said)}",
         "exit code 0",
         "its whole log is vm.log in this party's directory of --out",
     )
+
+
+def _reason(said: str) -> str:
+    """The line that names the error; advice may follow it, which is for users of MP-SPDZ itself."""
+    return next((line.strip() for line in reversed(said.splitlines()) if " error" in line), last_line(said))
 
 
 def parse_usage(said: str) -> Usage:

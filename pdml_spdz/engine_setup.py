@@ -75,7 +75,15 @@ def embedded_options(study: Study, source: Source) -> Options:
 def mp_spdz_options(study: Study) -> MpSpdzOptions:
     """How the engine mp-spdz is to run this study."""
     normalise = "per-column" if study.algorithm == "normed-sum" else study.normalise
-    return MpSpdzOptions(precision_of(study), normalise, study.online, study.offline, study.program, study.aggregator)
+    return MpSpdzOptions(
+        precision_of(study),
+        normalise,
+        study.online,
+        study.offline,
+        study.iterations if study.algorithm != "normed-sum" else 1,
+        study.program,
+        study.aggregator,
+    )
 
 
 def stock_plan(study: Study) -> tuple[Plan, Kind]:

@@ -15,7 +15,7 @@ from pdml_spdz.job import PartyRun
 from pdml_spdz.linalg import column_sums
 from pdml_spdz.primitives.agree import Agreement
 from pdml_spdz.primitives.bound import bound_by_sec_sum
-from pdml_spdz.storage import save_array, save_json
+from pdml_spdz.storage import replaced, save_array, save_json
 from pdml_spdz.transport.base import Link
 
 OBSERVABLES = [
@@ -34,11 +34,20 @@ def fit(run: PartyRun, data: Data, link: Link, engine: Engine) -> dict[str, Any]
     Cost: two SecSums of 1 and d numbers, and PD-SVD.
     Ref: [PDML App. Extension to PCA]; as printed it subtracts a multiple of the party's own mean, which is not PCA.
     """
-    n = round(engine.sec_sum.exact(float(data.n), "rows"))
-    if n < 2:
-        raise InputError(f"all parties together have {n} rows.", "two or more")
-    mu = _mean(data, n, engine)
-    mu = Agreement(link)(mu[:, None], (), np.array([1e-9 * max(1.0, float(np.abs(mu).max()))]))[0][:, 0]
+    kept = run.directory / "centre.npz"
+    if run.resume and kept.is_file():
+        # Computed again, it would show the parties' sizes through another random factor.
+        with np.load(kept) as archive:
+            n, mu = int(archive["n"]), archive["mu"]
+    else:
+        n = round(engine.sec_sum.exact(float(data.n), "rows"))
+        if n < 2:
+            raise InputError(f"all parties together have {n} rows.", "two or more")
+        mu = _mean(data, n, engine)
+        mu = Agreement(link)(mu[:, None], (), np.array([1e-9 * max(1.0, float(np.abs(mu).max()))]))[0][:, 0]
+        with replaced(kept) as temporary, temporary.open("wb") as file:
+            np.savez(file, n=np.array(n), mu=mu)
+    Agreement(link).digest("mean", mu.tobytes() + str(n).encode())
     run.note(f"centring by the mean of {n:,} rows, which every party sees")
     report = fit_svd.fit(run, data, link, engine, mu)
     report["observables"] = [*OBSERVABLES, *report["observables"]]

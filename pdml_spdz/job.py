@@ -53,6 +53,7 @@ class PartyRun:
             )
         with writing(self.directory):
             self.directory.mkdir(parents=True, exist_ok=True)
+            self.directory.chmod(0o700)  # W and checkpoints are this party's alone
 
     def remove_older(self) -> None:
         """The results of an older run go when the parties have met and mean the same thing, not before."""

@@ -90,6 +90,8 @@ def watch_parent() -> None:
 
 def in_words(code: int) -> str:
     """What an exit code means."""
+    if 128 < code < 192:  # as a shell, or our guard, passes on a signal
+        code = 128 - code
     if code < 0:
         try:
             return f"killed by signal {signal.Signals(-code).name}"

@@ -69,6 +69,11 @@ def public_integers(g: Reals) -> list[int]:
     return integers
 
 
+def rounded_directions(integers: Sequence[int], d: int, k: int) -> Reals:
+    """g as a program has it, of shape (d, k)."""
+    return np.ldexp(np.array(integers, np.float64), -F_G).reshape(k, d).T
+
+
 class PerColumn:
     """One gated NormedSecSum for each column and call: the paper's way.
 
@@ -98,7 +103,7 @@ class PerColumn:
         y = execution.call(x, [GO_ON, *integers])
         if execution is not self._stream:
             execution.finish()
-        rounded = np.ldexp(np.array(integers, np.float64), -F_G).reshape(k, d).T
+        rounded = rounded_directions(integers, d, k)
         projected = np.abs(_dots(rounded, y))
         # Each entry of y is off by at most one ulp (M units), and inv by 2^-f_inv relative.
         check_projection(projected, np.sum(np.abs(rounded), axis=0) * runner.ulp + 2.0 ** (2 - runner.precision.f_inv))
@@ -139,6 +144,10 @@ class FixedScale:
         # S_m v is computed in float64: off by some d EPS lambda_1, of which c kappa_i are in y_i, and c lambda_1 is at
         # most the largest ||y_j||/kappa_j.
         rounding = d * EPS * float(np.max(np.linalg.norm(y, axis=0) / self._kappa)) * self._kappa
+        if publics != [GO_ON]:
+            # rho = sum_i g_i.s_i with the g that the program has, and y_i = k s_i / rho.
+            mean = np.sum(rounded_directions(publics, d, k) * y, keepdims=True) / k
+            check_projection(mean[0], np.sum(np.abs(g)) * runner.ulp / k + 2.0 ** (2 - runner.precision.f_inv))
         if expected is not None:
             old_g, error = expected
             check_projection(_dots(old_g, y), error + 8 * rounding)
@@ -168,7 +177,7 @@ def _dots(a: Reals, b: Reals) -> Reals:
     return dots
 
 
-def check_projection(found: Reals, error: Reals) -> None:
+def check_projection(found: Reals, error: Reals | float) -> None:
     """found = 1 up to `error`, column by column: a wrapped number or a party that deviates shows here."""
     if not np.all(np.abs(found - 1.0) <= error):
         raise ProtocolError(

@@ -70,7 +70,7 @@ class Stocks:
         for m in range(self.site.M):
             parts = self.pool(m).path(stock) / "Player-Data"
             # Files without any random number in them are the same in all stocks: parameters, headers.
-            self.made[m][stock] = {digest(path) for path in parts.rglob("*") if path.stat().st_size > 1000}
+            self.made[m][stock] = {digest(path) for path in parts.glob("*/*") if path.stat().st_size > 1000}
             assert self.made[m][stock]
 
     def offered(self) -> set[str]:
@@ -93,7 +93,7 @@ class Stocks:
 
 
 def digest(path: Path) -> str:
-    return hashlib.sha256(path.read_bytes()).hexdigest() if path.is_file() else ""
+    return hashlib.sha256(path.read_bytes()).hexdigest()
 
 
 def timed(action: Callable[[], object]) -> float:

@@ -1,4 +1,4 @@
-"""What the engine mp-spdz makes before any program of MP-SPDZ starts: arguments, directories, bytecode, errors."""
+"""What the engine mp-spdz prepares before any program of MP-SPDZ starts: arguments, directories, ports."""
 
 from __future__ import annotations
 
@@ -8,21 +8,19 @@ import socket
 import stat
 import subprocess
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 from pdml_spdz import certs
 from pdml_spdz.certs import Identity
-from pdml_spdz.engines.mp_spdz import compiler, directory, execution
-from pdml_spdz.engines.mp_spdz.compiler import Compiled, Counts, compile_program, parse_counts
+from pdml_spdz.engines.mp_spdz import directory, execution
+from pdml_spdz.engines.mp_spdz.compiler import Compiled, Counts
 from pdml_spdz.engines.mp_spdz.home import Installation
 from pdml_spdz.engines.mp_spdz.place import Place
 from pdml_spdz.engines.mp_spdz.protocols import protocol
-from pdml_spdz.engines.mp_spdz.vm import Usage, explain, parse_usage
-from pdml_spdz.errors import EngineError, PeerError, ProtocolError, RangeExceeded, StockError
+from pdml_spdz.errors import EngineError, StockError
 from pdml_spdz.precision import Precision
-from pdml_spdz.programs import Program, render
+from pdml_spdz.programs import Program
 from pdml_spdz.transport.base import Link
 from pdml_spdz.transport.inprocess import mesh
 from tests.threads import run_threads
@@ -192,178 +190,6 @@ def test_what_a_killed_process_left_is_removed_and_what_is_in_use_is_not(
     assert all(path.exists() for path in (used.path, being_made, elsewhere, next_one.path, next_one.inputs))
     for run in (used, next_one):
         run.remove()
-
-
-# Bytecode
-
-SAID = """\
-Default bit length for compilation: 218
-Default security parameter for compilation: 40
-Compiling file normed_sum.mpc
-Writing to Programs/Bytecode/normed_sum-TruncPr(2)_177_14-1.bc
-Writing to Programs/Schedules/normed_sum.sch
-Hash: 9cd31b00f88397a5b41093a961a97fba7a8a29b391dc09a873ab87714efaa68c
-Program requires at most:
-          16 integer inputs from player 0
-          17 integer inputs from player 1
-          18 integer inputs from player 2
-       53816 integer bits
-         258 integer opens
-         262 integer triples
-         262 integer simple multiplications
-           2 integer randoms
-         260 virtual machine rounds
-"""
-
-
-def test_counts_are_the_compilers() -> None:
-    assert parse_counts(SAID) == Counts(262, 53816, (16, 17, 18), 260)
-    assert parse_counts(SAID).in_words == "262 triples, 53,816 bits, 51 inputs"
-
-
-@pytest.mark.parametrize(
-    "said", [SAID.replace("262", "inf"), SAID.replace("         260", "         inf"), "", "Hash: 9"]
-)
-def test_unknown_counts_are_an_error(said: str) -> None:
-    with pytest.raises(
-        EngineError, match=r"does not know how much the program takes(.|\n)*loops whose length is known"
-    ):
-        parse_counts(said)
-
-
-@pytest.mark.parametrize(
-    ("f_out", "prime", "ring", "paper_prime", "paper_ring"),
-    [(10, "198", "192", "84", "64"), (20, "218", "192", "124", "128"), (31, "241", "256", "168", "192")],
-)
-def test_field_and_ring_hold_the_programs_numbers(
-    f_out: int, prime: str, ring: str, paper_prime: str, paper_ring: str
-) -> None:
-    p = Precision(3, f_out)
-    assert int(prime) == p.scalar_value_bits + 40 + 1  # a mask of 40 bits above every value, and M of them
-    for name, field, size in (("normed_sum", prime, ring), ("normed_sum_paper", paper_prime, paper_ring)):
-        program = render(name, p, 2, 1)
-        for kind in ("semi", "hemi", "mascot"):
-            assert compiler._domain(program, p, protocol(kind))[0] == ["-F", field]
-        options, words = compiler._domain(program, p, protocol("semi2k"))
-        assert options == ["-R", size]
-        assert f"Z_2^{size}" in words
-
-
-def test_numbers_too_long_for_mp_spdz_are_an_error() -> None:
-    p = Precision(3, 31, 64)
-    program = render("normed_sum", p, 2, 1)
-    with pytest.raises(
-        EngineError, match=r"needs a prime of 289 bits(.|\n)*at most 256(.|\n)*smaller --range or fewer"
-    ):
-        compiler._domain(program, p, protocol("mascot"))
-    p = Precision(3, 31, 64, G=20)
-    assert p.scalar_value_bits >= 256
-    with pytest.raises(EngineError, match=rf"up to {p.scalar_value_bits} bits, and MP-SPDZ's rings end at 256"):
-        compiler._domain(program, p, protocol("semi2k"))
-
-
-COMPILER = """\
-import pathlib, sys
-if "REFUSED" in pathlib.Path(sys.argv[-1]).read_text():
-    sys.exit("CompilerError: I do not like it")
-for name in ("Schedules", "Bytecode"):
-    pathlib.Path("Programs", name).mkdir(parents=True)
-pathlib.Path("Programs/Bytecode/x-0.bc").write_text(" ".join(sys.argv[1:]))
-pathlib.Path("Programs/Schedules/x.sch").write_text(str(pathlib.Path.cwd()))
-pathlib.Path(__file__).with_name("calls").open("a").write("once ")
-print('''%s''')
-"""
-
-
-@pytest.fixture
-def fake_compiler(tmp_path: Path) -> Installation:
-    made = make_home(tmp_path / "home")
-    (made / "compile.py").write_text(COMPILER % SAID)
-    return Installation(made)
-
-
-def test_compiled_once_and_kept(tmp_path: Path, fake_compiler: Installation) -> None:
-    notes: list[str] = []
-
-    def compile_it(f_out: int = 20, name: str = "semi", **options: Any) -> Compiled:
-        p = Precision(3, f_out)
-        return compile_program(
-            PROGRAM, p, protocol(name), fake_compiler, note=notes.append, cache=tmp_path / "cache", **options
-        )
-
-    first = compile_it()
-    assert compile_it() == first
-    assert first.counts == parse_counts(SAID)
-    assert (first.path / "normed_sum.mpc").read_text() == PROGRAM.text
-    assert notes == ["compiling normed_sum for semi, a prime field of at least 218 bits"]
-    others = [compile_it(31), compile_it(name="semi2k"), compile_it(name="mascot")]
-    assert len({made.path for made in (first, *others)}) == 4
-    assert first.digest == others[2].digest  # the same options: the same bytecode, wherever it lies
-    assert first.digest not in (others[0].digest, others[1].digest)
-    assert (fake_compiler.path / "calls").read_text() == "once " * 4
-    assert not list((tmp_path / "cache").glob(".new-*"))
-
-
-def test_program_that_the_compiler_refuses(tmp_path: Path, fake_compiler: Installation) -> None:
-    with pytest.raises(EngineError, match="refused normed_sum: CompilerError: I do not like it"):
-        compile_program(
-            Program("normed_sum", "REFUSED"), Precision(3), protocol("semi"), fake_compiler, cache=tmp_path / "cache"
-        )
-    assert list((tmp_path / "cache").iterdir()) == []
-
-
-# What it says
-
-TLS = """\
-Client-side handshake with P1 failed. Make sure both sides  have the necessary certificate (Player-Data/P0.pem in the \
-default configuration on their side and Player-Data/P1.pem on ours), and run `c_rehash <directory>` on its location.
-SSL error: handshake: certificate verify failed (SSL routines)
-"""
-
-
-@pytest.mark.parametrize(
-    ("said", "kind", "phrase"),
-    [
-        ("the sum is too small for the agreed bound and range\nUser exception", RangeExceeded, "nothing that depends"),
-        (
-            "Purging preprocessed data because something is wrong\nFatal error: MacCheck Failure",
-            ProtocolError,
-            "deviat",
-        ),
-        ("Fatal error: OT consistency check failed", ProtocolError, "a check of MP-SPDZ failed"),
-        ("terminate called: sacrifice fail", ProtocolError, "burn the stock"),
-        ("Fatal error: Not enough data available for buffer in x. Maybe insufficient", EngineError, "not enough"),
-        ("Fatal error: program differs between parties", EngineError, "do not run the same program"),
-        ("Fatal error in communication: read: Connection reset by peer", PeerError, "lost another party"),
-        ("Fatal error: Connection closed down. This is most likely due to", PeerError, "lost another party"),
-        ("cannot connect from a to b:1 after 9 attempts in 60 seconds because refused", PeerError, "lost another"),
-        ("SSL error: handshake: stream truncated", PeerError, "lost another party"),
-        (TLS, EngineError, "could not make a TLS connection"),
-        ("Error\nsomething new", EngineError, "its last words: something new"),
-        ("", EngineError, "it said nothing"),
-    ],
-)
-def test_last_words_become_an_error(said: str, kind: type[Exception], phrase: str) -> None:
-    error = explain(1, said)
-    assert type(error) is kind
-    assert phrase in str(error)
-    assert "exit code 1" in str(error)
-    assert error.do
-
-
-def test_reason_is_given_without_advice_that_is_not_for_our_users() -> None:
-    said = "Fatal error: Something is wrong with the preprocessing data on disk: x\nHave you run './Fake-Offline.x 2'?"
-    text = str(explain(1, said))
-    assert "preprocessing data on disk: x" in text
-    assert "Fake-Offline" not in text
-
-
-def test_usage_is_read_from_the_end_of_the_log() -> None:
-    said = (
-        "Using security parameter 40\nTime = 0.920311 seconds \nData sent = 5.6e-05 MB in ~151 rounds (party 0 only)\n"
-    )
-    assert parse_usage(said) == Usage(0.920311, 5.6e-05, 151)
-    assert parse_usage("Global data sent = 3 MB") == Usage()
 
 
 # Where they meet

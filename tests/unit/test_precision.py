@@ -10,13 +10,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pdml_spdz.errors import StudyError
-from pdml_spdz.precision import SIGMA, Precision
+from pdml_spdz.precision import MAX_RANGE, SIGMA, Precision
 
 precisions = st.builds(
     Precision,
     M=st.integers(2, 30),
     f_out=st.integers(4, 31),
-    R=st.integers(4, 64),
+    R=st.integers(4, MAX_RANGE),
     G=st.integers(8, 32),
     H=st.integers(4, 24),
 )
@@ -85,5 +85,5 @@ def test_setting_out_of_range_is_refused(settings: dict[str, int]) -> None:
 
 def test_explanation_names_every_width() -> None:
     text = Precision(3).explain()
-    for word in ("f_out = 31", "R = 40", "G = 16", "f_in = f_out + R + G = 87", "Z_2^192", "Z_2^512", "gate"):
+    for word in ("f_out = 31", "R = 40", "G = 16", "f_in = f_out + R + G = 87", "Z_2^192", "Z_2^320", "gate"):
         assert word in text

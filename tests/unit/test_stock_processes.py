@@ -17,7 +17,7 @@ import pytest
 from pdml_spdz.errors import StockError
 from pdml_spdz.offline import claim as claims
 from pdml_spdz.offline.ledger import Ledger
-from pdml_spdz.offline.make import _alone, make
+from pdml_spdz.offline.make import alone, make
 from pdml_spdz.offline.material import Plan
 from pdml_spdz.offline.spend import claim
 from pdml_spdz.offline.status import status
@@ -130,7 +130,7 @@ def test_a_make_that_was_killed_leaves_no_stock(tmp_path: Path) -> None:
 
 
 def test_one_make_of_a_party_at_a_time(tmp_path: Path) -> None:
-    with _alone(tmp_path, 0):
+    with alone(tmp_path, 0):
         errors = failures(2, lambda link: make(link, tmp_path, PLAN, fake_kind(2), b"s"))
     assert "party 0 is making a stock" in str(errors[0])
     assert not list(tmp_path.glob("stock-*"))

@@ -29,6 +29,7 @@ class MpSpdzOptions:
     normalise: str
     online: str
     offline: str
+    iterations: int  # of the study: a resumed run has the same program, and so the same stocks
     program: str = "projection"
     aggregator: str = "auto"
 
@@ -40,9 +41,9 @@ def program_for(options: MpSpdzOptions, shape: Shape) -> tuple[Program, int, int
     if options.program == "paper":
         return render("normed_sum_paper", options.precision, shape.d, columns), columns, calls
     if options.normalise == "fit":
-        return render("scaled_sum", options.precision, shape.d, columns, shape.tau), columns, 1
+        return render("scaled_sum", options.precision, shape.d, columns, options.iterations), columns, 1
     stream = options.online == "stream"
-    program = render("normed_sum", options.precision, shape.d, columns, shape.tau if stream else 1)
+    program = render("normed_sum", options.precision, shape.d, columns, options.iterations if stream else 1)
     return program, columns, 1 if stream else calls
 
 
@@ -103,7 +104,7 @@ class MpSpdzEngine(Engine):
             facts["stock"] = {
                 "id": burnt[0] if burnt else None,
                 "claimed": asdict(self._compiled.counts),
-                "mode": "stock" if burnt else "on-demand",
+                "mode": "on-demand" if not burnt else "stock" if len(burnt) == len(used) else "mixed",
             }
             facts["mp_spdz"] = {
                 "version": self.place.home.version(),

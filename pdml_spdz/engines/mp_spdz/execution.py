@@ -58,6 +58,7 @@ class MpSpdzRunner(Runner):
         except StockError as error:
             if self.offline == "stock" or not error.common:
                 raise
+            place.note("no unused stock for this program: MP-SPDZ makes the material in the run")
             return None
 
     def finish(self) -> None:

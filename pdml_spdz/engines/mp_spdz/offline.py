@@ -13,10 +13,11 @@ from pdml_spdz.engines.mp_spdz.compiler import Compiled
 from pdml_spdz.engines.mp_spdz.place import Place
 from pdml_spdz.engines.mp_spdz.pool import Pool
 from pdml_spdz.engines.mp_spdz.vm import explain
-from pdml_spdz.errors import EngineError
+from pdml_spdz.errors import EngineError, PeerError
 
 Progress = Callable[[int, int], None]  # bytes on the disk, of about how many
 POLL = 0.2
+PATIENCE = 10  # round time-outs: a batch of material takes longer than a round
 
 
 def make(place: Place, compiled: Compiled, progress: Progress = lambda done, of: None) -> str:
@@ -51,9 +52,18 @@ def _run(place: Place, command: list[str], run: directory.RunDirectory, compiled
     wanted = forecast(compiled, malicious=place.protocol.malicious)
     child = process.start_guarded(command, directory=run.path, log=run.log)
     try:
+        size, grown = 0, time.monotonic()
         while child.poll() is None:
             time.sleep(POLL)
-            progress(min(_size(run.data), wanted), wanted)
+            if _size(run.data) != size:
+                size, grown = _size(run.data), time.monotonic()
+            progress(min(size, wanted), wanted)
+            if time.monotonic() - grown > PATIENCE * place.timeout:
+                raise PeerError(
+                    f"MP-SPDZ's offline program has written nothing for {PATIENCE * place.timeout:g} s.",
+                    "offline programs that run at all parties",
+                    "look at the other parties; raise --timeout if the program is large",
+                )
     finally:
         process.end([child])
     if child.returncode != 0:

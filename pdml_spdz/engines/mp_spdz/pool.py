@@ -19,7 +19,7 @@ import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
@@ -33,6 +33,7 @@ from pdml_spdz.transport.base import Link
 
 FOLDER, LEDGER, MANIFEST, DATA = "mp-spdz", "ledger.jsonl", "manifest.json", directory.DATA
 CLAIMED = ".claimed"
+ORPHAN = timedelta(hours=1)
 MAKE = "make one with `pdml-spdz offline make --engine mp-spdz`, or pass --offline on-demand"
 
 
@@ -53,6 +54,15 @@ class Manifest:
 
 
 @dataclass(frozen=True)
+class _Claim:
+    """old : whoever was to claim the other parties' parts would have done so by now"""
+
+    stock: str
+    party: int | None
+    old: bool
+
+
+@dataclass(frozen=True)
 class Pool:
     """Party me's stocks below the directory `root`."""
 
@@ -69,10 +79,13 @@ class Pool:
             return []
         directory.sweep(self.folder)
         with keeping(self.root, "check who may write there"), self._ledger():
-            claimed, found = {stock for stock, _ in self._claims()}, []
+            claims, found = list(self._claims()), []
             for path in sorted(self.folder.glob(f"stock-*/party-{self.me}")):
-                if path.parent.name.removeprefix("stock-") in claimed:
+                claimed = [claim for claim in claims if claim.stock == path.parent.name.removeprefix("stock-")]
+                # Another party of this machine may be in the middle of a claim that this one is about to make as well.
+                if any(claim.party in (self.me, None) or claim.old for claim in claimed):
                     _remove(path)
+                if claimed:
                     continue
                 try:
                     found.append(Manifest(**json.loads((path / MANIFEST).read_text())))
@@ -91,14 +104,16 @@ class Pool:
         finally:
             os.close(fd)
 
-    def _claims(self) -> Iterator[tuple[str, int | None]]:
-        """(stock, party) of every claim; a line that was torn off counts too, for any party."""
+    def _claims(self) -> Iterator[_Claim]:
+        """Every claim; a line that was torn off counts too, for any party."""
         for line in (self.folder / LEDGER).read_text(encoding="utf-8").splitlines():
+            stock = line[len('{"stock": "') :][:16]
             try:
-                party = json.loads(line)["party"]
+                content = json.loads(line)
+                age = datetime.now(UTC) - datetime.fromisoformat(content["at"])
+                yield _Claim(stock, int(content["party"]), old=age > ORPHAN)
             except (ValueError, KeyError, TypeError):
-                party = None
-            yield line[len('{"stock": "') :][:16], party
+                yield _Claim(stock, None, old=True)
 
     def path(self, stock: str) -> Path:
         return self.folder / f"stock-{stock}" / f"party-{self.me}"
@@ -131,7 +146,7 @@ class Pool:
         claimed = into / CLAIMED
         with keeping(self.root, "free some room"), self._ledger() as ledger:
             gone = StockError(f"stock {stock} is gone: another run has claimed it.", "a stock", MAKE)
-            if any(other == stock and party in (self.me, None) for other, party in self._claims()):
+            if any(claim.stock == stock and claim.party in (self.me, None) for claim in self._claims()):
                 raise gone
             self._append(ledger, stock, run)
             try:

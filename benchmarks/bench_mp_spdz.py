@@ -16,10 +16,10 @@ import argparse
 import statistics
 import tempfile
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -42,6 +42,14 @@ COLD, FIT, PAPER = "normed_sum", "scaled_sum", "normed_sum_paper"
 BOUND = 4.0
 PROBE = 4  # the length at which the paper's program is tried first
 ONLINE, OFFLINE, STREAM = 100, 100, 10  # wanted, at least
+
+
+class Job(NamedTuple):
+    """A program to be measured: for so many columns of d numbers, one after the other."""
+
+    name: str
+    d: int
+    columns: int = 1
 
 
 @dataclass(frozen=True)
@@ -96,9 +104,12 @@ class Setting:
         where = ["127.0.0.1"] * M, [0] * M
         return Place(link, identity, self.home, self.protocol, *where, own / "stocks", own / "logs", self.timeout)
 
-    def counts(self, program: Program) -> Counts:
+    def program(self, job: Job) -> Program:
+        return render(job.name, self.precision, job.d, 1, job.columns)
+
+    def counts(self, job: Job) -> Counts:
         """Compiles, too: what follows finds it in the cache."""
-        return compile_program(program, self.precision, self.protocol, self.home).counts
+        return compile_program(self.program(job), self.precision, self.protocol, self.home).counts
 
 
 def normed_sum(runner: MpSpdzRunner, program: Program) -> FixedScale | PaperColumns | PerColumn:
@@ -107,18 +118,19 @@ def normed_sum(runner: MpSpdzRunner, program: Program) -> FixedScale | PaperColu
     return PaperColumns(runner, program, 1) if program.name == PAPER else PerColumn(runner, program, 1)
 
 
-def use(link: Link, runner: MpSpdzRunner, program: Program, d: int, columns: int) -> tuple[float, float]:
-    """Seconds for so many columns, from before the virtual machine starts until after it ends; the error of the last.
+def use(link: Link, runner: MpSpdzRunner, program: Program, job: Job) -> tuple[float, float]:
+    """Seconds from before the virtual machine starts until after it ends, for all columns; the error of the last.
 
     S = 2 I is enough, so that u = g: nothing costs more or less for other numbers.
     """
-    g = np.random.default_rng(0).standard_normal((d, 1))
+    g = np.random.default_rng(0).standard_normal((job.d, 1))
     g /= np.linalg.norm(g)
+    runner.compiled(program)
     normed = normed_sum(runner, program)
     link.all_to_all("barrier", b"")
     began = time.perf_counter()
     try:
-        for _ in range(columns):
+        for _ in range(job.columns):
             u = normed(2.0 / link.M * g, g).U
         runner.finish()
     finally:
@@ -126,88 +138,107 @@ def use(link: Link, runner: MpSpdzRunner, program: Program, d: int, columns: int
     return time.perf_counter() - began, float(np.max(np.abs(u - g)) * 2.0**runner.precision.f_out)
 
 
-def measured(link: Link, setting: Setting, name: str, d: int, columns: int, *, bytes_too: bool) -> dict[str, Any]:
-    """One cell at one party; without bytes_too its offline megabytes are not known (nan)."""
-    place, program = setting.place(link), render(name, setting.precision, d, 1, columns)
-    stocked = MpSpdzRunner(place, setting.precision, BOUND, "stock", b"bench")
-    compiled = stocked.compiled(program)
-    began = time.perf_counter()
-    offline.make(place, compiled)
-    offline_seconds = time.perf_counter() - began
-    wall, error = use(link, stocked, program, d, columns)
-    usage, sent = stocked.usage[0], float("nan")
-    if bytes_too:
-        on_demand = MpSpdzRunner(place, setting.precision, BOUND, "on-demand", b"bench")
-        use(link, on_demand, program, d, columns)
-        sent = on_demand.usage[0].megabytes - usage.megabytes
-    return {
-        "seconds": usage.seconds,
-        "wall": wall,
-        "rounds": usage.rounds,
-        "online_megabytes": usage.megabytes,
-        "offline_seconds": offline_seconds,
-        "offline_megabytes": sent,
-        "error": error,
-    }
+def measured(link: Link, setting: Setting, jobs: Sequence[Job]) -> list[dict[str, Any]]:
+    """The costs of all jobs at one party.
+
+    1. a stock for each; 2. then each from its stock, by turns and within seconds; 3. each kind once on demand
+    """
+    place, p = setting.place(link), setting.precision
+
+    def make(job: Job) -> float:
+        compiled = place.compile(setting.program(job), p)
+        link.all_to_all("barrier", b"")
+        began = time.perf_counter()
+        offline.make(place, compiled)
+        seconds = time.perf_counter() - began
+        if link.me == 0:
+            print(f"  {seconds:7.1f} s: a stock for {job.name}, d = {job.d:,}", flush=True)
+        return seconds
+
+    def run(job: Job, offline: str) -> dict[str, Any]:
+        runner = MpSpdzRunner(place, p, BOUND, offline, b"bench")
+        wall, error = use(link, runner, setting.program(job), job)
+        usage = runner.usage[0]
+        costs = {"seconds": usage.seconds, "wall": wall, "rounds": usage.rounds, "online_megabytes": usage.megabytes}
+        return costs | {"error": error}
+
+    offline_seconds = [make(job) for job in jobs]
+    online = [run(job, "stock") for job in jobs]
+    together = {job: run(job, "on-demand")["online_megabytes"] for job in dict.fromkeys(jobs)}
+    return [
+        costs | {"offline_seconds": seconds, "offline_megabytes": together[job] - costs["online_megabytes"]}
+        for job, costs, seconds in zip(jobs, online, offline_seconds, strict=True)
+    ]
 
 
-def measure(setting: Setting, name: str, d: int, columns: int = 1, *, bytes_too: bool = True) -> Cell:
-    """The cell, from M processes: bytes on average, everything else as party 0 sees it."""
-    setting.counts(render(name, setting.precision, d, 1, columns))
+def measure(setting: Setting, *jobs: Job) -> list[Cell]:
+    """A cell for each job, from M processes: bytes on average, everything else as party 0 sees it."""
+    for job in jobs:
+        setting.counts(job)
 
-    def party(link: Link) -> dict[str, Any] | str:
+    def party(link: Link) -> list[dict[str, Any]] | str:
         try:
-            return measured(link, setting, name, d, columns, bytes_too=bytes_too)
+            return measured(link, setting, jobs)
         except (PdmlError, OSError) as error:  # the process that waits for this one must hear of it
             return f"P{link.me}: {error}"
 
     results = run_processes(setting.precision.M, party)
     if failed := [text for text in results if isinstance(text, str)]:
         raise SystemExit("\n".join(failed))
-    average = {k: statistics.fmean(r[k] for r in results) for k in ("online_megabytes", "offline_megabytes")}
-    cell = Cell(name, d, columns, **(results[0] | average))
-    print(f"  {name}, d = {d:,}: online {cell.seconds:.3f} s, offline {cell.offline_seconds:.1f} s", flush=True)
-    return cell
+    cells = []
+    for i, job in enumerate(jobs):
+        average = {k: statistics.fmean(r[i][k] for r in results) for k in ("online_megabytes", "offline_megabytes")}
+        cells.append(Cell(*job, **(results[0][i] | average)))
+    return cells
 
 
-def measure_paper(setting: Setting, d: int, limit: float) -> tuple[Cell, Cell]:
-    """The paper's cell, and the one at a small length that says how long it would take.
+def paper_job(setting: Setting, d: int, limit: float) -> Job:
+    """The paper's program at d, or at the largest length whose offline phase would not take longer than `limit`.
 
-    Its counts grow linearly with d. If its offline phase would take longer than `limit` the cell is measured at the
-    largest length that does not, and scaled: offline by the compiler's count of triples and bits, online by that of
-    rounds. What a scaled cell has for error was measured at that length.
+    A small length is measured to know; triples and bits, and so the time, grow linearly with the length.
     """
 
-    def counts(n: int) -> Counts:
-        return setting.counts(render(PAPER, setting.precision, n, 1))
-
     def tuples(n: int) -> int:
-        return counts(n).triples + counts(n).bits
+        counts = setting.counts(Job(PAPER, n))
+        return counts.triples + counts.bits
 
-    probe = measure(setting, PAPER, min(d, PROBE))
-    if probe.d == d:
-        return probe, probe
-    rate = probe.offline_seconds / tuples(probe.d)
-    slope = (tuples(d) - tuples(probe.d)) / (d - probe.d)
-    longest = probe.d + int((limit / rate - tuples(probe.d)) / slope)
-    length = max(probe.d, min(d, longest))
-    cell = measure(setting, PAPER, length) if length > probe.d else probe
-    if length == d:
-        return cell, probe
-    more = tuples(d) / tuples(length)
-    longer = counts(d).rounds / counts(length).rounds
-    seconds = cell.seconds * longer
+    few = min(d, PROBE)
+    if few == d:
+        return Job(PAPER, d)
+    (probe,) = measure(setting, Job(PAPER, few))
+    slope = (tuples(d) - tuples(few)) / (d - few)
+    longest = few + int((limit * tuples(few) / probe.offline_seconds - tuples(few)) / slope)
+    return Job(PAPER, max(few, min(d, longest)))
+
+
+def scaled(setting: Setting, cell: Cell, d: int) -> Cell:
+    """The paper's cell for d numbers, from a shorter one.
+
+    The compiler's counts are linear in d: offline and bytes go with triples and bits, online time with rounds. The
+    error is the one that was measured.
+    """
+    if cell.d == d:
+        return cell
+    measured, wanted = setting.counts(Job(PAPER, cell.d)), setting.counts(Job(PAPER, d))
+    more = (wanted.triples + wanted.bits) / (measured.triples + measured.bits)
+    longer = wanted.rounds / measured.rounds
     return replace(
         cell,
         d=d,
-        seconds=seconds,
-        wall=cell.wall - cell.seconds + seconds,
+        seconds=cell.seconds * longer,
+        wall=cell.wall + cell.seconds * (longer - 1),
         rounds=cell.rounds * longer,
         online_megabytes=cell.online_megabytes * more,
         offline_seconds=cell.offline_seconds * more,
         offline_megabytes=cell.offline_megabytes * more,
-        scaled_from=length,
-    ), probe
+        scaled_from=cell.d,
+    )
+
+
+def middle(cells: Sequence[Cell]) -> Cell:
+    """Medians of repetitions."""
+    names = [*COSTS, "error"]
+    return replace(cells[0], **{name: statistics.median(getattr(c, name) for c in cells) for name in names})
 
 
 def print_costs(rows: dict[str, Cell]) -> None:
@@ -235,14 +266,14 @@ def print_ratios(found: dict[str, dict[str, float]], about: str) -> None:
     print(f"{'wanted, at least':30}{ONLINE:12}{OFFLINE:47}")
 
 
-def print_stream(colds: list[Cell], column: Cell, columns: int) -> float:
-    walls = [1e3 * c.wall for c in colds]
-    low, median, high = quartiles(walls) if len(walls) > 1 else walls * 3
-    ratio = median / (1e3 * column.wall)
-    print(
-        f"\na column on a machine of its own {median:9.1f} ms ({low:.1f} .. {high:.1f}), {len(colds)} machines; online"
-    )
-    print(f"a column in a stream             {1e3 * column.wall:9.1f} ms, {columns} columns; online")
+def print_stream(colds: Sequence[Cell], columns: Sequence[Cell]) -> float:
+    medians = []
+    for label, cells in (("\na column on a machine of its own", colds), ("a column in a stream", columns)):
+        walls = [1e3 * c.wall for c in cells]
+        low, median, high = quartiles(walls) if len(walls) > 1 else walls * 3
+        medians.append(median)
+        print(f"{label:33} {median:9.1f} ms ({low:.1f} .. {high:.1f}); online, with start")
+    ratio = medians[0] / medians[1]
     print(f"own machine / stream: {ratio:.1f} (wanted: at least {STREAM})")
     return ratio
 
@@ -255,7 +286,7 @@ def arguments() -> argparse.Namespace:
     option("--protocol", default="semi", help="of MP-SPDZ, one that has an offline program")
     option("--columns", type=int, default=50, metavar="C", help="in the stream")
     option("--bits", type=int, default=31, metavar="F", help="fraction bits of the output, of both programs")
-    option("--machines", type=int, default=5, help="virtual machines for a column each; their median counts")
+    option("--repeats", type=int, default=5, help="of everything but the paper's program; medians count")
     option("--limit", type=float, default=300.0, metavar="S", help="for the paper's offline phase; beyond: scaled")
     return parser.parse_args()
 
@@ -266,19 +297,21 @@ def main() -> None:
         timeout = 60.0 + 10 * a.limit
         setting = Setting(Precision(a.parties, a.bits), protocol(a.protocol), require(), Path(directory), timeout)
         setting.make_certificates()
-        fit = measure(setting, FIT, a.dim, a.columns)
-        colds = [measure(setting, COLD, a.dim, bytes_too=i == 0) for i in range(a.machines)]
-        paper, probe = measure_paper(setting, a.dim, a.limit)
-    middle = {k: statistics.median(getattr(c, k) for c in colds) for k in ("seconds", "wall", "offline_seconds")}
-    cold, column = replace(colds[0], **middle), fit.per_column()
+        longest = paper_job(setting, a.dim, a.limit)
+        pair = [Job(FIT, a.dim, a.columns), Job(COLD, a.dim)]
+        before, after = pair * (a.repeats // 2), pair * (a.repeats - a.repeats // 2)
+        cells = measure(setting, *before, longest, *after)
+        fits, colds, papers = ([c for c in cells if c.program == name] for name in (FIT, COLD, PAPER))
+        paper = scaled(setting, papers[0], a.dim)
+    columns = [fit.per_column() for fit in fits]
+    cold, column = middle(colds), middle(columns)
     print(f"\nM = {a.parties}, d = {a.dim:,}, {a.protocol}, {a.bits} bits, loopback, TLS; party 0; MB sent by a party")
     print_costs({"projection, cold": cold, f"projection, 1 of {a.columns} in a fit": column, "paper": paper})
     found = {"cold": ratios(paper, cold), "a column in a fit": ratios(paper, column)}
     print_ratios(found, "~" if paper.scaled_from else "")
-    stream = print_stream(colds, column, a.columns)
+    stream = print_stream(colds, columns)
     content = {"arguments": vars(a), "mp_spdz": setting.home.version(), "stream": stream, "ratios": found}
-    cells = {"fit": asdict(fit), "cold": [asdict(c) for c in colds], "paper": asdict(paper), "probe": asdict(probe)}
-    save("mp_spdz", content | {"cells": cells})
+    save("mp_spdz", content | {"measured": [asdict(c) for c in cells], "paper": asdict(paper)})
 
 
 if __name__ == "__main__":

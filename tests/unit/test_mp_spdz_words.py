@@ -120,7 +120,7 @@ def test_compiled_once_and_kept(tmp_path: Path, fake_compiler: Installation) -> 
     assert first.counts == parse_counts(SAID)
     assert (first.path / "normed_sum.mpc").read_text() == PROGRAM.text
     assert notes == ["compiling normed_sum for semi, a prime field of at least 218 bits"]
-    others = [compile_it(31), compile_it(name="semi2k"), compile_it(name="mascot")]
+    others = [compile_it(31), compile_it(name="semi2k"), compile_it(name="hemi")]
     assert len({made.path for made in (first, *others)}) == 4
     assert first.digest == others[2].digest  # the same options: the same bytecode, wherever it lies
     assert first.digest not in (others[0].digest, others[1].digest)

@@ -76,7 +76,7 @@ def _run(place: Place, command: list[str], run: directory.RunDirectory, compiled
 def forecast(compiled: Compiled, *, malicious: bool) -> int:
     """Bytes of one party's files, roughly: 32 for every number of a share, as many for its MAC."""
     counts = compiled.counts
-    numbers = 3 * counts.triples + counts.bits + sum(counts.inputs)
+    numbers = 3 * counts.triples + counts.bits + 4 * counts.edabits + sum(counts.inputs)
     return 32 * (1 + malicious) * numbers
 
 

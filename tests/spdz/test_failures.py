@@ -39,11 +39,13 @@ def run(site: Site, offline: str = "on-demand") -> list[PdmlError]:
     return errors
 
 
-@pytest.mark.parametrize("name", ["Triples-Dp-P0", "Bits-Dp-P0", "Inputs-Dp-P0-0"])
+@pytest.mark.parametrize("name", ["Triples-Dp-P0", "edaBits-*-P0", "Inputs-Dp-P0-0"])
 def test_material_that_does_not_suffice(site: Site, name: str) -> None:
     site.make_stock(PROGRAM, P)
-    (path,) = site.stocks(0).glob(f"mp-spdz/stock-*/party-0/Player-Data/2-Dp-*/{name}")
-    path.write_bytes(path.read_bytes()[: path.stat().st_size // 3])
+    paths = list(site.stocks(0).glob(f"mp-spdz/stock-*/party-0/Player-Data/2-Dp-*/{name}"))
+    assert paths
+    for path in paths:
+        path.write_bytes(path.read_bytes()[: path.stat().st_size // 3])
     own, other = run(site, "stock")
     assert type(own) is EngineError
     assert "the offline material was not enough" in str(own)

@@ -121,7 +121,7 @@ SAYINGS: tuple[tuple[str, type[PdmlError], str, str], ...] = (
         "burn the stock, find out which party's files were touched, and start again with fresh material",
     ),
     (
-        r"Not enough data available|insufficient preprocessing|preprocessing data on disk",
+        r"Not enough data available|error reading edaBits|insufficient preprocessing|preprocessing data on disk",
         EngineError,
         "the offline material was not enough for the program.",
         "make a stock for this study again (`pdml-spdz offline make`)",

@@ -5,11 +5,13 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import reduce
 
 from pdml_spdz import ring
 from pdml_spdz.errors import EngineError
 from pdml_spdz.ot import extension, triples, vole
 from pdml_spdz.ot.triples import Triples
+from pdml_spdz.ot.vole import Extended
 from pdml_spdz.ring import Vector
 from pdml_spdz.transport.base import Link
 
@@ -39,24 +41,19 @@ class Plan:
 class Correlation:
     """n numbers of VOLE with every peer, w = u delta + v in both directions, as the online phase uses them.
 
-    pads[l] : u towards l; rest : the sum over l of w from l less v towards l
+    pad : u; rest : the sum over l of w from l less v towards l
     """
 
-    pads: dict[int, Vector]
+    pad: Vector
     rest: Vector
 
     @classmethod
-    def of(cls, sent: dict[int, tuple[Vector, Vector]], received: dict[int, Vector]) -> Correlation:
-        """From (u, v) towards each peer and w from each."""
-        peers = list(sent)
-        rest = ring.sub(received[peers[0]], sent[peers[0]][1])
-        for l in peers[1:]:
-            rest = ring.add(rest, ring.sub(received[l], sent[l][1]))
-        return cls({l: u for l, (u, _) in sent.items()}, rest)
+    def of(cls, made: Extended) -> Correlation:
+        return cls(made.u, reduce(ring.add, (ring.sub(made.w[l], made.v[l]) for l in made.v)))
 
     def part(self, base: int, size: int) -> Correlation:
         cut = slice(base, base + size)
-        return Correlation({l: u[cut] for l, u in self.pads.items()}, self.rest[cut])
+        return Correlation(self.pad[cut], self.rest[cut])
 
 
 class ScalarMaterial(ABC):
@@ -133,7 +130,7 @@ class _Extended(ScalarMaterial):
             # a run that stops early has not made much more than it used.
             self._size = max(n, min(self._left, self._block // n * n, max(2 * self._size, 8 * n)))
             with self._link.offline():
-                self._made = Correlation.of(*vole.extend(self._link, self._ends, self._size))
+                self._made = Correlation.of(vole.extend(self._link, self._ends, self._size))
             self._left -= self._size
             self._given = 0
         part = self._made.part(self._given, n)

@@ -24,7 +24,7 @@ LAYERS = [
     ("ot",),
     ("study_file", "data", "study", "transport", "process", "precision", "template_files"),
     ("certs", "storage", "linalg", "ring"),
-    ("fixedpoint", "clock", "guard"),
+    ("fixedpoint", "clock", "guard", "memory"),
     ("errors", "__init__"),
 ]
 RANK = {name: i for i, layer in enumerate(LAYERS) for name in layer}

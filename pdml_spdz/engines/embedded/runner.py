@@ -49,4 +49,4 @@ class EmbeddedExecution(Execution):
         p = self.runner.precision
         with self.runner.sec_sum.link.clock("crypto"):
             z = ring.from_float((x / self.runner.bound).T.reshape(-1), p.f_in, p.vector_bits)
-            return [z, ring.low_bits(ring.random(x.size, p.vector_bits), p.drop)]
+            return [z, ring.random_below(x.size, p.drop, p.vector_bits)]

@@ -40,9 +40,11 @@ class Lazy:
         whole = any(len(p) == self.n for p in self.plus)  # single rows alone have to be spread out
         return reduce(ring.add, self.plus if whole else (ring.zeros(self.n, self.bits), *self.plus))
 
-    def above(self, t: int) -> Ring:
-        """The 64 bits from bit t on."""
-        return ring.combine_above(self.terms, self.plus, t) if self.terms else ring.word_above(self.value(), t)
+    def above(self, t: int, bits: int) -> Ring:
+        """The `bits` bits from bit t on."""
+        if self.terms:
+            return ring.combine_above(self.terms, self.plus, t, bits)
+        return ring.word_above(self.value(), t, bits)
 
 
 class Scaling:
@@ -61,6 +63,7 @@ class Shares(Backend):
         self.material, self.session = material, session
         self.me = self.link.me
         self.bits, self.wide = precision.vector_bits, precision.scalar_bits
+        self.size = 8 * ring.limbs(self.bits)  # bytes in which a number travels: whole limbs, so that none is copied
         self.modulus = 1 << self.wide
         self._scalings: dict[int, Scaling] = {}
 
@@ -100,15 +103,16 @@ class Shares(Backend):
     def scale(self, c: Scalars, a: Lazy, n: int) -> Lazy:
         """[c] times the shared vector [x].
 
-        With VOLE w = u delta + v for every ordered pair (l, m): u and v at l, w at m, and m's delta, one for all l:
+        With VOLE w = u delta + v for every ordered pair (l, m): u and v at l, w and delta at m; l has one u for all m,
+        m one delta for all l:
 
-        1. l sends x_l - u to m; m sends b_m = c_m - delta_m to everyone, once for each scalar; now
+        1. l sends x_l - u to everyone; m sends b_m = c_m - delta_m to everyone, once for each scalar; now
            c = sum_m delta_m + b with b = sum_m b_m public
         2. m adds (x_l - u) delta_m + w, l adds -v; together that is x_l delta_m
         3. everyone adds x_m delta_m and x_m b
 
-        Reveals: nothing; u and delta are one-time pads, u fresh for every vector and pair, delta for every scalar.
-        Cost: one round, k/8 bytes a number and peer. Offline: VOLE.
+        Reveals: nothing; u and delta are one-time pads, u fresh for every vector, delta for every scalar.
+        Cost: one round, k/8 bytes (whole limbs) a number and peer. Offline: VOLE.
         Ref: Gilboa, CRYPTO 1999; Boyle et al., "Efficient two-round OT extension and silent non-interactive secure
         computation", CCS 2019 (VOLE).
         """
@@ -116,17 +120,16 @@ class Shares(Backend):
         given = scaling.material.take(n)
         with self.link.clock("crypto"):
             x = a.value()
-            outgoing = {l: self._scale_message(scaling, ring.sub(x, given.pads[l])) for l in self.link.peers}
-        received = self.link.exchange("scale", outgoing, self.link.peers)
-        size = self.bits // 8
-        gathered = [x]
-        for l, message in received.items():
+            own = self._scale_message(scaling, ring.sub(x, given.pad))
+        size, gathered = self.size, []
+        for l, message in self.link.all_to_all("scale", own).items():
             if l not in scaling.b:
                 scaling.b[l] = int.from_bytes(message[:size], "little")
                 message = message[size:]
             check_size(n * size, message.nbytes, l)
             gathered.append(ring.from_bytes(message, self.bits))
-        terms = ((gathered, scaling.material.delta), ([x], sum(scaling.b.values())))
+        delta = scaling.material.delta
+        terms = ((gathered, delta), ([x], delta + sum(scaling.b.values())))
         return Lazy(n, self.bits, terms, (given.rest,))
 
     def _scaling(self, c: Scalars) -> Scaling:
@@ -137,7 +140,7 @@ class Shares(Backend):
     def _scale_message(self, scaling: Scaling, masked: Vector) -> Buffer:
         if len(scaling.b) > 1:  # theirs have come, so ours has gone
             return masked
-        return (scaling.b[self.me] % (1 << self.bits)).to_bytes(self.bits // 8, "little") + masked.tobytes()
+        return (scaling.b[self.me] % (1 << self.bits)).to_bytes(self.size, "little") + masked.tobytes()
 
     def open_vector(self, a: Lazy, n: int, drop: int) -> Ring:
         """The vector without its low `drop` bits, in `open_bits` bits.
@@ -149,7 +152,7 @@ class Shares(Backend):
         number and peer. Ref: -
         """
         with self.link.clock("crypto"):
-            kept = a.above(drop)
+            kept = a.above(drop, self.precision.open_bits)
         return self.sec_sum.words(kept, "open", self.precision.open_bits)
 
     # ---- scalars

@@ -121,7 +121,7 @@ class MpSpdzExecution(Execution):
         """This party's vector, column after column, and its dither."""
         p = self.runner.precision
         z = ring.from_float((x / self.runner.bound).T.reshape(-1), p.f_in, p.vector_bits)
-        dither = ring.low_bits(ring.random(x.size, p.vector_bits), p.drop)
+        dither = ring.random_below(x.size, p.drop, p.vector_bits)
         return ring.to_ints(z, signed=True) + ring.to_ints(dither)
 
     def finish(self) -> None:

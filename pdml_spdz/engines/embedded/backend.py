@@ -69,6 +69,15 @@ class Backend(ABC):
     def random(self, n: int) -> list[int]: ...
 
 
+@dataclass(frozen=True)
+class Truncation:
+    """n numbers of at most `bits` bits, of which the lowest `shift` are dropped."""
+
+    n: int
+    bits: int
+    shift: int
+
+
 @dataclass
 class Counting(Backend):
     """A dry run: every operation is counted, nothing is computed."""
@@ -78,6 +87,7 @@ class Counting(Backend):
     triples: int = 0
     rounds: int = 0
     scaled: dict[int, int] = field(default_factory=dict)
+    truncated: list[list[Truncation]] = field(default_factory=lambda: [[]])  # by output
     _kept: list[object] = field(default_factory=list)
 
     @property
@@ -91,7 +101,7 @@ class Counting(Backend):
         return 0
 
     def write(self, numbers: Any) -> None:
-        return None
+        self.truncated.append([])
 
     def add(self, a: Share, b: Share) -> Share:
         return None
@@ -123,6 +133,7 @@ class Counting(Backend):
 
     def truncate(self, a: list[int], bits: int, shift: int) -> list[int]:
         self.rounds += 1
+        self.truncated[-1].append(Truncation(len(a), bits, shift))
         return a
 
     def open_scalars(self, a: list[int]) -> list[int]:

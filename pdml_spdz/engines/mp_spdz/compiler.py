@@ -28,7 +28,7 @@ SECURITY = 40  # MP-SPDZ's statistical security parameter
 RINGS = (64, 128, 192, 256)  # sizes its ring protocols come with; 256 needs a build with RING_SIZE=256
 LARGEST_PRIME = 256  # bits; a longer one needs a build with a larger GFP_MOD_SZ
 TIMEOUT = 3600.0
-COUNTS = "counts.json"
+COUNTS, FORMAT = "counts.json", "2"  # what is in the cache: others are not read
 
 
 @dataclass(frozen=True)
@@ -71,7 +71,7 @@ def compile_program(
     options, domain, prime = _domain(program, precision, protocol)
     options.append("--preserve-mem-order")  # without it the compiler warns that loads and stores may change places
     cache = cache or Path(platformdirs.user_cache_dir("pdml-spdz")) / "mp-spdz"
-    parts = [program.digest, home.version(), *options, protocol.name]
+    parts = [FORMAT, program.digest, home.version(), *options, protocol.name]
     kept = cache / hashlib.sha256("|".join(parts).encode()).hexdigest()[:32]
     if not (kept / COUNTS).is_file():
         note(f"compiling {program.name} for {protocol.name}, {domain}")

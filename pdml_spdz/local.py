@@ -14,12 +14,13 @@ import numpy as np
 from pdml_spdz.crew import Crew, run_crew
 from pdml_spdz.errors import StorageError, StudyError
 from pdml_spdz.fixedpoint import Reals
+from pdml_spdz.job import FEATURES
 from pdml_spdz.storage import save_array, save_json
 from pdml_spdz.study import PartyEntry, Study, choose_engine
 
 Event = dict[str, Any]
 RESULTS = {"svd": "V.npy", "pca": "V.npy", "nmf": "T.npy", "normed-sum": "u.npy"}
-KEPT = ("mean.npy", "W.npy")
+KEPT = (*FEATURES, "W.npy")
 
 
 @dataclass(frozen=True)

@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
-from pdml_spdz import handshake
+from pdml_spdz import handshake, prepare
 from pdml_spdz.certs import Identity
 from pdml_spdz.data import Data
 from pdml_spdz.engine_setup import make_engine
@@ -32,7 +32,7 @@ from pdml_spdz.transport.inprocess import mesh
 
 @dataclass(frozen=True)
 class ThreadsResult:
-    """result : V or T, whatever the algorithm calls it; mean : of all rows, for PCA"""
+    """result : V or T, whatever the algorithm calls it; mean : of all rows, where PCA has shown it"""
 
     result: Reals
     mean: Reals | None
@@ -49,7 +49,8 @@ def run_in_threads(tables: Sequence[Rows], study: Study) -> ThreadsResult:
         out = Path(private)
         reports = _all(tables, study, out)
         result = np.load(out / "party-0" / RESULTS[study.algorithm])
-        mean = np.load(out / "party-0" / "mean.npy") if study.algorithm == "pca" else None
+        path = out / "party-0" / "mean.npy"
+        mean = np.load(path) if path.exists() else None
     report = dict(reports[0]) | {"party_id": None, "rows_own": None}
     for name in ("bytes_sent", "bytes_received"):
         report[name] = [r[name] for r in reports]
@@ -83,7 +84,7 @@ def _party(link: Link, study: Study, X: Rows, out: Path) -> dict[str, Any]:
     run = PartyRun(study, link.me, data=out / f"rows-{link.me}", certs=out, out=out)
     run.prepare_output()
     X = sp.csr_array(X, dtype=np.float64) if sp.issparse(X) else np.ascontiguousarray(X, np.float64)
-    data = Data(X, None, f"the rows of P{link.me}")
+    data = prepare.agreed(Data(X, None, f"the rows of P{link.me}"), study)
     agreed = handshake.meet(link, study, resume=False)
     handshake.compare_features(link, data)
     nobody = Identity(link.me, out, {})  # only mp-spdz, which needs processes, would use it

@@ -13,6 +13,7 @@ from pdml_spdz.ot.triples import Triples
 from pdml_spdz.ring import Vector
 from pdml_spdz.transport.base import Link
 
+GROUP = 256  # scalars whose delta is set up at a time: bounds the memory, 12 kB of keys for each and peer
 BLOCK = 1 << 16  # numbers made at a time: large enough for speed, small enough for memory and for stopping early
 
 
@@ -102,9 +103,16 @@ class OnDemand(Material):
     def reserve(self, plan: Plan) -> None:
         link = self._link
         with link.offline():
-            self._ends = iter(vole.set_up(link, self._ots, self._vector_bits, count=len(plan.vectors)))
             self._triples, self._used = triples.make(link, self._ots, plan.triples, self._scalar_bits), 0
+        self._ends = self._set_up(len(plan.vectors))
         self._planned = iter(plan.vectors)
+
+    def _set_up(self, count: int) -> Iterator[vole.Ends]:
+        """Fresh deltas, some at a time: their keys take memory, and a run may stop early."""
+        for first in range(0, count, GROUP):
+            with self._link.offline():
+                some = vole.set_up(self._link, self._ots, self._vector_bits, count=min(GROUP, count - first))
+            yield from some
 
     def triples(self, n: int) -> Triples:
         start, self._used = self._used, self._used + n
@@ -122,12 +130,15 @@ class OnDemand(Material):
 
 class _Extended(ScalarMaterial):
     def __init__(self, link: Link, ends: vole.Ends, planned: int, block: int) -> None:
-        self._link, self._ends, self._left, self._block = link, ends, planned, block
+        self._link, self._left, self._block = link, planned, block
+        self._ends: vole.Ends | None = ends
         self.delta = ends.delta
         self._made: Correlation | None = None
         self._given = self._size = 0
 
     def take(self, n: int) -> Correlation:
+        if self._ends is None:
+            raise EngineError("the program multiplies more numbers by a scalar than its plan has.")
         if self._made is None or self._size - self._given < n:
             # What is left of a block is less than a vector: it is given up, not pieced together. Blocks grow, so that
             # a run that stops early has not made much more than it used.
@@ -138,4 +149,6 @@ class _Extended(ScalarMaterial):
             self._given = 0
         part = self._made.part(self._given, n)
         self._given += n
+        if self._left <= 0 and self._given == self._size:
+            self._made = self._ends = None  # nothing is left: a program may have thousands of scalars, one vector each
         return part

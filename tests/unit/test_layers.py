@@ -17,6 +17,7 @@ LAYERS = [
     ("party",),
     ("engine_setup",),
     ("fit_svd", "fit_pca", "fit_nmf", "fit_normed_sum"),
+    ("prepare",),
     ("report", "checkpoint", "handshake", "job", "repeats"),
     ("applications",),
     ("algorithms", "engines"),

@@ -49,7 +49,16 @@ class Backend(ABC):
     def dot(self, a: Share, weights: Sequence[int]) -> int: ...
 
     @abstractmethod
-    def scale(self, c: Scalars, a: Share, n: int) -> Share: ...
+    def lift(self, a: Share, n: int) -> list[int]:
+        """Shares of scalars from those of a vector that did not wrap."""
+
+    @abstractmethod
+    def narrow(self, a: list[int]) -> Share:
+        """Shares of a vector from those of scalars: the ring of vectors divides theirs."""
+
+    @abstractmethod
+    def scale(self, c: Scalars, a: Share, n: int) -> Share:
+        """May wait for other products: the message goes out when one of them is wanted."""
 
     @abstractmethod
     def open_vector(self, a: Share, n: int, drop: int) -> Any: ...
@@ -76,7 +85,6 @@ class Counting(Backend):
     me: int = 0
     modulus: int = 2
     triples: int = 0
-    rounds: int = 0
     scaled: dict[int, int] = field(default_factory=dict)
     _kept: list[object] = field(default_factory=list)
 
@@ -108,25 +116,27 @@ class Counting(Backend):
     def dot(self, a: Share, weights: Sequence[int]) -> int:
         return 0
 
+    def lift(self, a: Share, n: int) -> list[int]:
+        return [0] * n
+
+    def narrow(self, a: list[int]) -> Share:
+        return None
+
     def scale(self, c: Scalars, a: Share, n: int) -> Share:
-        self.rounds += 1
         self._kept.append(c)  # so that no other scalar gets its identity
         self.scaled[id(c)] = self.scaled.get(id(c), 0) + n
 
     def open_vector(self, a: Share, n: int, drop: int) -> Any:
-        self.rounds += 1
+        return None
 
     def multiply(self, a: list[int], b: list[int]) -> list[int]:
         self.triples += len(a)
-        self.rounds += 1
         return [0] * len(a)
 
     def truncate(self, a: list[int], bits: int, shift: int) -> list[int]:
-        self.rounds += 1
         return a
 
     def open_scalars(self, a: list[int]) -> list[int]:
-        self.rounds += 1
         return [0] * len(a)
 
     def random(self, n: int) -> list[int]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import secrets
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import reduce
 from typing import Any
@@ -15,7 +15,7 @@ from pdml_spdz.engines.embedded.backend import Backend
 from pdml_spdz.engines.embedded.session import Session
 from pdml_spdz.engines.embedded.values import Scalars
 from pdml_spdz.fixedpoint import Ring
-from pdml_spdz.offline.material import Material, ScalarMaterial
+from pdml_spdz.offline.material import Correlation, Material, ScalarMaterial
 from pdml_spdz.precision import SIGMA, Precision
 from pdml_spdz.primitives.sec_sum import MaskedSum, check_size
 from pdml_spdz.ring import Vector
@@ -45,6 +45,20 @@ class Lazy:
         return ring.combine_above(self.terms, self.plus, t) if self.terms else ring.word_above(self.value(), t)
 
 
+class Product:
+    """A scalar times a vector, before its message goes out: products that do not need each other share a round."""
+
+    def __init__(self, scaling: Scaling, x: Vector, given: Correlation, send: Callable[[], None]) -> None:
+        self.scaling, self.x, self.given, self._send = scaling, x, given, send
+        self.share: Lazy | None = None
+
+    def __getattr__(self, name: str) -> Any:
+        """As the share itself, once someone asks for it."""
+        if self.share is None:
+            self._send()
+        return getattr(self.share, name)
+
+
 class Scaling:
     """One secret scalar that multiplies vectors: its VOLE material, and b = c_m - delta_m of the parties so far."""
 
@@ -63,6 +77,7 @@ class Shares(Backend):
         self.bits, self.wide = precision.vector_bits, precision.scalar_bits
         self.modulus = 1 << self.wide
         self._scalings: dict[int, Scaling] = {}
+        self._waiting: list[Product] = []
 
     # ---- in and out
 
@@ -97,7 +112,13 @@ class Shares(Backend):
         with self.link.clock("crypto"):
             return ring.dot(a.value(), weights)
 
-    def scale(self, c: Scalars, a: Lazy, n: int) -> Lazy:
+    def lift(self, a: Lazy, n: int) -> list[int]:
+        return ring.to_ints(a.value(), signed=True)
+
+    def narrow(self, a: list[int]) -> Lazy:
+        return Lazy(len(a), self.bits, (), (ring.from_ints([z % (1 << self.bits) for z in a], self.bits),))
+
+    def scale(self, c: Scalars, a: Lazy, n: int) -> Product:
         """[c] times the shared vector [x].
 
         With VOLE w = u delta + v for every ordered pair (l, m): u and v at l, w at m, and m's delta, one for all l:
@@ -108,36 +129,53 @@ class Shares(Backend):
         3. everyone adds x_m delta_m and x_m b
 
         Reveals: nothing; u and delta are one-time pads, u fresh for every vector and pair, delta for every scalar.
-        Cost: one round, k/8 bytes a number and peer. Offline: VOLE.
+        Cost: one round for all products that wait, k/8 bytes a number and peer. Offline: VOLE.
         Ref: Gilboa, CRYPTO 1999; Boyle et al., "Efficient two-round OT extension and silent non-interactive secure
         computation", CCS 2019 (VOLE).
         """
         scaling = self._scaling(c)
-        given = scaling.material.take(n)
+        x = a.value()  # first: it may be a product that waits itself
+        product = Product(scaling, x, scaling.material.take(n), self._send_products)
+        self._waiting.append(product)
+        return product
+
+    def _send_products(self) -> None:
+        """Steps 1 to 3 for all products that wait, in one message to each peer."""
+        products, self._waiting = self._waiting, []
+        # b of a scalar goes with its first product: theirs have come only if ours has gone.
+        first = {id(p.scaling): p for p in reversed(products) if len(p.scaling.b) == 1}
         with self.link.clock("crypto"):
-            x = a.value()
-            outgoing = {l: self._scale_message(scaling, ring.sub(x, given.pads[l])) for l in self.link.peers}
+            outgoing = {l: self._scale_message(products, first, l) for l in self.link.peers}
         received = self.link.exchange("scale", outgoing, self.link.peers)
         size = self.bits // 8
-        gathered = [x]
+        gathered = [[p.x] for p in products]
         for l, message in received.items():
-            if l not in scaling.b:
-                scaling.b[l] = int.from_bytes(message[:size], "little")
-                message = message[size:]
-            check_size(n * size, message.nbytes, l)
-            gathered.append(ring.from_bytes(message, self.bits))
-        terms = ((gathered, scaling.material.delta), ([x], sum(scaling.b.values())))
-        return Lazy(n, self.bits, terms, (given.rest,))
+            check_size(size * (len(first) + sum(len(p.x) for p in products)), message.nbytes, l)
+            for p, parts in zip(products, gathered, strict=True):
+                if first.get(id(p.scaling)) is p:
+                    p.scaling.b[l] = int.from_bytes(message[:size], "little")
+                    message = message[size:]
+                parts.append(ring.from_bytes(message[: len(p.x) * size], self.bits))
+                message = message[len(p.x) * size :]
+        for p, parts in zip(products, gathered, strict=True):
+            terms = ((parts, p.scaling.material.delta), ([p.x], sum(p.scaling.b.values())))
+            p.share = Lazy(len(p.x), self.bits, terms, (p.given.rest,))
 
     def _scaling(self, c: Scalars) -> Scaling:
         if id(c) not in self._scalings:
             self._scalings[id(c)] = Scaling(c, self.me, self.material.scalar())
         return self._scalings[id(c)]
 
-    def _scale_message(self, scaling: Scaling, masked: Vector) -> Buffer:
-        if len(scaling.b) > 1:  # theirs have come, so ours has gone
-            return masked
-        return (scaling.b[self.me] % (1 << self.bits)).to_bytes(self.bits // 8, "little") + masked.tobytes()
+    def _scale_message(self, products: list[Product], first: dict[int, Product], l: int) -> Buffer:
+        parts: list[bytes] = []
+        for p in products:
+            masked = ring.sub(p.x, p.given.pads[l])
+            if len(products) == 1 and not first:  # the usual case, without a copy
+                return masked
+            if first.get(id(p.scaling)) is p:
+                parts.append((p.scaling.b[self.me] % (1 << self.bits)).to_bytes(self.bits // 8, "little"))
+            parts.append(masked.tobytes())
+        return b"".join(parts)
 
     def open_vector(self, a: Lazy, n: int, drop: int) -> Ring:
         """The vector without its low `drop` bits, in `open_bits` bits.

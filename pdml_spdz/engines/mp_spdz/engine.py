@@ -7,11 +7,13 @@ from math import sqrt
 from typing import Any
 
 from pdml_spdz.engines.base import Engine, Security, Shape
+from pdml_spdz.engines.centred import CentredScale
 from pdml_spdz.engines.mp_spdz.compiler import Compiled
 from pdml_spdz.engines.mp_spdz.execution import MpSpdzRunner
 from pdml_spdz.engines.mp_spdz.paper import PaperColumns
 from pdml_spdz.engines.mp_spdz.place import Place
 from pdml_spdz.engines.projection import FixedScale, PerColumn, observables
+from pdml_spdz.fixedpoint import Reals
 from pdml_spdz.precision import Precision
 from pdml_spdz.primitives.agree import Agreement
 from pdml_spdz.primitives.bound import Bound
@@ -32,6 +34,7 @@ class MpSpdzOptions:
     iterations: int  # of the study: a resumed run has the same program, and so the same stocks
     program: str = "projection"
     aggregator: str = "auto"
+    hidden: bool = False  # the mean of all rows is taken off under secret sharing
 
 
 def program_for(options: MpSpdzOptions, shape: Shape) -> tuple[Program, int, int]:
@@ -41,7 +44,8 @@ def program_for(options: MpSpdzOptions, shape: Shape) -> tuple[Program, int, int
     if options.program == "paper":
         return render("normed_sum_paper", options.precision, shape.d, columns), columns, calls
     if options.normalise == "fit":
-        return render("scaled_sum", options.precision, shape.d, columns, options.iterations), columns, 1
+        name = "scaled_sum_centred" if options.hidden else "scaled_sum"
+        return render(name, options.precision, shape.d, columns, options.iterations), columns, 1
     stream = options.online == "stream"
     program = render("normed_sum", options.precision, shape.d, columns, options.iterations if stream else 1)
     return program, columns, 1 if stream else calls
@@ -72,7 +76,7 @@ class MpSpdzEngine(Engine):
     def sec_sum(self) -> MaskedSum:
         return self._sec_sum
 
-    def normed_sum(self, bound: Bound, shape: Shape) -> NormedSum:
+    def normed_sum(self, bound: Bound, shape: Shape, sums: Reals | None = None) -> NormedSum:
         options = self.options
         program, columns, executions = program_for(options, shape)
         Agreement(self.link).digest("program", program.text.encode())
@@ -86,7 +90,7 @@ class MpSpdzEngine(Engine):
             return PaperColumns(runner, program, columns)
         if options.normalise == "per-column":
             return PerColumn(runner, program, columns, stream=executions == 1)
-        return FixedScale(runner, program)
+        return FixedScale(runner, program) if sums is None else CentredScale(runner, program, sums, self.warn)
 
     def finish(self) -> None:
         if self._runner:
@@ -120,4 +124,4 @@ class MpSpdzEngine(Engine):
     def observables(self) -> list[str]:
         if self.options.program == "paper":
             return [*observables("per-column"), "with inputs no finer than that, the norms too (docs/security.md)"]
-        return observables(self.options.normalise)
+        return observables(self.options.normalise, hidden=self.options.hidden)

@@ -1,0 +1,79 @@
+"""PD-PCA's sums with a hidden mean: one secret scale for a fit, and the mean taken off under secret sharing."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from math import log2, sqrt
+
+import numpy as np
+
+from pdml_spdz.engines.projection import FixedScale, Runner
+from pdml_spdz.errors import RangeExceeded
+from pdml_spdz.fixedpoint import Reals
+from pdml_spdz.programs import Program
+
+BITS_LEFT = 10  # fewer good bits than these are no result
+OFFSETS = "agree on an offset near the mean for each feature (--offset), or use --centre open"
+
+
+class CentredScale(FixedScale):
+    """The sums of C = S - t t^T / n under one secret scale, for t = sum_m t_m, the sums of all rows.
+
+    1. first call: party m gives in t_m / sqrt(n B); the program scaled_sum_centred makes [c] = k / sum_i g_i.C v_i
+       behind its gate, and [w] = -[c t / sqrt(n B)]
+    2. every call: party m gives in kappa_i S_m v_i / B and its addend of [a_i] = kappa_i t.v_i / sqrt(n B);
+       y_i = [c] kappa_i S v_i / B + [a_i] [w], which is c kappa_i C v_i / B, is opened
+    3. kappa, the check g_i(old).y_i = 1 and u_i as for FixedScale: C is symmetric too
+
+    S_m v is rounded relative to S, and what is left of it is C v. How much smaller that is nobody may know; but
+    rounding is not symmetric, so it shows in g_i(old).y_i: beyond what the opened bits explain it counts as noise, with
+    a warning, and ends the run where it leaves fewer than ten bits.
+
+    Reveals: y_i in every call, and one bit, once: in range or not. Neither t nor S: C alone.
+    Cost: 2 rounds a call; 54 bytes a number and peer online, and a scalar of VOLE material for each column and call
+    besides. Once: about 75 rounds, 64 + d + k triples.
+    Ref: [PDML App. Extension to PCA], with the mean of all rows.
+    """
+
+    def __init__(self, runner: Runner, program: Program, sums: Reals, warn: Callable[[str], None]) -> None:
+        super().__init__(runner, program)
+        self._mean, self._warn = sums / sqrt(runner.bound), warn
+        self._level = 0.0  # noise in one direction of y_i / kappa_i beyond that of the opened bits
+        self._warned = False
+
+    def _more(self, g: Reals, *, first: bool) -> Sequence[Reals]:
+        along = (self._mean @ g) * self._kappa
+        return (self._mean, along) if first else (along,)
+
+    def _rounding(self, y: Reals) -> Reals:
+        # w is off by M units of f_inv in each entry, times kappa_i a_i with |a_i| <= 1.
+        p, d = self.runner.precision, len(y)
+        truncation = sqrt(d) * p.M * 2.0**-p.f_inv
+        return super()._rounding(y) + (truncation + sqrt(d) * self._level) * self._kappa
+
+    def _check(self, found: Reals, error: Reals, rounding: Reals) -> Reals:
+        d, off = len(self._mean), np.abs(found - 1.0)
+        # A column that had to be raised out of the noise is as good as its check: what rounding makes up has none.
+        doubtful = self._raised & ~(off <= error + 8 * rounding)
+        judged = np.isfinite(error) & ~self._raised
+        beyond = judged & ~(off <= error + 8 * rounding)
+        if np.any(beyond):
+            self._noisy(float(np.max(off[beyond])))
+            self._level = max(self._level, float(np.max((off / self._kappa)[beyond])))
+            rounding = np.maximum(rounding, sqrt(d) * self._level * self._kappa)
+        return np.where(doubtful, np.maximum(rounding, sqrt(d) * off), rounding)
+
+    def _noisy(self, off: float) -> None:
+        if not off < 2.0**-BITS_LEFT:
+            raise RangeExceeded(
+                f"the sums fit together to {off:.1g} only: the means of the features are so large beside their "
+                "deviations that rounding has eaten the rest.",
+                f"sums that are exact to {BITS_LEFT} bits or more",
+                OFFSETS,
+            )
+        if not self._warned:
+            self._warn(
+                f"the sums are exact to {-log2(off):.0f} bits only, of {self.runner.precision.f_out}: the means of the "
+                f"features are large beside their deviations; {OFFSETS}"
+            )
+            self._warned = True

@@ -103,7 +103,7 @@ def view(run: PartyRun, data: Data, link: Link, engine: Engine) -> View:
         scale = _deviations(data, mu, n, engine, link) if by_sec_sum else np.zeros(0)
         with replaced(kept) as temporary, temporary.open("wb") as file:
             np.savez(file, n=np.array(n), mu=mu, scale=scale)
-    Agreement(link).digest("mean and scales", mu.tobytes() + scale.tobytes() + str(n).encode())
+    Agreement(link).digest("centre", mu.tobytes() + scale.tobytes() + str(n).encode())
     return _seen(data, study, n, mu, scale, run.note)
 
 

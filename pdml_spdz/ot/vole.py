@@ -7,6 +7,7 @@ The leaves are made once for each delta; each of them is the key of a stream as 
 from __future__ import annotations
 
 import struct
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TypeAlias
 
@@ -24,6 +25,8 @@ KAPPA = 4  # bits per digit: 5 sends 0.8 times the bytes in 1.35 times the time,
 CHUNK = 8192  # elements worked on at a time: the sums stay in the cache. Both ends must have the same
 HEADER = struct.Struct("<QQ")  # position and number of elements: a receiver elsewhere in the stream notices
 
+# (u, v) as sender and w as receiver, by peer
+Extended: TypeAlias = "tuple[dict[int, tuple[Vector, Vector]], dict[int, Vector]]"
 Words: TypeAlias = "NDArray[np.uint64]"  # shape (w, n): limb by limb
 
 
@@ -170,7 +173,7 @@ def set_up(link: Link, ots: extension.Ends, bits: int, *, count: int = 1, kappa:
     ]
 
 
-def extend(link: Link, ends: Ends, n: int) -> tuple[dict[int, tuple[Vector, Vector]], dict[int, Vector]]:
+def extend(link: Link, ends: Ends, n: int) -> Extended:
     """n more elements for every ordered pair under the deltas of `ends`: (u, v) as sender and w as receiver, by peer.
 
     For each ordered pair, with x_ij the next n numbers of Z_2^(k - kappa i) in the stream of leaf j of tree i:
@@ -185,10 +188,23 @@ def extend(link: Link, ends: Ends, n: int) -> tuple[dict[int, tuple[Vector, Vect
     *Ref:* Roy, "SoftSpokenOT", CRYPTO 2022; Baum, Braun, Munch-Hansen, Scholl, "MozZ2karella", CRYPTO 2022
     (VOLE over Z_2^k); the truncated corrections after Gilboa, CRYPTO 1999.
     """
-    made = {peer: ends.senders[peer].extend(n) for peer in link.peers}
-    messages = link.exchange("vole:extend", {peer: message for peer, (_, _, message) in made.items()}, link.peers)
-    w = {peer: ends.receivers[peer].extend(n, messages[peer]) for peer in link.peers}
-    return {peer: (u, v) for peer, (u, v, _) in made.items()}, w
+    return extend_all(link, [ends], n)[0]
+
+
+def extend_all(link: Link, several: Sequence[Ends], n: int) -> list[Extended]:
+    """`extend` for each of several deltas, in one round."""
+    made = [{peer: ends.senders[peer].extend(n) for peer in link.peers} for ends in several]
+    outgoing = {peer: b"".join(one[peer][2] for one in made) for peer in link.peers}
+    messages = link.exchange("vole:extend", outgoing, link.peers)
+    extended = []
+    for i, (ends, one) in enumerate(zip(several, made, strict=True)):
+        w = {}
+        for peer in link.peers:
+            whole = messages[peer]
+            part = slice(*(len(whole) * j // len(several) for j in (i, i + 1)))  # all are of the same length
+            w[peer] = ends.receivers[peer].extend(n, whole[part])
+        extended.append(({peer: (u, v) for peer, (u, v, _) in one.items()}, w))
+    return extended
 
 
 def chunks(n: int) -> list[int]:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 from pdml_spdz.offline.material import Plan
 
 if TYPE_CHECKING:
-    from pdml_spdz.engines.embedded.values import Scalars
+    from pdml_spdz.engines.embedded.values import Scalars, Wide
 
 Share: TypeAlias = Any  # limbs of shape (n, L); the counting backend has none
 
@@ -61,6 +61,10 @@ class Backend(ABC):
         """May wait for other products: the message goes out when one of them is wanted."""
 
     @abstractmethod
+    def outer(self, c: Scalars, w: Wide) -> Share:
+        """c times the numbers of w, which will meet more scalars; may wait as well."""
+
+    @abstractmethod
     def open_vector(self, a: Share, n: int, drop: int) -> Any: ...
 
     # ---- scalars
@@ -85,7 +89,7 @@ class Counting(Backend):
     me: int = 0
     modulus: int = 2
     triples: int = 0
-    scaled: dict[int, int] = field(default_factory=dict)
+    scaled: dict[tuple[int, int], int] = field(default_factory=dict)  # by scalar, and its number in a vector
     _kept: list[object] = field(default_factory=list)
 
     @property
@@ -124,7 +128,12 @@ class Counting(Backend):
 
     def scale(self, c: Scalars, a: Share, n: int) -> Share:
         self._kept.append(c)  # so that no other scalar gets its identity
-        self.scaled[id(c)] = self.scaled.get(id(c), 0) + n
+        self.scaled[id(c), 0] = self.scaled.get((id(c), 0), 0) + n
+
+    def outer(self, c: Scalars, w: Wide) -> Share:
+        self._kept.append(w)
+        for j in range(len(w)):
+            self.scaled[id(w), j] = self.scaled.get((id(w), j), 0) + 1
 
     def open_vector(self, a: Share, n: int, drop: int) -> Any:
         return None

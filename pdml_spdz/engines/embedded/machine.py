@@ -156,7 +156,8 @@ def runtime_error_if(condition: bool, message: str) -> None:
         raise RangeExceeded(
             f"{message}; nothing that depends on it was opened.",
             "sums whose size lies between the bound and 2^-R times it",
-            "agree on a smaller --bound, a larger --range, or a rank below the rank of the rows",
+            "agree on a smaller --bound, a larger --range, or a rank below the rank of the rows; with a hidden mean on "
+            "an --offset near it",
         )
 
 

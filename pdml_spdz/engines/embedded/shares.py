@@ -3,68 +3,20 @@
 from __future__ import annotations
 
 import secrets
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
-from functools import reduce
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 
 from pdml_spdz import ring
 from pdml_spdz.engines.embedded.backend import Backend
+from pdml_spdz.engines.embedded.products import Lazy, Outer, Product, Scaling
 from pdml_spdz.engines.embedded.session import Session
-from pdml_spdz.engines.embedded.values import Scalars
+from pdml_spdz.engines.embedded.values import Scalars, Wide
 from pdml_spdz.fixedpoint import Ring
-from pdml_spdz.offline.material import Correlation, Material, ScalarMaterial
+from pdml_spdz.offline.material import Material
 from pdml_spdz.precision import SIGMA, Precision
 from pdml_spdz.primitives.sec_sum import MaskedSum, check_size
-from pdml_spdz.ring import Vector
-from pdml_spdz.transport.base import Buffer
-
-
-@dataclass(frozen=True)
-class Lazy:
-    """A share of n numbers that is a sum not yet added up: c_j (a_j1 + a_j2 + ...) + p_1 + p_2 + ...
-
-    Carries cost more than sums; a product, its dither and its offset are added up in one pass when the value is wanted.
-    """
-
-    n: int
-    bits: int
-    terms: tuple[ring.Term, ...]
-    plus: tuple[Vector, ...]
-
-    def value(self) -> Vector:
-        if self.terms:
-            return ring.combine(self.terms, self.plus)
-        whole = any(len(p) == self.n for p in self.plus)  # single rows alone have to be spread out
-        return reduce(ring.add, self.plus if whole else (ring.zeros(self.n, self.bits), *self.plus))
-
-    def above(self, t: int) -> Ring:
-        """The 64 bits from bit t on."""
-        return ring.combine_above(self.terms, self.plus, t) if self.terms else ring.word_above(self.value(), t)
-
-
-class Product:
-    """A scalar times a vector, before its message goes out: products that do not need each other share a round."""
-
-    def __init__(self, scaling: Scaling, x: Vector, given: Correlation, send: Callable[[], None]) -> None:
-        self.scaling, self.x, self.given, self._send = scaling, x, given, send
-        self.share: Lazy | None = None
-
-    def __getattr__(self, name: str) -> Any:
-        """As the share itself, once someone asks for it."""
-        if self.share is None:
-            self._send()
-        return getattr(self.share, name)
-
-
-class Scaling:
-    """One secret scalar that multiplies vectors: its VOLE material, and b = c_m - delta_m of the parties so far."""
-
-    def __init__(self, c: Scalars, me: int, material: ScalarMaterial) -> None:
-        self.c, self.material = c, material  # c is kept: it is found again by its identity
-        self.b = {me: c.shares[0] - material.delta}
 
 
 class Shares(Backend):
@@ -133,49 +85,41 @@ class Shares(Backend):
         Ref: Gilboa, CRYPTO 1999; Boyle et al., "Efficient two-round OT extension and silent non-interactive secure
         computation", CCS 2019 (VOLE).
         """
-        scaling = self._scaling(c)
         x = a.value()  # first: it may be a product that waits itself
-        product = Product(scaling, x, scaling.material.take(n), self._send_products)
+        return self._later(Product(self._scaling(c), x, self.bits, self._send_products))
+
+    def outer(self, c: Scalars, w: Wide) -> Product:
+        """[c] times the numbers of [w], which meets many scalars: as `scale`, with the scalars' and vector's parts
+        exchanged. Every number of w has a delta of its own, and c is what u hides, once for each of them.
+
+        Reveals: nothing. Cost: as `scale`; offline as many deltas as w has numbers, however many scalars come.
+        """
+        x = ring.from_ints([c.shares[0] % (1 << self.bits)] * len(w), self.bits)
+        return self._later(Outer(self._scaling(w), x, self.bits, self._send_products))
+
+    def _later(self, product: Product) -> Product:
         self._waiting.append(product)
         return product
 
     def _send_products(self) -> None:
         """Steps 1 to 3 for all products that wait, in one message to each peer."""
         products, self._waiting = self._waiting, []
-        # b of a scalar goes with its first product: theirs have come only if ours has gone.
-        first = {id(p.scaling): p for p in reversed(products) if len(p.scaling.b) == 1}
         with self.link.clock("crypto"):
-            outgoing = {l: self._scale_message(products, first, l) for l in self.link.peers}
+            outgoing = {l: b"".join(p.outgoing(self.me, l) for p in products) for l in self.link.peers}
         received = self.link.exchange("scale", outgoing, self.link.peers)
-        size = self.bits // 8
-        gathered = [[p.x] for p in products]
-        for l, message in received.items():
-            check_size(size * (len(first) + sum(len(p.x) for p in products)), message.nbytes, l)
-            for p, parts in zip(products, gathered, strict=True):
-                if first.get(id(p.scaling)) is p:
-                    p.scaling.b[l] = int.from_bytes(message[:size], "little")
-                    message = message[size:]
-                parts.append(ring.from_bytes(message[: len(p.x) * size], self.bits))
-                message = message[len(p.x) * size :]
-        for p, parts in zip(products, gathered, strict=True):
-            terms = ((parts, p.scaling.material.delta), ([p.x], sum(p.scaling.b.values())))
-            p.share = Lazy(len(p.x), self.bits, terms, (p.given.rest,))
+        with self.link.clock("crypto"):
+            for l, message in received.items():
+                check_size(sum(p.size for p in products), message.nbytes, l)
+                for p in products:
+                    p.incoming(l, message[: p.size])
+                    message = message[p.size :]
+            for p in products:
+                p.add_up()
 
     def _scaling(self, c: Scalars) -> Scaling:
         if id(c) not in self._scalings:
-            self._scalings[id(c)] = Scaling(c, self.me, self.material.scalar())
+            self._scalings[id(c)] = Scaling(c, self.me, self.material.scalars(len(c)))
         return self._scalings[id(c)]
-
-    def _scale_message(self, products: list[Product], first: dict[int, Product], l: int) -> Buffer:
-        parts: list[bytes] = []
-        for p in products:
-            masked = ring.sub(p.x, p.given.pads[l])
-            if len(products) == 1 and not first:  # the usual case, without a copy
-                return masked
-            if first.get(id(p.scaling)) is p:
-                parts.append((p.scaling.b[self.me] % (1 << self.bits)).to_bytes(self.bits // 8, "little"))
-            parts.append(masked.tobytes())
-        return b"".join(parts)
 
     def open_vector(self, a: Lazy, n: int, drop: int) -> Ring:
         """The vector without its low `drop` bits, in `open_bits` bits.

@@ -12,6 +12,10 @@ from typing import Any
 
 from pdml_spdz.engines.embedded.backend import Backend, Share
 
+# A vector that meets many scalars takes a delta for each of its numbers, up to so many; a longer one takes a delta for
+# each scalar. Setting one up costs as much as a thousand numbers.
+OUTER = 1024
+
 
 class UnsupportedOperation(TypeError):
     """An operation that the embedded engine does not have."""
@@ -113,6 +117,8 @@ class Wide(Scalars):
     def __mul__(self, other: object) -> Any:
         if not isinstance(other, Scalars) or isinstance(other, Wide):
             return unsupported("this product with a vector of scalars")
+        if len(other) == 1 and len(self) <= OUTER:
+            return Vector(self.backend, self.backend.outer(other, self), len(self), exact=False)
         narrow = self.backend.narrow(self.shares)
         return Vector(self.backend, narrow, len(self), exact=False).scaled(other)
 

@@ -7,13 +7,10 @@ from math import log2, sqrt
 
 import numpy as np
 
-from pdml_spdz.engines.projection import FixedScale, Runner
-from pdml_spdz.errors import RangeExceeded
+from pdml_spdz.engines.projection import FixedScale, Runner, check_projection
 from pdml_spdz.fixedpoint import Reals
+from pdml_spdz.linalg import EPS
 from pdml_spdz.programs import Program
-
-BITS_LEFT = 10  # fewer good bits than these are no result
-OFFSETS = "agree on an offset near the mean for each feature (--offset), or use --centre open"
 
 
 class CentredScale(FixedScale):
@@ -26,8 +23,8 @@ class CentredScale(FixedScale):
     3. kappa, the check g_i(old).y_i = 1 and u_i as for FixedScale: C is symmetric too
 
     S_m v is rounded relative to S, and what is left of it is C v. How much smaller that is nobody may know; but
-    rounding is not symmetric, so it shows in g_i(old).y_i: beyond what the opened bits explain it counts as noise, with
-    a warning, and ends the run where it leaves fewer than ten bits.
+    rounding is not symmetric, so it shows in g_i(old).y_i: what the opened bits do not explain counts as noise, with a
+    warning. The gate lets pass no more of it than 2^(R-52) d.
 
     Reveals: y_i in every call, and one bit, once: in range or not. Neither t nor S: C alone.
     Cost: 2 rounds a call; 54 bytes a number and peer online, and a scalar of VOLE material for each column and call
@@ -39,7 +36,7 @@ class CentredScale(FixedScale):
         super().__init__(runner, program)
         self._mean, self._warn = sums / sqrt(runner.bound), warn
         self._level = 0.0  # noise in one direction of y_i / kappa_i beyond that of the opened bits
-        self._warned = False
+        self._said = False
 
     def _more(self, g: Reals, *, first: bool) -> Sequence[Reals]:
         along = (self._mean @ g) * self._kappa
@@ -52,28 +49,25 @@ class CentredScale(FixedScale):
         return super()._rounding(y) + (truncation + sqrt(d) * self._level) * self._kappa
 
     def _check(self, found: Reals, error: Reals, rounding: Reals) -> Reals:
-        d, off = len(self._mean), np.abs(found - 1.0)
-        # A column that had to be raised out of the noise is as good as its check: what rounding makes up has none.
-        doubtful = self._raised & ~(off <= error + 8 * rounding)
-        judged = np.isfinite(error) & ~self._raised
-        beyond = judged & ~(off <= error + 8 * rounding)
-        if np.any(beyond):
-            self._noisy(float(np.max(off[beyond])))
-            self._level = max(self._level, float(np.max((off / self._kappa)[beyond])))
+        p, d, k = self.runner.precision, len(self._mean), len(found)
+        off, explained = np.abs(found - 1.0), error + 8 * rounding
+        # c B is at most 2^R sqrt(k) behind the gate, and S_m v and t_m.v are rounded to d EPS B, once each. What
+        # is off by more is no rounding. A column that had to be raised out of the noise may be nothing else.
+        most = 2 * d * EPS * sqrt(k) * 2.0**p.R * self._kappa
+        check_projection(np.where(self._raised, 1.0, found), explained + most)
+        shows = np.isfinite(error) & ~(off <= explained)
+        small = shows & self._raised
+        if np.any(shows & ~self._raised):
+            self._level = max(self._level, float(np.max((off / self._kappa)[shows & ~self._raised])))
             rounding = np.maximum(rounding, sqrt(d) * self._level * self._kappa)
-        return np.where(doubtful, np.maximum(rounding, sqrt(d) * off), rounding)
+            self._say(float(np.max(off[shows & ~self._raised])))
+        return np.where(small, np.maximum(rounding, sqrt(d) * off), rounding)
 
-    def _noisy(self, off: float) -> None:
-        if not off < 2.0**-BITS_LEFT:
-            raise RangeExceeded(
-                f"the sums fit together to {off:.1g} only: the means of the features are so large beside their "
-                "deviations that rounding has eaten the rest.",
-                f"sums that are exact to {BITS_LEFT} bits or more",
-                OFFSETS,
-            )
-        if not self._warned:
+    def _say(self, off: float) -> None:
+        if not self._said:
             self._warn(
-                f"the sums are exact to {-log2(off):.0f} bits only, of {self.runner.precision.f_out}: the means of the "
-                f"features are large beside their deviations; {OFFSETS}"
+                f"the sums are exact to {max(0.0, -log2(off)):.0f} bits only, of {self.runner.precision.f_out}: the "
+                "means of the features are large beside their deviations; agree on an offset near the mean for each "
+                "feature (--offset), or use --centre open"
             )
-            self._warned = True
+            self._said = True

@@ -24,7 +24,8 @@ class CentredScale(FixedScale):
 
     S_m v is rounded relative to S, and what is left of it is C v. How much smaller that is nobody may know; but
     rounding is not symmetric, so it shows in g_i(old).y_i: what the opened bits do not explain counts as noise, with a
-    warning. The gate lets pass no more of it than 2^(R-52) d.
+    warning. The gate lets pass no more of it than 2^(R-52) d. Directions too small for the opened bits beside the
+    largest are not told from it: they are dropped.
 
     Reveals: y_i in every call, and one bit, once: in range or not. Neither t nor S: C alone.
     Cost: 2 rounds a call; 54 bytes a number and peer online, and a scalar of VOLE material for each column and call
@@ -51,17 +52,18 @@ class CentredScale(FixedScale):
     def _check(self, found: Reals, error: Reals, rounding: Reals) -> Reals:
         p, d, k = self.runner.precision, len(self._mean), len(found)
         off, explained = np.abs(found - 1.0), error + 8 * rounding
-        # c B is at most 2^R sqrt(k) behind the gate, and S_m v and t_m.v are rounded to d EPS B, once each. What
-        # is off by more is no rounding. A column that had to be raised out of the noise may be nothing else.
+        # c B is at most 2^R sqrt(k) behind the gate, and S_m v and t_m.v are rounded to d EPS B, once each: what is
+        # off by more is no rounding.
         most = 2 * d * EPS * sqrt(k) * 2.0**p.R * self._kappa
         check_projection(np.where(self._raised, 1.0, found), explained + most)
-        shows = np.isfinite(error) & ~(off <= explained)
-        small = shows & self._raised
-        if np.any(shows & ~self._raised):
-            self._level = max(self._level, float(np.max((off / self._kappa)[shows & ~self._raised])))
+        shows = np.isfinite(error) & ~self._raised & ~(off <= explained)
+        if np.any(shows):
+            self._level = max(self._level, float(np.max((off / self._kappa)[shows])))
             rounding = np.maximum(rounding, sqrt(d) * self._level * self._kappa)
-            self._say(float(np.max(off[shows & ~self._raised])))
-        return np.where(small, np.maximum(rounding, sqrt(d) * off), rounding)
+            self._say(self._level * float(np.min(self._kappa)))
+        # A column that had to be raised out of the noise of the opened bits may be the rounding of S, which is as
+        # symmetric as C if S_m was formed once.
+        return np.where(self._raised, np.inf, rounding)
 
     def _say(self, off: float) -> None:
         if not self._said:

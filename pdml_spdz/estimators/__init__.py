@@ -7,6 +7,7 @@ For trying out, for pipelines and for comparison with scikit-learn's own; partie
 from __future__ import annotations
 
 try:
+    from sklearn.base import BaseEstimator as BaseEstimator
     from sklearn.utils.validation import validate_data as validate_data  # which came with 1.6
 except ImportError as error:
     raise ImportError(

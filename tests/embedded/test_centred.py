@@ -81,9 +81,9 @@ def opened(
 
 
 def tolerance(p: Precision, X: list[np.ndarray], c: float) -> float:
-    """Of an entry of c C v: M + 1 units of the last place, over kappa, which is 1 or 1/(v.c C v) of two V;
-    w, off by M units of f_inv, times a, which is at most 1; c itself, off by as much; and S_m v and t_m.v, which float64
-    rounds to D EPS ||S_m||, once each.
+    """Of an entry of c C v: M + 1 units of the last place, over kappa, which is 1 or 1/(v.c C v) of two V; w, off by M
+    units of f_inv, times a, which is at most 1; c itself, off by as much; and S_m v and t_m.v, which float64 rounds to
+    D EPS ||S_m||, once each.
     """
     largest = c * float(np.linalg.norm(scatter(X), 2))
     exact = 2 * D * EPS * c * sum(float(np.linalg.norm(X_m, 2)) ** 2 for X_m in X)

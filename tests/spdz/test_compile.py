@@ -23,7 +23,9 @@ STATISTICAL = 40  # MP-SPDZ's own security parameter
 
 
 @pytest.mark.parametrize("f_out", [10, 20, 31])
-@pytest.mark.parametrize(("name", "columns", "iterations"), [("normed_sum", 2, 1), ("scaled_sum", 3, 5)])
+@pytest.mark.parametrize(
+    ("name", "columns", "iterations"), [("normed_sum", 2, 1), ("scaled_sum", 3, 5), ("scaled_sum_centred", 3, 5)]
+)
 def test_compiler_takes_the_program(tmp_path: Path, name: str, columns: int, iterations: int, f_out: int) -> None:
     precision, d = Precision(3, f_out), 20
     program = render(name, precision, d, columns, iterations)
@@ -38,4 +40,6 @@ def test_compiler_takes_the_program(tmp_path: Path, name: str, columns: int, ite
     # There a scalar times a vector is one triple for each number.
     assert triples is not None
     assert int(triples[1]) == plan.triples + plan.numbers
-    assert [int(n) for n in inputs] == [2 * iterations * columns * d] * 3
+    # The mean, once, and what it has in each column, in every iteration.
+    more = d + iterations * columns if name == "scaled_sum_centred" else 0
+    assert [int(n) for n in inputs] == [2 * iterations * columns * d + more] * 3

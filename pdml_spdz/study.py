@@ -5,14 +5,14 @@ from __future__ import annotations
 import difflib
 import hashlib
 import json
-import math
 import tomllib
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass, field, fields
 from pathlib import Path
 from typing import Any
 
 from pdml_spdz.errors import StudyError
+from pdml_spdz.study_rows import CENTRES, SCALES, check_rows
 
 ALGORITHMS = ("svd", "pca", "nmf", "normed-sum")
 ENGINES = {"embedded": "normed", "mp-spdz": "normed", "secsum": "sum", "plain": "sum"}  # and what each of them reveals
@@ -22,9 +22,6 @@ ONLINE = ("stream", "per-column")
 OFFLINE = ("auto", "stock", "on-demand")
 PROGRAMS = ("projection", "paper")
 STARTS = ("secsum", "seed")
-CENTRES = ("open", "hidden", "none")
-SCALES = ("agreed", "secsum")
-HIDDEN_RANGE = 40  # with a hidden mean rho is a difference: beyond this float64 may turn it negative
 INITS = ("pd", "random", "nnsvd")
 W_STARTS = ("zero", "nnls")
 MAX_PARTIES = 30
@@ -265,7 +262,7 @@ def _validate(study: Study) -> None:
         f"`engine` is {study.engine!r} for nmf.",
         "secsum (or plain): PD-NMF needs sums, not directions",
     )
-    _validate_rows(study, want)
+    check_rows(study, want, shares=shares)
     for name, choices in (("init", INITS), ("w_start", W_STARTS)):
         value = getattr(study.nmf, name)
         want(value in choices, f"`nmf.{name}` is {value!r}.", f"one of {', '.join(choices)}")
@@ -309,57 +306,6 @@ def _validate(study: Study) -> None:
         "some parties have a quota, others have none, and `bound` is secsum.",
         "a quota for every party, or a `bound` that holds for the others",
     )
-
-
-def _validate_rows(study: Study, want: Callable[..., None]) -> None:
-    """What is done to the rows before they are factorised."""
-    for name in ("centre", "variance"):
-        usual = Study.__dataclass_fields__[name].default
-        want(
-            study.algorithm == "pca" or getattr(study, name) == usual,
-            f"`{name}` is {getattr(study, name)!r} for {study.algorithm}.",
-            "the algorithm pca with it",
-        )
-    hidden = study.centre == "hidden"
-    shares = ENGINES[study.engine] == "normed" and study.normalise == "fit" and study.program == "projection"
-    want(
-        shares or not hidden,
-        f"`centre` is hidden with engine {study.engine!r}, normalise {study.normalise!r}, program {study.program!r}.",
-        "engine embedded or mp-spdz, normalise fit, program projection",
-    )
-    want(
-        not hidden or study.precision.range <= HIDDEN_RANGE,
-        f"`precision.range` is {study.precision.range} and `centre` is hidden.",
-        f"at most {HIDDEN_RANGE}",
-    )
-    want(
-        not (hidden and study.variance),
-        "`variance` is true and `centre` is hidden.",
-        "open: by SecSum the variance along v shows the mean along v",
-    )
-    want(
-        not (hidden and study.scale == "secsum"),
-        "`scale` is secsum and `centre` is hidden.",
-        "agreed scales: deviations by SecSum show the mean",
-    )
-    want(study.scale == "agreed" or not study.scales, "`scale` is secsum and `scales` are given.", "one of the two")
-    want(not study.offsets or study.algorithm != "normed-sum", "`offsets` are given for a normed-sum.", "none")
-    want(
-        not (study.scales or study.scale == "secsum") or study.algorithm != "normed-sum",
-        "scales are given for a normed-sum.",
-        "none",
-    )
-    want(
-        study.algorithm != "nmf" or not any(study.offsets),
-        "`offsets` are given for nmf.",
-        "scales only: rows less an offset have negative entries",
-    )
-    d = study.d or len(study.features)
-    for name in ("offsets", "scales"):
-        values = getattr(study, name)
-        want(all(map(math.isfinite, values)), f"`{name}` are not all finite.", "numbers")
-        want(not (d and values) or len(values) == d, f"`{name}` are {len(values)} for d = {d}.", "one for each feature")
-    want(all(s > 0 for s in study.scales), "`scales` are not all positive.", "positive numbers")
 
 
 def parse_bound(bound: str) -> float | None:

@@ -10,7 +10,6 @@ import click
 
 from pdml_spdz.data import read_vector
 from pdml_spdz.study import (
-    CENTRES,
     ENGINES,
     INITS,
     NORMALISE,
@@ -24,6 +23,7 @@ from pdml_spdz.study import (
     Timeouts,
     choose_engine,
 )
+from pdml_spdz.study_rows import CENTRES
 
 F = TypeVar("F", bound=Callable[..., Any])
 Option = Callable[[Any], Any]

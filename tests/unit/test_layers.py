@@ -23,7 +23,7 @@ LAYERS = [
     ("algorithms", "engines"),
     ("offline", "primitives", "programs", "paper_programs"),
     ("ot",),
-    ("study_file", "data", "study", "transport", "process", "precision", "template_files"),
+    ("study_file", "data", "study", "study_rows", "transport", "process", "precision", "template_files"),
     ("certs", "storage", "linalg", "ring"),
     ("fixedpoint", "clock", "guard"),
     ("errors", "__init__"),

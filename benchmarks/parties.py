@@ -16,7 +16,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
-from pdml_spdz import certs
+from pdml_spdz import certs, memory
 from pdml_spdz.report import versions
 from pdml_spdz.transport.base import Link
 from pdml_spdz.transport.connect import Meeting, connect
@@ -37,6 +37,7 @@ def run_processes(M: int, party: Callable[[Link], Any]) -> list[Any]:
         pipes = [context.Pipe(duplex=False) for _ in range(M)]
 
         def body(m: int) -> None:
+            memory.keep_freed()  # as the command does
             identity = certs.load_identity(home, m, dict.fromkeys(range(M), ""))
             with connect(Meeting(m, addresses, identity, 30.0, 300.0), listeners[m]) as link:
                 pipes[m][1].send(party(link))

@@ -11,7 +11,6 @@ from math import ceil, log2
 
 from pdml_spdz.errors import StudyError
 
-WORD = 64
 SIGMA = 80  # statistical security of masks, in bits
 F_G = 20  # fraction bits of the public direction g: any vector near it would do as well
 OUT_BITS = (10, 20, 31)
@@ -89,7 +88,7 @@ class Precision:
     @property
     def vector_bits(self) -> int:
         """The ring of vectors: y is never truncated, so it holds a sign, H and all fraction bits; rho fits too."""
-        return _words(max(1 + self.H + self.f_in + self.f_inv, 2 + self.f_rho, self.x_bits + 1 + self.f_inv))
+        return _whole(32, max(1 + self.H + self.f_in + self.f_inv, 2 + self.f_rho, self.x_bits + 1 + self.f_inv))
 
     @property
     def open_bits(self) -> int:
@@ -109,7 +108,7 @@ class Precision:
     @property
     def scalar_bits(self) -> int:
         """The ring of scalars: a value, sigma bits of mask above it, and room for the sum of M masks."""
-        return _words(self.scalar_value_bits + SIGMA + self.M.bit_length() + 2)
+        return _whole(64, self.scalar_value_bits + SIGMA + self.M.bit_length() + 2)
 
     @property
     def reciprocal_steps(self) -> tuple[int, int]:
@@ -165,8 +164,8 @@ class Precision:
         return "\n".join(lines)
 
 
-def _words(bits: int) -> int:
-    return WORD * -(-bits // WORD)
+def _whole(word: int, bits: int) -> int:
+    return word * -(-bits // word)
 
 
 def _until(e: float, bits: int, step: object) -> int:

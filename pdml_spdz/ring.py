@@ -1,6 +1,7 @@
-"""Arithmetic in Z_2^k on vectors of shape (n, L): L = k/64 little-endian uint64 limbs per number, k = 128, 192, ...
+"""Arithmetic in Z_2^k on vectors of shape (n, L): L little-endian uint64 limbs per number, k = 128, 160, 192, ...
 
-A vector stands for its residues mod 2^k; "signed" reads them as two's complement, in [-2^(k-1), 2^(k-1)).
+A vector stands for its residues mod 2^k. It is worked on mod 2^(64 L), which 2^k divides: where k is not a multiple of
+64, bits above k are carried along and mean nothing. "signed" reads all limbs as two's complement.
 Everything is vectorised over n; the only loops are over limbs or over the bits of one number.
 """
 
@@ -13,23 +14,25 @@ from typing import Any, TypeAlias
 import numpy as np
 from cryptography.hazmat.primitives.ciphers import Cipher, algorithms, modes
 from numpy.typing import ArrayLike, NDArray
-from scipy.linalg import blas
 
 from pdml_spdz.errors import QuotaError
 
 Vector: TypeAlias = "NDArray[np.uint64]"  # shape (n, L)
+Buffer: TypeAlias = "bytes | bytearray | memoryview"
 Term: TypeAlias = "tuple[Sequence[Vector], int]"  # a scalar times a sum of vectors
 
 WORD = np.dtype("<u8")  # limbs are little-endian in memory too, so that a vector's bytes are its numbers' bytes
+DIGIT = 16  # bits of a digit in products: views of a vector, without a copy
 COMBINE_PRODUCTS = 1 << 18  # up to here OpenBLAS uses one thread: more would wait for each other, and for the cache
+COMBINE_PIECES = 4  # products of that size that share a step of NumPy
 DOT_ROWS = 1 << 20  # 2^20 products of 16-bit by 16-bit pieces stay below 2^53: exact in float64
 
 
 def limbs(bits: int) -> int:
     """L for the ring Z_2^bits."""
-    if bits <= 0 or bits % 64:
-        raise ValueError(f"a ring of {bits} bits is not a whole number of 64-bit limbs")
-    return bits // 64
+    if bits <= 0 or bits % 32:
+        raise ValueError(f"a ring of {bits} bits is not a whole number of 32-bit words")
+    return -(-bits // 64)
 
 
 def zeros(n: int, bits: int) -> Vector:
@@ -38,20 +41,30 @@ def zeros(n: int, bits: int) -> Vector:
 
 def random(n: int, bits: int) -> Vector:
     """n uniform ring elements: AES-256 in counter mode under a fresh key from the operating system's generator."""
-    size = n * 8 * limbs(bits)
-    raw = bytearray(size)
-    Cipher(algorithms.AES(os.urandom(32)), modes.CTR(bytes(16))).encryptor().update_into(bytes(size), raw)
-    return from_bytes(raw, bits)
+    out = zeros(n, bits)
+    raw = out.reshape(-1).view(np.uint8).data
+    Cipher(algorithms.AES(os.urandom(32)), modes.CTR(bytes(16))).encryptor().update_into(raw, raw)
+    return out
 
 
-def from_bytes(raw: bytes | bytearray | memoryview, bits: int) -> Vector:
+def random_below(n: int, t: int, bits: int) -> Vector:
+    """n uniform numbers below 2^t, in Z_2^bits."""
+    out = random(n, bits)
+    whole, rest = divmod(t, 64)
+    out[:, whole] &= low(rest)
+    out[:, whole + 1 :] = 0
+    return out
+
+
+def from_bytes(raw: Buffer, bits: int) -> Vector:
     """The vector whose numbers are the consecutive little-endian bytes of `raw`: no copy, writable if `raw` is."""
     return np.frombuffer(raw, WORD).reshape(-1, limbs(bits))
 
 
 def from_ints(values: Iterable[int], bits: int) -> Vector:
-    """Python integers of any size and sign, reduced mod 2^bits."""
-    size, mask = 8 * limbs(bits), (1 << bits) - 1
+    """Python integers of any size and sign."""
+    size = 8 * limbs(bits)
+    mask = (1 << 8 * size) - 1
     return from_bytes(bytearray(b"".join((x & mask).to_bytes(size, "little") for x in values)), bits)
 
 
@@ -64,16 +77,17 @@ def to_ints(a: Vector, *, signed: bool = False) -> list[int]:
 def from_float(x: ArrayLike, f: int, bits: int) -> Vector:
     """round(x * 2^f), halves to even, exactly: the fixed-point encoding with f fraction bits, x of shape (n,)."""
     x = np.asarray(x, np.float64)
-    # `not all(<)`: NaN must not pass. ldexp is exact, and above 2^53 there is nothing left to round.
+    # `not all(<)`: NaN must not pass. Scaling by 2^f is exact, and above 2^53 there is nothing left to round.
     if not np.all(np.abs(x) < np.ldexp(1.0, bits - 1 - f)):
         raise QuotaError(f"a number is not finite or not below 2^{bits - 1 - f}.", f"|x| * 2^{f} < 2^{bits - 1}")
-    y = np.rint(np.ldexp(x, f))
+    y = np.rint(x * 2.0**f)
     out = np.empty((len(y), limbs(bits)), WORD)
     if bits >= 128 and np.all(np.abs(y) < 2.0**106):
         # y = a 2^43 + b with 0 <= b < 2^43: both are exact, and together they are two's complement.
-        a = np.floor(np.ldexp(y, -43))
-        b = (y - np.ldexp(a, 43)).astype(np.int64)
+        a = np.floor(y * 2.0**-43)
         high = a.astype(np.int64)
+        a *= 2.0**43
+        b = np.subtract(y, a, out=a).astype(np.int64)
         out[:, 0] = ((high << 43) | b).view(WORD)
         out[:, 1] = (high >> 21).view(WORD)
         out[:, 2:] = (high >> 63).view(WORD)[:, None]
@@ -123,64 +137,98 @@ def combine(terms: Sequence[Term], plus: Sequence[Vector] = ()) -> Vector:
     """sum_j c_j (a_j1 + a_j2 + ...) + p_1 + p_2 + ... for ring scalars c_j; a p may be a single row."""
     n, size = terms[0][0][0].shape
     out = np.empty((n, size), WORD)
-    for rows, sums in _digit_sums(terms, plus):
+    for rows, sums in _digit_sums(terms, plus, 4 * size):
+        digits = sums.astype(np.int64)
         for i in range(4 * size - 1):
-            sums[i + 1] += sums[i] >> 16
-        out[rows] = sums.astype("<u2").T.copy().view(WORD)
+            digits[:, i + 1] += digits[:, i] >> DIGIT
+        out[rows] = np.ascontiguousarray(digits.astype("<u2").transpose(0, 2, 1)).view(WORD).reshape(-1, size)
     return out
 
 
-def combine_above(terms: Sequence[Term], plus: Sequence[Vector], t: int) -> NDArray[np.uint64]:
-    """word_above(combine(terms, plus), t), at half the price: digits that no one asks for give only their carries."""
-    n, size = terms[0][0][0].shape
-    out = np.empty(n, np.int64)
-    first, shift = divmod(t, 16)
-    last = min(4 * size, first + -(-(64 + shift) // 16))
-    for rows, sums in _digit_sums(terms, plus):
-        carry = np.zeros(sums.shape[1], np.int64)
-        for i in range(first):
-            carry += sums[i]
-            carry >>= 16
-        carry += sums[first]
-        word = np.right_shift(carry, shift, out=out[rows])
-        for i in range(first + 1, last):
-            word += np.left_shift(sums[i], 16 * (i - first) - shift, out=carry)
-    word = out.view(np.uint64)
-    room = 64 * size - t
-    return word if room >= 64 else word & np.uint64((1 << room) - 1)
+def combine_above(terms: Sequence[Term], plus: Sequence[Vector], t: int, bits: int) -> NDArray[np.uint64]:
+    """The `bits` bits, up to 64, from bit t on of combine(terms, plus).
 
-
-def _digit_sums(terms: Sequence[Term], plus: Sequence[Vector]) -> Iterator[tuple[slice, NDArray[np.int64]]]:
-    """The 16-bit digits of `combine` before carries, shape (4L, rows), for some rows at a time.
-
-    Multiplication by c is a Toeplitz matrix on digits. A row has at most a few thousand products below 2^32, so that
-    float64, and with it the fastest matrix product there is, is exact. Buffers are made once and stay in the cache:
-    fresh memory would cost more than the arithmetic.
+    Digits above are not computed at all, digits below give only their carries.
     """
     n, size = terms[0][0][0].shape
-    count = 4 * size
-    weights = [_toeplitz(c, size) for _, c in terms]
-    step = COMBINE_PRODUCTS // count**2
-    sums, table, total = np.empty((step, count), np.int32), np.empty((step, count)), np.empty((step, count))
-    out = np.empty((count, step), np.int64)
-    for start in range(0, n, step):
-        rows = slice(start, min(start + step, n))
-        m = rows.stop - rows.start
-        total[:m] = _add_digits(plus, rows, sums[:m]) if plus else 0.0
-        for (vectors, _), matrix in zip(terms, weights, strict=True):
-            table[:m] = _add_digits(vectors, rows, sums[:m])
-            # total.T += matrix @ table.T, in place
-            blas.dgemm(1.0, matrix, table[:m].T, 1.0, total[:m].T, overwrite_c=True)
-        np.copyto(out[:, :m], total[:m].T, casting="unsafe")
-        yield rows, out[:, :m]
+    first, shift = divmod(t, DIGIT)
+    count = min(4 * size, -(-(t + bits) // DIGIT))
+    out = np.empty(n, np.int64)
+    for rows, sums in _digit_sums(terms, plus, count):
+        sums[:, first] = _carried(sums[:, : first + 1])
+        top = sums[:, first:].astype(np.int64)
+        word = np.right_shift(top[:, 0], shift, out=out[rows].reshape(top[:, 0].shape))
+        for i in range(1, count - first):
+            word += np.left_shift(top[:, i], DIGIT * i - shift, out=top[:, i])
+    return out.view(np.uint64) & low(min(bits, 64 * size - t))
 
 
-def _add_digits(vectors: Sequence[Vector], rows: slice, sums: NDArray[np.int32]) -> NDArray[np.int32]:
-    """The sums of these rows, digit by digit, in `sums`; a vector of one row counts for every row."""
-    for k, a in enumerate(vectors):
-        more = _digits(a if len(a) == 1 else a[rows])
-        np.copyto(sums, more) if k == 0 else np.add(sums, more, out=sums)
-    return sums
+def _carried(sums: NDArray[np.float64]) -> NDArray[np.float64]:
+    """The highest of these digits, with the carries of those below it. Exact: all is below 2^53."""
+    carried, over = sums[:, 0], np.empty_like(sums[:, 0])
+    for i in range(1, sums.shape[1]):
+        np.floor(np.multiply(carried, 2.0**-DIGIT, out=over), out=over)
+        carried = np.add(over, sums[:, i], out=over)
+    return carried
+
+
+def _digit_sums(
+    terms: Sequence[Term], plus: Sequence[Vector], count: int
+) -> Iterator[tuple[slice, NDArray[np.float64]]]:
+    """The lowest `count` digits of `combine` before carries, shape (pieces, count, numbers), for some rows at a time.
+
+    Multiplication by c is a Toeplitz matrix on digits. A row has at most a few thousand products below 2^32, so that
+    float64, and with it the fastest matrix product there is, is exact. Digits stand in rows of their own, as BLAS likes
+    them. Pieces are as long as BLAS takes in one thread, several make one step of NumPy; buffers are made once and stay
+    in the cache: fresh memory would cost more than the arithmetic.
+    """
+    n, size = terms[0][0][0].shape
+    matrix = np.hstack([_toeplitz(c, size)[:count, :count] for _, c in terms])
+    single = sum((_digits(a)[0, :count].astype(np.float64) for a in plus if len(a) == 1 < n), np.zeros(count))
+    long = [a for a in plus if len(a) == n]
+    shapes = list(_piecewise(n, COMBINE_PRODUCTS // matrix.size))
+    most = max((pieces * length for pieces, length in shapes), default=0)
+    added, table, total = np.empty((most, 4 * size), np.int32), np.empty(most * matrix.shape[1]), np.empty(most * count)
+    start = 0
+    for pieces, length in shapes:
+        m = pieces * length
+        rows, start = slice(start, start + m), start + m
+        digits = table[: m * matrix.shape[1]].reshape(pieces, -1, length)
+        sums = total[: m * count].reshape(pieces, count, length)
+
+        def planes(vectors: Sequence[Vector], rows: slice = rows, shape: tuple[int, int] = (pieces, length)) -> Any:
+            """The digits of a sum of vectors, in the shape of `sums`."""
+            whole = _add_digits(vectors, rows, added[: rows.stop - rows.start])
+            return whole.reshape(*shape, -1)[:, :, :count].transpose(0, 2, 1)
+
+        for j, (vectors, _) in enumerate(terms):
+            digits[:, j * count : (j + 1) * count] = planes(vectors)
+        np.matmul(matrix, digits, out=sums)
+        if long:
+            sums += planes(long)
+        for i in np.flatnonzero(single):
+            sums[:, i] += single[i]
+        yield rows, sums
+
+
+def _piecewise(n: int, length: int) -> Iterator[tuple[int, int]]:
+    """(pieces, numbers in each) that together are n."""
+    while n >= length:
+        pieces = min(COMBINE_PIECES, n // length)
+        yield pieces, length
+        n -= pieces * length
+    if n:
+        yield 1, n
+
+
+def _add_digits(vectors: Sequence[Vector], rows: slice, added: NDArray[np.int32]) -> NDArray[np.integer[Any]]:
+    """The sums of these rows, digit by digit, shape (rows, 4L)."""
+    if len(vectors) == 1:
+        return _digits(vectors[0][rows])
+    np.add(_digits(vectors[0][rows]), _digits(vectors[1][rows]), out=added, dtype=np.int32)
+    for a in vectors[2:]:
+        np.add(added, _digits(a[rows]), out=added)
+    return added
 
 
 def _toeplitz(c: int, size: int) -> NDArray[np.float64]:
@@ -198,32 +246,65 @@ def _digits(a: Vector) -> NDArray[np.uint16]:
     return np.ascontiguousarray(a).view("<u2")
 
 
-def low_bits(a: Vector, t: int) -> Vector:
-    """a mod 2^t."""
-    return a & from_ints([(1 << t) - 1], 64 * a.shape[1])
+def low(bits: int) -> np.uint64:
+    """The mask of the low `bits` bits of a word."""
+    return np.uint64((1 << bits) - 1)
 
 
-def word_above(a: Vector, t: int) -> NDArray[np.uint64]:
-    """The 64 bits of each number from bit t on."""
+def word_above(a: Vector, t: int, bits: int) -> NDArray[np.uint64]:
+    """The `bits` bits, up to 64, of each number from bit t on."""
     limb, shift = divmod(t, 64)
     word = a[:, limb] >> np.uint64(shift)
     if shift and limb + 1 < a.shape[1]:
         word |= a[:, limb + 1] << np.uint64(64 - shift)
-    return word
+    return word & low(bits)
 
 
-def pack(a: Vector, t: int) -> bytes:
-    """The low t bits of each number in ceil(t/8) bytes; bits above t are cleared."""
-    raw = np.ascontiguousarray(low_bits(a, t)).view(np.uint8)
-    return raw[:, : -(-t // 8)].tobytes()
+def pack(a: Vector, t: int) -> NDArray[Any]:
+    """The low t bits of each number in ceil(t/8) bytes: whole limbs of all numbers, then the rest (`pack_words`)."""
+    whole, rest = divmod(t, 64)
+    if not rest:
+        return np.ascontiguousarray(a[:, :whole])
+    words = np.ascontiguousarray(a[:, :whole]).reshape(-1).view(np.uint8)
+    return np.concatenate([words, pack_words(a[:, whole], rest)])
 
 
-def unpack(raw: bytes | memoryview, t: int, bits: int) -> Vector:
-    """The inverse of `pack`, as numbers of Z_2^bits below 2^t."""
-    size = -(-t // 8)
-    out = np.zeros((len(raw) // size, 8 * limbs(bits)), np.uint8)
-    out[:, :size] = np.frombuffer(raw, np.uint8).reshape(-1, size)
-    return out.view(WORD)
+def unpack(raw: Buffer, n: int, t: int) -> Vector:
+    """The inverse of `pack`: n numbers below 2^t, in as many limbs as they need."""
+    whole, rest = divmod(t, 64)
+    if not rest:
+        return np.frombuffer(raw, WORD).reshape(n, whole)
+    out = np.empty((n, whole + 1), WORD)
+    out[:, :whole] = np.frombuffer(raw, WORD, n * whole).reshape(n, whole)
+    out[:, whole] = unpack_words(memoryview(raw)[8 * n * whole :], n, rest)
+    return out
+
+
+def pack_words(z: NDArray[np.uint64], bits: int) -> NDArray[Any]:
+    """The low `bits` bits of every word, in whole bytes: first the low 4 bytes of all, then the next 2, then 1."""
+    if bits == 64:
+        return z
+    kept = z & low(bits)
+    return np.concatenate([(kept >> np.uint64(shift)).astype(form).view(np.uint8) for form, shift in _planes(bits)])
+
+
+def unpack_words(raw: Buffer, n: int, bits: int) -> NDArray[np.uint64]:
+    """The inverse of `pack_words`: n words below 2^bits."""
+    if bits == 64:
+        return np.frombuffer(raw, WORD, n)
+    z = np.zeros(n, WORD)
+    for form, shift in _planes(bits):
+        z |= np.frombuffer(raw, form, n, shift // 8 * n).astype(WORD) << np.uint64(shift)
+    return z
+
+
+def _planes(bits: int) -> Iterator[tuple[str, int]]:
+    """(type, shift) of the pieces in which `bits` bits travel: copying whole columns is faster than 6 bytes of 8."""
+    size, shift = -(-bits // 8), 0
+    for piece in (8, 4, 2, 1):
+        if size & piece:
+            yield f"<u{piece}", shift
+            shift += 8 * piece
 
 
 def dot(a: Vector, weights: Sequence[int] | NDArray[Any]) -> int:

@@ -10,6 +10,7 @@ import secrets
 from pdml_spdz import ring
 from pdml_spdz.offline.material import Correlation, Material, Plan, ScalarMaterial
 from pdml_spdz.ot.triples import Triples
+from pdml_spdz.ot.vole import Extended
 from pdml_spdz.precision import Precision
 
 
@@ -47,8 +48,10 @@ def deal(plan: Plan, precision: Precision, *, reuse_delta: bool = False, reuse_u
     scalars: list[list[DealtScalar]] = [[] for _ in range(M)]
     first: dict[int, int] = {}
     for n in plan.vectors:
-        sent: list[dict[int, tuple[ring.Vector, ring.Vector]]] = [{} for _ in range(M)]
-        received: list[dict[int, ring.Vector]] = [{} for _ in range(M)]
+        made = [Extended(ring.random(n, bits), {}, {}) for _ in range(M)]
+        if reuse_u:
+            for each in made:
+                each.u[n // 2 :] = each.u[: n - n // 2]
         deltas = [secrets.randbits(bits) for _ in range(M)]
         if reuse_delta:
             deltas = [first.setdefault(m, delta) for m, delta in enumerate(deltas)]
@@ -56,13 +59,10 @@ def deal(plan: Plan, precision: Precision, *, reuse_delta: bool = False, reuse_u
             for m in range(M):
                 if l == m:
                     continue
-                u, v = ring.random(n, bits), ring.random(n, bits)
-                if reuse_u:
-                    u[n // 2 :] = u[: n - n // 2]
-                sent[l][m] = u, v
-                received[m][l] = ring.add(ring.scale(u, deltas[m]), v)
+                made[l].v[m] = ring.random(n, bits)
+                made[m].w[l] = ring.add(ring.scale(made[l].u, deltas[m]), made[l].v[m])
         for m in range(M):
-            scalars[m].append(DealtScalar(deltas[m], Correlation.of(sent[m], received[m])))
+            scalars[m].append(DealtScalar(deltas[m], Correlation.of(made[m])))
     a, b = ([[secrets.randbits(wide) for _ in range(plan.triples)] for _ in range(M)] for _ in range(2))
     c = [[secrets.randbits(wide) for _ in range(plan.triples)] for _ in range(M - 1)]
     last = [

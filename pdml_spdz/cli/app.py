@@ -10,7 +10,7 @@ from typing import Any, NoReturn
 
 import click
 
-from pdml_spdz import __version__
+from pdml_spdz import __version__, memory
 from pdml_spdz.cli.certs import certs
 from pdml_spdz.cli.doctor import doctor
 from pdml_spdz.cli.init import init
@@ -58,6 +58,7 @@ for command in (svd, pca, nmf, normed_sum, party, offline, init, certs, doctor, 
 def main() -> NoReturn:
     """The entry point: errors in words on standard error, and their class as exit code."""
     signal.signal(signal.SIGTERM, _terminated)
+    memory.keep_freed()
     try:
         code: Any = cli.main(standalone_mode=False)
         sys.exit(code if isinstance(code, int) else 0)

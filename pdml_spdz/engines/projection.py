@@ -82,7 +82,7 @@ class PerColumn:
     3. |g_i.y_i| = 1 up to rounding, or the run ends; u_i = y_i / ||y_i||
 
     Reveals: u_i to f_out bits, and one bit for each column: in range or not.
-    Cost: about 180 rounds; 30 bytes a number and peer online, 600 offline; 130 triples a column.
+    Cost: about 180 rounds; 30 bytes a number and peer online, 420 offline; 130 triples a column.
     Ref: [PDML App. NormedSecSum], by projection.
     """
 
@@ -121,7 +121,7 @@ class FixedScale:
 
     Reveals: y_i in every call. The ratios of all norms of a fit follow from the directions anyway (v.S w = w.S v);
     what stays hidden is their common scale. And one bit, once: in range or not.
-    Cost: 2 rounds a call; 30 bytes a number and peer online, 600 offline. Once: about 70 rounds, 64 triples.
+    Cost: 2 rounds a call; 30 bytes a number and peer online, 420 offline. Once: about 70 rounds, 64 triples.
     Ref: [PDML Alg. PD-SVD], with the norms of a fit tied together.
     """
 

@@ -126,11 +126,11 @@ def _write_triples(file: NewFile, made: triples.Triples) -> None:
 
 
 def _write_scalar(link: Link, file: NewFile, ends: vole.Ends, n: int, kind: Kind, meter: _Meter) -> None:
-    """The delta, then for every number u towards each peer, and what is left of the VOLEs (`Correlation`)."""
+    """The delta, then for every number u and what is left of the VOLEs (`Correlation`)."""
     file.write(ring.from_ints([ends.delta], kind.vector_bits).tobytes())
     for size in _pieces(n, _block(kind)):
-        made = Correlation.of(*vole.extend(link, ends, size))
-        records = np.stack([*(made.pads[l] for l in link.peers), made.rest], axis=1)
+        made = Correlation.of(vole.extend(link, ends, size))
+        records = np.stack([made.pad, made.rest], axis=1)
         file.write(records.tobytes())
         meter.add(size)
 

@@ -5,11 +5,13 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from functools import reduce
 
 from pdml_spdz import ring
 from pdml_spdz.errors import EngineError
 from pdml_spdz.ot import extension, triples, vole
 from pdml_spdz.ot.triples import Triples
+from pdml_spdz.ot.vole import Extended
 from pdml_spdz.ring import Vector
 from pdml_spdz.transport.base import Link
 
@@ -41,24 +43,19 @@ class Plan:
 class Correlation:
     """n numbers of VOLE with every peer, w = u delta + v in both directions, as the online phase uses them.
 
-    pads[l] : u towards l; rest : the sum over l of w from l less v towards l
+    pad : u; rest : the sum over l of w from l less v towards l
     """
 
-    pads: dict[int, Vector]
+    pad: Vector
     rest: Vector
 
     @classmethod
-    def of(cls, sent: dict[int, tuple[Vector, Vector]], received: dict[int, Vector]) -> Correlation:
-        """From (u, v) towards each peer and w from each."""
-        peers = list(sent)
-        rest = ring.sub(received[peers[0]], sent[peers[0]][1])
-        for l in peers[1:]:
-            rest = ring.add(rest, ring.sub(received[l], sent[l][1]))
-        return cls({l: u for l, (u, _) in sent.items()}, rest)
+    def of(cls, made: Extended) -> Correlation:
+        return cls(made.u, reduce(ring.add, (ring.sub(made.w[l], made.v[l]) for l in made.v)))
 
     def part(self, base: int, size: int) -> Correlation:
         cut = slice(base, base + size)
-        return Correlation({l: u[cut] for l, u in self.pads.items()}, self.rest[cut])
+        return Correlation(self.pad[cut], self.rest[cut])
 
 
 class ScalarMaterial(ABC):
@@ -172,5 +169,5 @@ class _Extended(ScalarMaterial):
             some = self._together[first : first + step]
             ends = [one._ends for one in some if one._ends is not None]
             for one, extended in zip(some, vole.extend_all(self._link, ends, size), strict=True):
-                one._made, one._size, one._given = Correlation.of(*extended), size, 0
+                one._made, one._size, one._given = Correlation.of(extended), size, 0
                 one._left -= size

@@ -52,7 +52,7 @@ class StockMaterial(Material):
         burnt = claims.burn(self._link, self._stocks, plan, self._run)
         kind = burnt.stock.manifest.kind
         self._triples, self._given = _triples(burnt.triples, kind.scalar_bits), 0
-        self._scalars = deque(Stored(words, kind, self._link.peers) for words in burnt.scalars)
+        self._scalars = deque(Stored(words, kind) for words in burnt.scalars)
         self.claims.append((burnt.stock.id, burnt.claim))
         self.identity = burnt.stock.id
 
@@ -72,10 +72,10 @@ class StockMaterial(Material):
 class Stored(ScalarMaterial):
     """One claimed scalar. words : its file, as `make` writes it"""
 
-    def __init__(self, words: NDArray[np.uint64], kind: Kind, peers: Sequence[int]) -> None:
-        L, P = ring.limbs(kind.vector_bits), len(peers)
+    def __init__(self, words: NDArray[np.uint64], kind: Kind) -> None:
+        L = ring.limbs(kind.vector_bits)
         (self.delta,) = ring.to_ints(words[:L].reshape(1, L))
-        self._peers, self._records = peers, words[L:].reshape(-1, P + 1, L)
+        self._records = words[L:].reshape(-1, 2, L)
         self._given = 0
 
     @property
@@ -87,8 +87,7 @@ class Stored(ScalarMaterial):
             raise _spent(f"{n - self.left} numbers more than the {len(self._records)} of this scalar that were claimed")
         rows = self._records[self._given : self._given + n]
         self._given += n
-        *pads, rest = np.array(rows.transpose(1, 0, 2), order="C")  # a copy: the file's pages may go
-        return Correlation(dict(zip(self._peers, pads, strict=True)), rest)
+        return Correlation(*np.array(rows.transpose(1, 0, 2), order="C"))  # a copy: the file's pages may go
 
 
 def claim(link: Link, stocks: Sequence[Stock], plan: Plan, run: bytes) -> StockMaterial:

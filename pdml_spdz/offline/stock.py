@@ -27,8 +27,9 @@ from pdml_spdz.offline import ledger
 from pdml_spdz.offline.disk import DIGEST
 from pdml_spdz.offline.ledger import Heading, Position, State
 from pdml_spdz.offline.material import Plan
+from pdml_spdz.ring import limbs
 
-FORMAT = 2
+FORMAT = 3
 MANIFEST, TRIPLES = "manifest.json", "triples.bin"
 MAKE = "make one with `pdml-spdz offline make` at all parties, or run with `--offline on-demand`"
 
@@ -51,7 +52,7 @@ class Kind:
 
     def scalar_size(self, n: int) -> int:
         """Bytes of the file of a scalar with n numbers."""
-        return (1 + self.M * n) * self.vector_bits // 8
+        return (1 + 2 * n) * 8 * limbs(self.vector_bits)
 
 
 @dataclass(frozen=True)

@@ -90,7 +90,7 @@ def _send(hashing: BlockHash, pairs: Blocks, a: ring.Vector) -> tuple[ring.Vecto
         keys = pairs[low * n : (low + GROUP) * n]
         e0, e1 = (_pad(hashing, keys[:, side], bits - low) for side in (0, 1))
         t = ring.add(ring.sub(e0, e1), np.tile(a[:, : e0.shape[1]], (GROUP, 1)))
-        message.append(ring.pack(t, bits - low))
+        message.append(ring.pack(t, bits - low).tobytes())
         _accumulate(digits, e0, low)
     return _carry(digits), b"".join(message)
 
@@ -109,7 +109,7 @@ def _receive(hashing: BlockHash, keys: Blocks, choices: NDArray[np.bool_], n: in
     for low in range(0, bits, GROUP):
         group, size = slice(low * n, (low + GROUP) * n), n * GROUP * (bits - low) // 8
         e = _pad(hashing, keys[group], bits - low)
-        t = ring.unpack(message[offset : offset + size], bits - low, 64 * e.shape[1])
+        t = ring.unpack(message[offset : offset + size], n * GROUP, bits - low)
         _accumulate(digits, ring.add(e, np.where(choices[group, None], t, 0)), low)
         offset += size
     return _carry(digits)

@@ -1,5 +1,7 @@
 """VOLE over Z_2^k for ordered pairs of parties: w = u*delta + v, u and v at the sender, w and delta at the receiver.
 
+A party has one u for all its receivers, and one delta for all its senders.
+
 delta = sum_i 2^(kappa i) delta_i has one tree for each digit: of its 2^kappa leaves the receiver lacks leaf delta_i.
 The leaves are made once for each delta; each of them is the key of a stream as long as anyone needs.
 """
@@ -9,14 +11,16 @@ from __future__ import annotations
 import struct
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 
+from pdml_spdz import ring
 from pdml_spdz.errors import ProtocolError
 from pdml_spdz.ot import extension, ggm
-from pdml_spdz.ot.leafsums import Horner, LeafSums, settle, to_columns, to_words
+from pdml_spdz.ot.leafsums import Columns, Horner, LeafSums, settle, to_columns, to_words
 from pdml_spdz.ot.prg import Blocks, random_bits
 from pdml_spdz.ring import Vector, limbs
 from pdml_spdz.transport.base import Link
@@ -25,8 +29,6 @@ KAPPA = 4  # bits per digit: 5 sends 0.8 times the bytes in 1.35 times the time,
 CHUNK = 8192  # elements worked on at a time: the sums stay in the cache. Both ends must have the same
 HEADER = struct.Struct("<QQ")  # position and number of elements: a receiver elsewhere in the stream notices
 
-# (u, v) as sender and w as receiver, by peer
-Extended: TypeAlias = "tuple[dict[int, tuple[Vector, Vector]], dict[int, Vector]]"
 Words: TypeAlias = "NDArray[np.uint64]"  # shape (w, n): limb by limb
 
 
@@ -56,36 +58,28 @@ class Digits:
 
     def message_size(self, n: int) -> int:
         """Bytes that `Sender.extend(n)` sends."""
-        return HEADER.size + (n + n % 2) * sum(self.size(i) for i in range(1, len(self)))
+        return HEADER.size + (n + n % 2) * sum(self.size(i) for i in range(len(self)))
 
 
 class Sender:
-    """The end with u and v: leaves of all trees, shape (digits, 2^kappa, 2)."""
+    """The end with v, for any u: leaves of all trees, shape (digits, 2^kappa, 2)."""
 
     def __init__(self, digits: Digits, leaves: Blocks) -> None:
         self.digits, self._leaves = digits, leaves
 
-    def extend(self, n: int) -> tuple[Vector, Vector, bytes]:
-        """n more elements: u, v of shape (n, L), and the message for the receiver (steps 1 and 2 of `extend`)."""
-        digits, start = self.digits, self.digits.take(n)
-        lengths, message = chunks(n), [HEADER.pack(start, n)]
-        lowest = LeafSums(self._leaves[0], None, start, digits.words(0))
-        u, v_0 = [], []
-        for length in lengths:
-            total, weighted = lowest.next(length)
-            u.append(settle(total))
-            v_0.append(-weighted)
+    def extend(self, u: Vector) -> tuple[Vector, bytes]:
+        """v of shape (n, L) for the u given, and the message for the receiver (steps 2 and 3 of `extend`)."""
+        digits, n = self.digits, len(u)
+        start, lengths = digits.take(n), chunks(n)
+        message, columns = [HEADER.pack(start, n)], _split(u, lengths)
         v = [Horner(digits.kappa, length) for length in lengths]
-        for i in range(len(digits) - 1, 0, -1):
+        for i in range(len(digits) - 1, -1, -1):
             leaves = LeafSums(self._leaves[i], None, start, digits.words(i))
             for part, length in enumerate(lengths):
                 u_i, weighted = leaves.next(length)
-                message.append(_pack(to_words(settle(u[part][: len(u_i)] - u_i)), digits.size(i)))
+                message.append(_pack(to_words(settle(columns[part][: len(u_i)] - u_i)), digits.size(i)))
                 v[part].step(-weighted)
-        for part in range(len(lengths)):
-            v[part].step(v_0[part])
-        vectors = ([to_words(part) for part in u], [part.words() for part in v])
-        return _join(vectors[0], n, digits.bits), _join(vectors[1], n, digits.bits), b"".join(message)
+        return _join([part.words() for part in v], n, digits.bits), b"".join(message)
 
 
 class Receiver:
@@ -97,7 +91,7 @@ class Receiver:
         self.delta = total & ((1 << digits.bits) - 1)  # the highest digit may stick out of the ring
 
     def extend(self, n: int, message: memoryview) -> Vector:
-        """w of shape (n, L) for the sender's next n elements (step 3 of `extend`)."""
+        """w of shape (n, L) for the sender's next n elements (step 4 of `extend`)."""
         start = self.digits.take(n)
         wanted = self.digits.message_size(n)
         found = HEADER.unpack(message[: HEADER.size]) if len(message) == wanted else ("?", "?")
@@ -114,9 +108,8 @@ class Receiver:
             leaves = LeafSums(self._leaves[i], hole, start, self.digits.words(i))
             for part, length in enumerate(lengths):
                 u_i, weighted = leaves.next(length)
-                if i:
-                    u_i += to_columns(_unpack(message[offset : offset + length * size], size, length))
-                    offset += length * size
+                u_i += to_columns(_unpack(message[offset : offset + length * size], size, length))
+                offset += length * size
                 # delta_i * u + v_i: the missing leaf's part of u_i counts delta_i - delta_i = 0 times.
                 w[part].step(hole * u_i - weighted)
         return _join([part.words() for part in w], n, self.digits.bits)
@@ -173,18 +166,29 @@ def set_up(link: Link, ots: extension.Ends, bits: int, *, count: int = 1, kappa:
     ]
 
 
+@dataclass(frozen=True)
+class Extended:
+    """n elements at one party: its u, and by peer v as sender and w as receiver."""
+
+    u: Vector
+    v: dict[int, Vector]
+    w: dict[int, Vector]
+
+
 def extend(link: Link, ends: Ends, n: int) -> Extended:
-    """n more elements for every ordered pair under the deltas of `ends`: (u, v) as sender and w as receiver, by peer.
+    """n more elements for every ordered pair under the deltas of `ends`.
 
     For each ordered pair, with x_ij the next n numbers of Z_2^(k - kappa i) in the stream of leaf j of tree i:
 
-    1. (sender)   u_i = sum_j x_ij, v_i = -sum_j j x_ij; u = u_0, v = sum_i 2^(kappa i) v_i;
-    2. (sender)   sends u - u_i mod 2^(k - kappa i) for i >= 1: the weight 2^(kappa i) removes what is above;
-    3. (receiver) w_i = sum_{j != delta_i} (delta_i - j) x_ij + delta_i (u - u_i), which is delta_i u + v_i;
+    1. (sender)   draws u, the same for all its receivers;
+    2. (sender)   u_i = sum_j x_ij, v_i = -sum_j j x_ij; v = sum_i 2^(kappa i) v_i;
+    3. (sender)   sends u - u_i mod 2^(k - kappa i): the weight 2^(kappa i) removes what is above;
+    4. (receiver) w_i = sum_{j != delta_i} (delta_i - j) x_ij + delta_i (u - u_i), which is delta_i u + v_i;
                   w = sum_i 2^(kappa i) w_i = u*delta + v.
 
-    *Reveals:* nothing: each message is masked by the stream of the leaf that the receiver lacks, and so is u.
-    *Cost:* 1 round; about n * k^2 / (16 kappa) bytes, 5.8 MB for n = 10^4, k = 192, kappa = 4 (`Digits.message_size`).
+    *Reveals:* nothing: each message is masked by the stream of the leaf that this receiver lacks, another one for each
+    receiver, so that even all receivers together do not learn u.
+    *Cost:* 1 round; about n * k^2 / (16 kappa) bytes, 4.2 MB for n = 10^4, k = 160, kappa = 4 (`Digits.message_size`).
     *Ref:* Roy, "SoftSpokenOT", CRYPTO 2022; Baum, Braun, Munch-Hansen, Scholl, "MozZ2karella", CRYPTO 2022
     (VOLE over Z_2^k); the truncated corrections after Gilboa, CRYPTO 1999.
     """
@@ -193,17 +197,18 @@ def extend(link: Link, ends: Ends, n: int) -> Extended:
 
 def extend_all(link: Link, several: Sequence[Ends], n: int) -> list[Extended]:
     """`extend` for each of several deltas, in one round."""
-    made = [{peer: ends.senders[peer].extend(n) for peer in link.peers} for ends in several]
-    outgoing = {peer: b"".join(one[peer][2] for one in made) for peer in link.peers}
+    us = [ring.random(n, next(iter(ends.senders.values())).digits.bits) for ends in several]
+    made = [{l: ends.senders[l].extend(u) for l in link.peers} for ends, u in zip(several, us, strict=True)]
+    outgoing = {peer: b"".join(one[peer][1] for one in made) for peer in link.peers}
     messages = link.exchange("vole:extend", outgoing, link.peers)
     extended = []
-    for i, (ends, one) in enumerate(zip(several, made, strict=True)):
+    for i, (ends, u, one) in enumerate(zip(several, us, made, strict=True)):
         w = {}
         for peer in link.peers:
             whole = messages[peer]
             part = slice(*(len(whole) * j // len(several) for j in (i, i + 1)))  # all are of the same length
             w[peer] = ends.receivers[peer].extend(n, whole[part])
-        extended.append(({peer: (u, v) for peer, (u, v, _) in one.items()}, w))
+        extended.append(Extended(u, {peer: v for peer, (v, _) in one.items()}, w))
     return extended
 
 
@@ -216,6 +221,14 @@ def chunks(n: int) -> list[int]:
     length += length % 2
     rest = n + n % 2
     return [min(length, rest - done) for done in range(0, rest, length)]
+
+
+def _split(u: Vector, lengths: list[int]) -> list[Columns]:
+    """A vector (n, L) as pieces in columns; the last is filled up with zeros."""
+    words = np.zeros((u.shape[1], sum(lengths)), np.uint64)
+    words[:, : len(u)] = u.T
+    ends = np.cumsum([0, *lengths])
+    return [to_columns(words[:, start:end]) for start, end in pairwise(ends)]
 
 
 def _join(parts: list[Words], n: int, bits: int) -> Vector:

@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
+from pdml_spdz import ring
 from pdml_spdz.errors import ProtocolError
 from pdml_spdz.fixedpoint import EXACT_BITS, Format, Reals, Ring, decode_exact, encode_exact
 from pdml_spdz.primitives.masks import Keys, Masks
-from pdml_spdz.transport.base import Buffer, Link
+from pdml_spdz.transport.base import Link
 
 # Above this many parties a full mesh of vectors costs more than two trips through one party.
 AGGREGATE_ABOVE = 5
@@ -75,12 +75,12 @@ class MaskedSum:
 
     def _add_up(self, purpose: str, masked: Ring, bits: int) -> Ring:
         link, root = self.link, self.aggregator
-        own = _pack(masked, bits)
+        own = ring.pack_words(masked, bits)
         if root is None:
             return _total(masked, link.all_to_all(f"sum:{purpose}", own), bits)
         outgoing = {} if link.me == root else {root: own}
         received = link.exchange(f"sum:{purpose}", outgoing, link.peers if link.me == root else [])
-        total = _pack(_total(masked, received, bits), bits) if link.me == root else None
+        total = ring.pack_words(_total(masked, received, bits), bits) if link.me == root else None
         return unpack(link.broadcast(f"total:{purpose}", total, root), masked.size, bits, root)
 
 
@@ -112,28 +112,7 @@ def _total(own: Ring, received: dict[int, memoryview], bits: int) -> Ring:
     total = own.copy()
     for peer, data in received.items():
         total += unpack(data, own.size, bits, peer)
-    return total & _low(bits)
-
-
-def _pack(z: Ring, bits: int) -> Buffer:
-    """The low `bits` bits of every number, in whole bytes: first the low 4 bytes of all, then the next 2, then 1."""
-    if bits == 64:
-        return z
-    kept = z & _low(bits)
-    return np.concatenate([(kept >> np.uint64(shift)).astype(form).view(np.uint8) for form, shift in _planes(bits)])
-
-
-def _planes(bits: int) -> Iterator[tuple[str, int]]:
-    """(type, shift) of the pieces in which `bits` bits travel: copying whole columns is faster than 6 bytes of 8."""
-    size, shift = -(-bits // 8), 0
-    for piece in (4, 2, 1):
-        if size & piece:
-            yield f"<u{piece}", shift
-            shift += 8 * piece
-
-
-def _low(bits: int) -> np.uint64:
-    return np.uint64((1 << bits) - 1)
+    return total & ring.low(bits)
 
 
 def check_size(own: int, found: int, peer: int) -> None:
@@ -147,14 +126,7 @@ def check_size(own: int, found: int, peer: int) -> None:
 def unpack(data: memoryview, n: int, bits: int, peer: int) -> Ring:
     """The n numbers of a peer's message, each below 2^bits."""
     check_size(-(-bits // 8) * n, data.nbytes, peer)
-    if bits == 64:
-        words: Ring = np.frombuffer(data, "<u8")
-        return words
-    z = np.zeros(n, np.uint64)
-    for form, shift in _planes(bits):
-        piece = np.frombuffer(data, form, n, shift // 8 * n)
-        z |= piece.astype(np.uint64) << np.uint64(shift)
-    return z
+    return ring.unpack_words(data, n, bits)
 
 
 def _reals(data: memoryview, n: int, peer: int) -> NDArray[np.float64]:

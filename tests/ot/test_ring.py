@@ -63,7 +63,8 @@ def test_combine_matches_integers(values: list[int], scalars: list[int], bits: i
     plus, moved = [a, ring.from_ints([7], bits)], [(e + x + 7) % 2**bits for e, x in zip(expected, xs, strict=True)]
     assert ring.to_ints(ring.combine(terms, plus)) == moved
     for t in (0, 17, 48, bits - 33):
-        assert ring.combine_above(terms, plus, t).tolist() == [(z >> t) % 2**64 for z in moved]
+        for width in (1, 33, 64):
+            assert ring.combine_above(terms, plus, t, width).tolist() == [(z >> t) % 2**width for z in moved]
 
 
 @given(NUMBERS, NUMBER, BITS)
@@ -77,11 +78,29 @@ def test_one_row_broadcasts(values: list[int], c: int, bits: int) -> None:
 def test_bits_are_cut_as_integers_are(values: list[int], bits: int, data: st.DataObject) -> None:
     xs, a = two(values, bits)
     t = data.draw(st.integers(1, bits))
-    assert ring.to_ints(ring.low_bits(a, t)) == [x % 2**t for x in xs]
-    assert ring.word_above(a, t - 1).tolist() == [(x >> t - 1) % 2**64 for x in xs]
-    raw = ring.pack(a, t)
+    width = data.draw(st.integers(1, 64))
+    assert ring.word_above(a, t - 1, width).tolist() == [(x >> t - 1) % 2**width for x in xs]
+    raw = ring.pack(a, t).tobytes()
     assert len(raw) == len(xs) * -(-t // 8)
-    assert ring.to_ints(ring.unpack(raw, t, bits)) == [x % 2**t for x in xs]
+    assert ring.to_ints(ring.unpack(raw, len(xs), t)) == [x % 2**t for x in xs]
+
+
+@given(st.integers(1, 190))
+def test_random_numbers_stay_below_their_limit_and_reach_it(t: int) -> None:
+    numbers = ring.to_ints(ring.random_below(64, t, 192))
+    assert max(numbers).bit_length() <= t
+    assert max(numbers).bit_length() > t - 20  # 64 numbers that all miss it: 2^-1280
+
+
+def test_bits_above_a_ring_of_half_limbs_do_not_matter() -> None:
+    """Z_2^160 is worked on in three limbs."""
+    a, b = ring.random(5, 160), ring.random(5, 160)
+    c = ring.to_ints(b)[0]
+    other = a.copy()
+    other[:, 2] ^= np.uint64(0xABCD << 32)
+    results = [[ring.add(x, b), ring.sub(x, b), ring.scale(x, c), ring.scale(b, c % 2**160)] for x in (a, other)]
+    assert all(np.array_equal(ring.pack(x, 160), ring.pack(y, 160)) for x, y in zip(*results, strict=True))
+    assert ring.to_ints(results[0][2])[1] % 2**160 == ring.to_ints(a)[1] * c % 2**160
 
 
 @given(st.lists(FLOAT, min_size=1, max_size=8), st.integers(0, 100), st.sampled_from([192, 256]))
@@ -120,7 +139,7 @@ def test_from_float_takes_the_largest_that_fits() -> None:
 
 @pytest.mark.parametrize("bits", [0, -64, 100])
 def test_ring_of_part_limbs_is_refused(bits: int) -> None:
-    with pytest.raises(ValueError, match="64-bit limbs"):
+    with pytest.raises(ValueError, match="32-bit words"):
         ring.zeros(1, bits)
 
 

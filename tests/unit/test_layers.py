@@ -25,7 +25,7 @@ LAYERS = [
     ("ot",),
     ("study_file", "data", "study", "study_rows", "transport", "process", "precision", "template_files"),
     ("certs", "storage", "linalg", "ring"),
-    ("fixedpoint", "clock", "guard"),
+    ("fixedpoint", "clock", "guard", "memory"),
     ("errors", "__init__"),
 ]
 RANK = {name: i for i, layer in enumerate(LAYERS) for name in layer}

@@ -25,7 +25,7 @@ precisions = st.builds(
 def test_defaults_are_those_of_the_design() -> None:
     p = Precision(3)
     assert (p.f_out, p.R, p.G, p.H) == (31, 40, 16, 13)
-    assert (p.f_in, p.f_inv, p.vector_bits, p.scalar_bits) == (87, 47, 192, 320)
+    assert (p.f_in, p.f_inv, p.vector_bits, p.scalar_bits) == (87, 47, 160, 320)
     assert Precision(3, 31, 20).vector_bits == 128
 
 
@@ -85,5 +85,5 @@ def test_setting_out_of_range_is_refused(settings: dict[str, int]) -> None:
 
 def test_explanation_names_every_width() -> None:
     text = Precision(3).explain()
-    for word in ("f_out = 31", "R = 40", "G = 16", "f_in = f_out + R + G = 87", "Z_2^192", "Z_2^320", "gate"):
+    for word in ("f_out = 31", "R = 40", "G = 16", "f_in = f_out + R + G = 87", "Z_2^160", "Z_2^320", "gate"):
         assert word in text

@@ -153,7 +153,7 @@ def test_what_is_claimed_holds_across_the_parties(stock: tuple[Path, Kind]) -> N
             # w - v = u delta for every ordered pair; a party keeps the sum of its w - v.
             rest = [sum(numbers) % modulus for numbers in zip(*(ring.to_ints(g.rest) for g in given), strict=True)]
             pairs = [(l, m) for l in range(kind.M) for m in range(kind.M) if m != l]
-            products = [ring.to_ints(ring.scale(given[l].pads[m], scalars[m].delta)) for l, m in pairs]
+            products = [ring.to_ints(ring.scale(given[l].pad, scalars[m].delta)) for l, m in pairs]
             assert rest == [sum(numbers) % modulus for numbers in zip(*products, strict=True)]
             assert len(rest) == size
         assert len({scalar.delta for scalar in scalars}) == kind.M
@@ -168,7 +168,7 @@ def test_numbers_are_given_once_and_in_order(stock: tuple[Path, Kind]) -> None:
             kind.M, lambda link, w=where: claim(link, find(w, kind, link.me), Plan(0, (1200,)), RUN)
         )[0]
         scalar = material.scalar()
-        blocks = [(given.pads[1], given.rest) for given in (scalar.take(n) for n in sizes)]
+        blocks = [(given.pad, given.rest) for given in (scalar.take(n) for n in sizes)]
         taken.append([np.concatenate(vectors) for vectors in zip(*blocks, strict=True)])
     assert all(np.array_equal(x, y) for x, y in zip(*taken, strict=True))
     assert len(np.unique(taken[0][0][:, 0])) == 1104

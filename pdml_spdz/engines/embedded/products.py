@@ -34,9 +34,11 @@ class Lazy:
         whole = any(len(p) == self.n for p in self.plus)  # single rows alone have to be spread out
         return reduce(ring.add, self.plus if whole else (ring.zeros(self.n, self.bits), *self.plus))
 
-    def above(self, t: int) -> Ring:
-        """The 64 bits from bit t on."""
-        return ring.combine_above(self.terms, self.plus, t) if self.terms else ring.word_above(self.value(), t)
+    def above(self, t: int, bits: int) -> Ring:
+        """The `bits` bits from bit t on."""
+        if self.terms:
+            return ring.combine_above(self.terms, self.plus, t, bits)
+        return ring.word_above(self.value(), t, bits)
 
 
 class Scaling:
@@ -63,7 +65,7 @@ class Product:
     def __init__(self, scaling: Scaling, x: Vector, bits: int, send: Callable[[], None]) -> None:
         self.scaling, self.x, self.bits, self._send = scaling, x, bits, send
         self.opens, self.given = scaling.announces(), self._take()
-        self.gathered = [x]
+        self.gathered: list[Vector] = []
         self.share: Lazy | None = None
 
     def _take(self) -> Correlation:
@@ -72,11 +74,12 @@ class Product:
     @property
     def size(self) -> int:
         """Bytes of its part of a message."""
-        return (len(self.x) + self.opens * len(self.scaling.materials)) * (self.bits // 8)
+        # Whole limbs, so that none is copied.
+        return (len(self.x) + self.opens * len(self.scaling.materials)) * 8 * ring.limbs(self.bits)
 
-    def outgoing(self, me: int, l: int) -> bytes:
-        """b, with the first product, and x less the pad towards l."""
-        masked = ring.sub(self.x, self.given.pads[l]).tobytes()
+    def outgoing(self, me: int) -> bytes:
+        """b, with the first product, and x less its pad."""
+        masked = ring.sub(self.x, self.given.pad).tobytes()
         if not self.opens:
             return masked
         return ring.from_ints([b % (1 << self.bits) for b in self.scaling.b[me]], self.bits).tobytes() + masked
@@ -90,9 +93,9 @@ class Product:
         self.gathered.append(numbers)
 
     def add_up(self) -> None:
-        """All messages have come: (x_m + sum_l (x_l - u)) delta_m + x_m b + rest."""
+        """All messages have come: sum_l (x_l - u) delta_m + x_m (delta_m + b) + rest."""
         (material,), (b,) = self.scaling.materials, self.scaling.public()
-        terms = ((self.gathered, material.delta), ([self.x], b))
+        terms = ((self.gathered, material.delta), ([self.x], material.delta + b))
         self.share = Lazy(len(self.x), self.bits, terms, (self.given.rest,))
 
     def __getattr__(self, name: str) -> Any:
@@ -107,11 +110,10 @@ class Outer(Product):
 
     def _take(self) -> Correlation:
         taken = [material.take(1) for material in self.scaling.materials]
-        pads = {l: np.concatenate([t.pads[l] for t in taken]) for l in taken[0].pads}
-        return Correlation(pads, np.concatenate([t.rest for t in taken]))
+        return Correlation(np.concatenate([t.pad for t in taken]), np.concatenate([t.rest for t in taken]))
 
     def add_up(self) -> None:
         sums, (own,) = ring.to_ints(reduce(ring.add, self.gathered)), ring.to_ints(self.x[:1])
         rows = zip(sums, self.scaling.materials, self.scaling.public(), ring.to_ints(self.given.rest), strict=True)
-        numbers = [(e * material.delta + own * b + rest) % (1 << self.bits) for e, material, b, rest in rows]
+        numbers = [((e + own) * m.delta + own * b + rest) % (1 << self.bits) for e, m, b, rest in rows]
         self.share = Lazy(len(numbers), self.bits, (), (ring.from_ints(numbers, self.bits),))

@@ -50,4 +50,4 @@ class EmbeddedExecution(Execution):
         with self.runner.sec_sum.link.clock("crypto"):
             vectors = [(x / self.runner.bound).T.reshape(-1), *more]
             encoded = [ring.from_float(vector, p.f_in, p.vector_bits) for vector in vectors]
-            return [*encoded, ring.low_bits(ring.random(x.size, p.vector_bits), p.drop)]
+            return [*encoded, ring.random_below(x.size, p.drop, p.vector_bits)]

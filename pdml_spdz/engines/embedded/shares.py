@@ -73,15 +73,16 @@ class Shares(Backend):
     def scale(self, c: Scalars, a: Lazy, n: int) -> Product:
         """[c] times the shared vector [x].
 
-        With VOLE w = u delta + v for every ordered pair (l, m): u and v at l, w at m, and m's delta, one for all l:
+        With VOLE w = u delta + v for every ordered pair (l, m): u and v at l, w and delta at m; l has one u for all m,
+        m one delta for all l:
 
-        1. l sends x_l - u to m; m sends b_m = c_m - delta_m to everyone, once for each scalar; now
+        1. l sends x_l - u to everyone; m sends b_m = c_m - delta_m to everyone, once for each scalar; now
            c = sum_m delta_m + b with b = sum_m b_m public
         2. m adds (x_l - u) delta_m + w, l adds -v; together that is x_l delta_m
         3. everyone adds x_m delta_m and x_m b
 
-        Reveals: nothing; u and delta are one-time pads, u fresh for every vector and pair, delta for every scalar.
-        Cost: one round for all products that wait, k/8 bytes a number and peer. Offline: VOLE.
+        Reveals: nothing; u and delta are one-time pads, u fresh for every vector, delta for every scalar.
+        Cost: one round for all products that wait, k/8 bytes (whole limbs) a number and peer. Offline: VOLE.
         Ref: Gilboa, CRYPTO 1999; Boyle et al., "Efficient two-round OT extension and silent non-interactive secure
         computation", CCS 2019 (VOLE).
         """
@@ -105,11 +106,11 @@ class Shares(Backend):
         """Steps 1 to 3 for all products that wait, in one message to each peer."""
         products, self._waiting = self._waiting, []
         with self.link.clock("crypto"):
-            outgoing = {l: b"".join(p.outgoing(self.me, l) for p in products) for l in self.link.peers}
-        received = self.link.exchange("scale", outgoing, self.link.peers)
+            own = b"".join(p.outgoing(self.me) for p in products)
+        received = self.link.all_to_all("scale", own)
         with self.link.clock("crypto"):
             for l, message in received.items():
-                check_size(sum(p.size for p in products), message.nbytes, l)
+                check_size(len(own), message.nbytes, l)
                 for p in products:
                     p.incoming(l, message[: p.size])
                     message = message[p.size :]
@@ -131,7 +132,7 @@ class Shares(Backend):
         number and peer. Ref: -
         """
         with self.link.clock("crypto"):
-            kept = a.above(drop)
+            kept = a.above(drop, self.precision.open_bits)
         return self.sec_sum.words(kept, "open", self.precision.open_bits)
 
     # ---- scalars

@@ -122,7 +122,7 @@ class MpSpdzExecution(Execution):
         p = self.runner.precision
         vectors = np.concatenate([(x / self.runner.bound).T.reshape(-1), *more])
         z = ring.from_float(vectors, p.f_in, p.vector_bits)
-        dither = ring.low_bits(ring.random(x.size, p.vector_bits), p.drop)
+        dither = ring.random_below(x.size, p.drop, p.vector_bits)
         return ring.to_ints(z, signed=True) + ring.to_ints(dither)
 
     def finish(self) -> None:

@@ -105,7 +105,9 @@ class Setting:
         return Place(link, identity, self.home, self.protocol, *where, own / "stocks", own / "logs", self.timeout)
 
     def program(self, job: Job) -> Program:
-        return render(job.name, self.precision, job.d, 1, job.columns)
+        return render(
+            job.name, self.precision, job.d, 1, job.columns, own_masks=job.name != PAPER and self.protocol.own_masks
+        )
 
     def counts(self, job: Job) -> Counts:
         """Compiles, too: what follows finds it in the cache."""

@@ -89,6 +89,7 @@ def mp_spdz_options(study: Study) -> MpSpdzOptions:
         study.online,
         study.offline,
         study.iterations if study.algorithm != "normed-sum" else 1,
+        protocol(study.protocol or DEFAULT_PROTOCOL).own_masks,
         study.program,
         study.aggregator,
         hidden=study.centre == "hidden",

@@ -23,9 +23,18 @@ _parties = click.option("--parties", "-M", type=click.IntRange(2, 30), default=3
 @click.option("--columns", type=click.IntRange(1), default=1, show_default=True, help="Vectors in one call.")
 @click.option("--iterations", type=click.IntRange(1), default=1, show_default=True, help="Calls of scaled_sum.")
 @options(PRECISION)
+@click.option("--own-masks", is_flag=True, help="Truncate under masks that parties give in: for semi-honest protocols.")
 @click.option("--out", type=click.Path(path_type=Path), help="Write it here instead of standard output.")
 def render(
-    name: str, parties: int, dim: int, columns: int, iterations: int, bits: int, range_: int, out: Path | None
+    name: str,
+    parties: int,
+    dim: int,
+    columns: int,
+    iterations: int,
+    bits: int,
+    range_: int,
+    own_masks: bool,
+    out: Path | None,
 ) -> None:
     """Render the MP-SPDZ program NAME from its template.
 
@@ -34,7 +43,7 @@ def render(
       pdml-spdz render normed_sum --parties 3 --dim 1000
       pdml-spdz render scaled_sum --dim 64 --columns 7 --iterations 300 --out scaled_sum.mpc
     """
-    program = programs.render(name, Precision(parties, bits, range_), dim, columns, iterations)
+    program = programs.render(name, Precision(parties, bits, range_), dim, columns, iterations, own_masks=own_masks)
     if out is None:
         click.echo(program.text, nl=False)
         return

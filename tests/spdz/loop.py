@@ -9,6 +9,7 @@ import numpy as np
 
 from pdml_spdz.engines.mp_spdz.execution import MpSpdzExecution, MpSpdzRunner
 from pdml_spdz.engines.mp_spdz.place import Place
+from pdml_spdz.engines.mp_spdz.protocols import protocol
 from pdml_spdz.engines.projection import FixedScale, PerColumn
 from pdml_spdz.linalg import orthonormalise
 from pdml_spdz.precision import F_G, Precision
@@ -56,16 +57,17 @@ class Problem:
         return cls(S, V, float(np.sqrt(k) * np.sum(np.linalg.norm(S, axis=(1, 2)))))
 
 
-def program_of(way: str, p: Precision, d: int, k: int, tau: int) -> Program:
-    if way == FIT:
-        return render("scaled_sum", p, d, k, tau)
-    return render("normed_sum", p, d, k, tau) if way == STREAM else render("normed_sum", p, d, 1)
+def program_of(way: str, p: Precision, d: int, k: int, tau: int, name: str = "semi") -> Program:
+    """As the engine renders it for this protocol."""
+    program = "scaled_sum" if way == FIT else "normed_sum"
+    columns, iterations = (k, tau) if way in (FIT, STREAM) else (1, 1)
+    return render(program, p, d, columns, iterations, own_masks=protocol(name).own_masks)
 
 
 def loop(runner: Recorder, problem: Problem, way: str, tau: int) -> Recorder:
     """tau iterations at one party; everything ends with them."""
     (d, k), me = problem.V.shape, runner.place.link.me
-    program = program_of(way, runner.precision, d, k, tau)
+    program = program_of(way, runner.precision, d, k, tau, runner.place.protocol.name)
     try:
         if way == FIT:
             normed_sum: FixedScale | PerColumn = FixedScale(runner, program)

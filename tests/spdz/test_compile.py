@@ -22,24 +22,30 @@ pytestmark = [
 STATISTICAL = 40  # MP-SPDZ's own security parameter
 
 
+@pytest.mark.parametrize("own_masks", [False, True])
 @pytest.mark.parametrize("f_out", [10, 20, 31])
 @pytest.mark.parametrize(
     ("name", "columns", "iterations"), [("normed_sum", 2, 1), ("scaled_sum", 3, 5), ("scaled_sum_centred", 3, 5)]
 )
-def test_compiler_takes_the_program(tmp_path: Path, name: str, columns: int, iterations: int, f_out: int) -> None:
+def test_compiler_takes_the_program(
+    tmp_path: Path, name: str, columns: int, iterations: int, f_out: int, own_masks: bool
+) -> None:
     precision, d = Precision(3, f_out), 20
-    program = render(name, precision, d, columns, iterations)
+    program = render(name, precision, d, columns, iterations, own_masks=own_masks)
     (tmp_path / f"{name}.mpc").write_text(program.text)
-    bits = precision.scalar_value_bits + STATISTICAL
-    command = [sys.executable, f"{HOME}/compile.py", "-F", str(bits), f"{name}.mpc"]
+    field = precision.scalar_value_bits + STATISTICAL + 2
+    command = [sys.executable, f"{HOME}/compile.py", "-F", str(field), f"{name}.mpc"]
     done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
     triples = re.search(r"(\d+) integer triples", done.stdout)
     inputs = re.findall(r"(\d+) integer inputs from player", done.stdout)
-    plan = machine.plan(program)
+    bits = re.search(r"(\d+) integer bits", done.stdout)
+    plan = machine.plan(program.twin or program)
+    masks = sum(2 * t.n for call in machine.truncations(program.twin) for t in call) if program.twin else 0
     # There a scalar times a vector is one triple for each number.
     assert triples is not None
     assert int(triples[1]) == plan.triples + plan.numbers
     # The mean, once, and what it has in each column, in every iteration.
     more = d + iterations * columns if name == "scaled_sum_centred" else 0
-    assert [int(n) for n in inputs] == [2 * iterations * columns * d + more] * 3
+    assert [int(n) for n in inputs] == [2 * iterations * columns * d + masks + more] * 3
+    assert (bits is None) == own_masks

@@ -70,7 +70,7 @@ def test_same_numbers_as_plain_and_embedded(
 ) -> None:
     d, k, tau = (5, 2, 3) if M == 2 and protocol != "mascot" else (3, 1, 2)
     p, problem, site = Precision(M, *bits), Problem.random(M, d, k), Site(tmp_path, M, protocol)
-    site.compile(program_of(way, p, d, k, tau), p)
+    site.compile(program_of(way, p, d, k, tau, site.protocol), p)
     recorders = site.run(lambda place: loop(Recorder(place, p, problem.bound), problem, way, tau))
     assert check_opened(way, recorders, p) == tau * (k if way == CALLS else 1)
     firsts = [recorder.calls[0] for recorder in recorders]
@@ -89,7 +89,7 @@ def test_sum_below_the_range_ends_at_every_party(tmp_path: Path, temporary: Path
     d, k, tau = 3, 1, 2
     p, problem, site = Precision(2, *SMALL), Problem.random(2, d, k), Site(tmp_path, 2)
     tiny = Problem(problem.S * 2.0**-16, problem.V, problem.bound)
-    program = program_of(way, p, d, k, tau)
+    program = program_of(way, p, d, k, tau, site.protocol)
     site.compile(program, p)
     if stock:
         site.make_stock(program, p)

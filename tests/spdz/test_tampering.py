@@ -23,7 +23,7 @@ ELEMENTS = ("a", "b", "c")
 def whole(tmp_path_factory: pytest.TempPathFactory) -> Site:
     """Parties with one stock each; tests work on copies, as if it were another one each time."""
     site = Site(tmp_path_factory.mktemp("whole"), 2, "mascot")
-    site.make_stock(program_of(FIT, P, D, K, TAU), P)
+    site.make_stock(program_of(FIT, P, D, K, TAU, "mascot"), P)
     return site
 
 
@@ -84,7 +84,7 @@ def test_whole_stock_is_accepted(site: Site) -> None:
 def test_changed_byte_ends_the_run_at_every_party(
     site: Site, party: int, triple: int, element: str, kind: str, byte: int
 ) -> None:
-    last = site.compile(program_of(FIT, P, D, K, TAU), P).counts.triples - 1
+    last = site.compile(program_of(FIT, P, D, K, TAU, "mascot"), P).counts.triples - 1
     flip(site, party, triple if triple >= 0 else last, element, kind, byte)
     recorders, errors = run(site)
     assert all(isinstance(error, ProtocolError | PeerError) for error in errors), errors

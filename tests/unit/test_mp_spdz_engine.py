@@ -7,6 +7,7 @@ import shutil
 import socket
 import stat
 import subprocess
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -55,13 +56,14 @@ def place(link: Link, path: Path, *, identity: Identity | None = None, ports: tu
 # Arguments
 
 
-def test_command_has_tls_and_no_copy_of_the_memory(tmp_path: Path) -> None:
-    command = place(mesh(2)[1], tmp_path).command(Path("/x/semi-party.x"), "normed_sum")
+def test_command_has_tls_and_no_copy_of_the_memory(tmp_path: Path, compiled: Compiled) -> None:
+    command = place(mesh(2)[1], tmp_path).command(Path("/x/semi-party.x"), compiled)
     assert command == (
         "/x/semi-party.x -N 2 -p 1 -ip parties -e -IF in -o no_memory_output normed_sum".split()  # noqa: SIM905
     )
-    with_stock = place(mesh(2)[1], tmp_path).command(Path("/x/semi-party.x"), "normed_sum", "-F")
-    assert with_stock == [*command[:-1], "-F", command[-1]]
+    in_a_field = replace(compiled, prime=192)
+    with_stock = place(mesh(2)[1], tmp_path).command(Path("/x/semi-party.x"), in_a_field, "-F")
+    assert with_stock == [*command[:-1], "-lgp", "192", "-F", command[-1]]
 
 
 @pytest.mark.parametrize("offline", ["auto", "stock", "on-demand"])

@@ -87,7 +87,7 @@ def test_stock_is_private_and_says_what_it_is_for(tmp_path: Path) -> None:
         (found,) = Pool(root(tmp_path, m), m).stocks()
         assert (found.id, found.party, found.parties, found.protocol) == (stock, m, 2, "semi")
         assert (found.program, found.bytecode, found.domain) == ("normed_sum", "digest", "a field")
-        assert found.counts == {"triples": 1, "bits": 2, "inputs": [3, 3], "rounds": 4, "edabits": 0}
+        assert found.counts == {"triples": 1, "bits": 2, "inputs": [3, 3], "rounds": 4}
         assert found.bytes == sum(len(material(stock, m, part)) for part in PARTS)
         path = Pool(root(tmp_path, m), m).path(stock)
         assert stat.S_IMODE(path.stat().st_mode) == 0o700

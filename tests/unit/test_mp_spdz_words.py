@@ -69,9 +69,18 @@ def test_field_and_ring_hold_the_programs_numbers(
         program = render(name, p, 2, 1)
         for kind in ("semi", "hemi", "mascot"):
             assert compiler._domain(program, p, protocol(kind))[0] == ["-F", field]
-        options, words = compiler._domain(program, p, protocol("semi2k"))
+        options, words, _ = compiler._domain(program, p, protocol("semi2k"))
         assert options == ["-R", size]
         assert f"Z_2^{size}" in words
+
+
+def test_field_has_room_for_the_masks_that_parties_give_in() -> None:
+    p = Precision(3, 31)
+    program = render("normed_sum", p, 2, 1, own_masks=True)
+    options, _, prime = compiler._domain(program, p, protocol("semi"))
+    assert int(options[1]) <= prime == 256
+    # value + offset + M masks, each 40 bits longer than a value
+    assert 2 ** (p.scalar_value_bits + 1) + 3 * 2 ** (p.scalar_value_bits + 40) < 2 ** (int(options[1]) - 1)
 
 
 def test_numbers_too_long_for_mp_spdz_are_an_error(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -82,6 +82,15 @@ class Backend(ABC):
     def random(self, n: int) -> list[int]: ...
 
 
+@dataclass(frozen=True)
+class Truncation:
+    """n numbers of at most `bits` bits, of which the lowest `shift` are dropped."""
+
+    n: int
+    bits: int
+    shift: int
+
+
 @dataclass
 class Counting(Backend):
     """A dry run: every operation is counted, nothing is computed."""
@@ -90,6 +99,7 @@ class Counting(Backend):
     modulus: int = 2
     triples: int = 0
     scaled: dict[tuple[int, int], int] = field(default_factory=dict)  # by scalar, and its number in a vector
+    truncated: list[list[Truncation]] = field(default_factory=lambda: [[]])  # by output
     _kept: list[object] = field(default_factory=list)
 
     @property
@@ -103,7 +113,7 @@ class Counting(Backend):
         return 0
 
     def write(self, numbers: Any) -> None:
-        return None
+        self.truncated.append([])
 
     def add(self, a: Share, b: Share) -> Share:
         return None
@@ -143,6 +153,7 @@ class Counting(Backend):
         return [0] * len(a)
 
     def truncate(self, a: list[int], bits: int, shift: int) -> list[int]:
+        self.truncated[-1].append(Truncation(len(a), bits, shift))
         return a
 
     def open_scalars(self, a: list[int]) -> list[int]:

@@ -11,7 +11,7 @@ from collections.abc import Callable, Sequence
 from contextlib import suppress
 from typing import Any
 
-from pdml_spdz.engines.embedded.backend import Backend, Counting
+from pdml_spdz.engines.embedded.backend import Backend, Counting, Truncation
 from pdml_spdz.engines.embedded.values import Clear, Scalars, Vector, Wide, concat, unsupported
 from pdml_spdz.errors import EngineError, PdmlError, RangeExceeded
 from pdml_spdz.offline.material import Plan
@@ -202,6 +202,15 @@ def execute(program: Program, backend: Backend) -> None:
 
 def plan(program: Program) -> Plan:
     """What the program takes from the offline phase, by a dry run."""
+    return _counted(program).plan
+
+
+def truncations(program: Program) -> list[list[Truncation]]:
+    """The truncations before each of the program's outputs, by a dry run."""
+    return _counted(program).truncated[:-1]
+
+
+def _counted(program: Program) -> Counting:
     counting = Counting()
     execute(program, counting)
-    return counting.plan
+    return counting

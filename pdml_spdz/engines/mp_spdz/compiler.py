@@ -27,8 +27,6 @@ from pdml_spdz.storage import writing
 SECURITY = 40  # MP-SPDZ's statistical security parameter
 RINGS = (64, 128, 192, 256)  # sizes its ring protocols come with; 256 needs a build with RING_SIZE=256
 LARGEST_PRIME = 256  # bits; a longer one needs a build with a larger GFP_MOD_SZ
-# Truncation by edaBits: a fifth of the bytes offline. Not with MACs, where they come in batches of many thousands.
-EDABITS = ("semi", "hemi")
 TIMEOUT = 3600.0
 COUNTS = "counts.json"
 
@@ -41,23 +39,23 @@ class Counts:
     bits: int = 0
     inputs: tuple[int, ...] = ()
     rounds: int = 0
-    edabits: int = 0
 
     @property
     def in_words(self) -> str:
-        bits = f"{self.edabits:,} edaBits" if self.edabits else f"{self.bits:,} bits"
-        return f"{self.triples:,} triples, {bits}, {sum(self.inputs):,} inputs"
+        return f"{self.triples:,} triples, {self.bits:,} bits, {sum(self.inputs):,} inputs"
 
 
 @dataclass(frozen=True)
 class Compiled:
-    """path : holds Programs/; domain : where the program computes, in words; digest : of what every party must have"""
+    """path : holds Programs/; domain : where the program computes, in words; digest : of what every party must have;
+    prime : bits of the field's prime, 0 in a ring"""
 
     name: str
     path: Path
     domain: str
     digest: str
     counts: Counts
+    prime: int = 0
 
 
 def compile_program(
@@ -70,10 +68,8 @@ def compile_program(
     cache: Path | None = None,
 ) -> Compiled:
     """The program's bytecode for this protocol: from the cache, or compiled now."""
-    options, domain = _domain(program, precision, protocol)
+    options, domain, prime = _domain(program, precision, protocol)
     options.append("--preserve-mem-order")  # without it the compiler warns that loads and stores may change places
-    if protocol.name in EDABITS and program.name not in PAPER:  # which is compiled as it was for the paper
-        options.append("--edabit")
     cache = cache or Path(platformdirs.user_cache_dir("pdml-spdz")) / "mp-spdz"
     parts = [program.digest, home.version(), *options, protocol.name]
     kept = cache / hashlib.sha256("|".join(parts).encode()).hexdigest()[:32]
@@ -93,11 +89,11 @@ def compile_program(
                 shutil.rmtree(new, ignore_errors=True)
     counts = json.loads((kept / COUNTS).read_text())
     counts["inputs"] = tuple(counts["inputs"])
-    return Compiled(program.name, kept, domain, _digest(kept), Counts(**counts))
+    return Compiled(program.name, kept, domain, _digest(kept), Counts(**counts), prime)
 
 
-def _domain(program: Program, precision: Precision, protocol: Protocol) -> tuple[list[str], str]:
-    """The compiler's options for the field or ring that the program's numbers need, and their meaning in words."""
+def _domain(program: Program, precision: Precision, protocol: Protocol) -> tuple[list[str], str, int]:
+    """For the field or ring that the program's numbers need: the compiler's options, in words, bits of the prime."""
     values = precision.scalar_value_bits
     if protocol.domain == "ring":
         if program.name in PAPER:
@@ -108,15 +104,17 @@ def _domain(program: Program, precision: Precision, protocol: Protocol) -> tuple
                 f"the program's numbers have up to {values} bits, and MP-SPDZ's rings end at {RINGS[-1]}.",
                 "a smaller --range or fewer --bits, or a protocol over a prime field (semi, hemi, mascot)",
             )
-        return ["-R", str(ring)], f"the ring Z_2^{ring}"
+        return ["-R", str(ring)], f"the ring Z_2^{ring}", 0
     prime = paper_field_bits(precision) if program.name in PAPER else values + SECURITY + 1
+    if program.twin:
+        prime += precision.M.bit_length()  # the sum of M masks
     if prime > LARGEST_PRIME:
         raise EngineError(
             f"the program needs a prime of {prime} bits.",
             f"at most {LARGEST_PRIME}, the largest that MP-SPDZ is built for by default",
             "choose a smaller --range or fewer --bits",
         )
-    return ["-F", str(prime)], f"a prime field of at least {prime} bits"
+    return ["-F", str(prime)], f"a prime field of at least {prime} bits", 64 * -(-prime // 64)
 
 
 def _compile(program: Program, options: list[str], home: Installation, directory: Path) -> None:
@@ -151,8 +149,7 @@ def parse_counts(said: str) -> Counts:
     take = {
         name: int(found.get(label, 0)) for name, label in (("triples", "integer triples"), ("bits", "integer bits"))
     }
-    edabits = sum(int(number) for name, number in found.items() if "edabits of length" in name)
-    return Counts(**take, edabits=edabits, inputs=tuple(inputs), rounds=int(found.get("virtual machine rounds", 0)))
+    return Counts(**take, inputs=tuple(inputs), rounds=int(found.get("virtual machine rounds", 0)))
 
 
 def _digest(kept: Path) -> str:

@@ -32,6 +32,7 @@ class MpSpdzOptions:
     online: str
     offline: str
     iterations: int  # of the study: a resumed run has the same program, and so the same stocks
+    own_masks: bool  # of the protocol
     program: str = "projection"
     aggregator: str = "auto"
     hidden: bool = False  # the mean of all rows is taken off under secret sharing
@@ -43,12 +44,18 @@ def program_for(options: MpSpdzOptions, shape: Shape) -> tuple[Program, int, int
     calls = shape.tau * (shape.k // columns)
     if options.program == "paper":
         return render("normed_sum_paper", options.precision, shape.d, columns), columns, calls
-    if options.normalise == "fit":
-        name = "scaled_sum_centred" if options.hidden else "scaled_sum"
-        return render(name, options.precision, shape.d, columns, options.iterations), columns, 1
-    stream = options.online == "stream"
-    program = render("normed_sum", options.precision, shape.d, columns, options.iterations if stream else 1)
-    return program, columns, 1 if stream else calls
+    fit = options.normalise == "fit"
+    once = fit or options.online == "stream"
+    loop = "scaled_sum_centred" if options.hidden else "scaled_sum"
+    program = render(
+        loop if fit else "normed_sum",
+        options.precision,
+        shape.d,
+        columns,
+        options.iterations if once else 1,
+        own_masks=options.own_masks,
+    )
+    return program, columns, 1 if once else calls
 
 
 class MpSpdzEngine(Engine):

@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+import secrets
 import shutil
+from collections import deque
 from collections.abc import Sequence
 from contextlib import ExitStack, suppress
 
 import numpy as np
 
 from pdml_spdz import ring
+from pdml_spdz.engines.embedded.backend import Truncation
+from pdml_spdz.engines.embedded.machine import truncations
 from pdml_spdz.engines.mp_spdz import directory
-from pdml_spdz.engines.mp_spdz.compiler import Compiled
+from pdml_spdz.engines.mp_spdz.compiler import SECURITY, Compiled
 from pdml_spdz.engines.mp_spdz.place import Place
 from pdml_spdz.engines.mp_spdz.pool import Pool
 from pdml_spdz.engines.mp_spdz.vm import Usage, VirtualMachine
@@ -44,7 +48,8 @@ class MpSpdzRunner(Runner):
         return self._compiled[program.digest]
 
     def start(self, program: Program) -> MpSpdzExecution:
-        execution = MpSpdzExecution(self, self.compiled(program))
+        masks = truncations(program.twin) if program.twin else []
+        execution = MpSpdzExecution(self, self.compiled(program), masks)
         self._running.append(execution)
         return execution
 
@@ -85,8 +90,9 @@ class MpSpdzExecution(Execution):
     4. at the end all parties say that their machine ended well; the directory goes, with what is left of the material
     """
 
-    def __init__(self, runner: MpSpdzRunner, compiled: Compiled) -> None:
+    def __init__(self, runner: MpSpdzRunner, compiled: Compiled, masks: Sequence[Sequence[Truncation]]) -> None:
         self.runner, place = runner, runner.place
+        self._masks = deque(masks)  # by output: what this party gives in besides its vector and dither
         self._held = ExitStack()
         try:
             program = place.binary()
@@ -99,7 +105,7 @@ class MpSpdzExecution(Execution):
             if stock:
                 Pool(place.stocks, place.link.me).claim(place.link, stock, runner.run, self._directory.data)
                 runner.stocks.append(stock)
-            command = place.command(program, compiled.name, *(["-F"] if stock else []))
+            command = place.command(program, compiled, *(["-F"] if stock else []))
             self._machine = VirtualMachine(command, self._directory, place.timeout)
             self._held.callback(self._keep_log)
             self._held.callback(self._machine.kill)
@@ -118,12 +124,15 @@ class MpSpdzExecution(Execution):
             return self._machine.exchange(publics, inputs, n)
 
     def _encode(self, x: Reals, more: Sequence[Reals]) -> list[int]:
-        """This party's vector, column after column, what else the program reads, and its dither."""
+        """What this party gives in: its vector, column after column, `more`, its masks in the order of the truncations,
+        and its dither.
+        """
         p = self.runner.precision
         vectors = np.concatenate([(x / self.runner.bound).T.reshape(-1), *more])
         z = ring.from_float(vectors, p.f_in, p.vector_bits)
         dither = ring.random_below(x.size, p.drop, p.vector_bits)
-        return ring.to_ints(z, signed=True) + ring.to_ints(dither)
+        masks = [number for t in (self._masks.popleft() if self._masks else ()) for number in _masks(t)]
+        return ring.to_ints(z, signed=True) + masks + ring.to_ints(dither)
 
     def finish(self) -> None:
         place = self.runner.place
@@ -140,3 +149,9 @@ class MpSpdzExecution(Execution):
         with suppress(OSError, PdmlError):
             self.runner.place.logs.mkdir(parents=True, exist_ok=True)
             shutil.copyfile(self._directory.log, self.runner.place.logs / LOG)
+
+
+def _masks(t: Truncation) -> list[int]:
+    """Random numbers, SECURITY bits longer than what they hide, and what the shift leaves of each."""
+    drawn = [secrets.randbits(t.bits + SECURITY) for _ in range(t.n)]
+    return drawn + [r >> t.shift for r in drawn]

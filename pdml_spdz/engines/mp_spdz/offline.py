@@ -39,7 +39,7 @@ def make(place: Place, compiled: Compiled, progress: Progress = lambda done, of:
     ):
         run = directory.create(compiled, place.identity, addresses, parent=pool.folder)
         try:
-            _run(place, place.command(program, compiled.name), run, compiled, progress)
+            _run(place, place.command(program, compiled), run, compiled, progress)
             place.link.all_to_all("pool:offline", b"well")
             for part in run.data.glob(f"{place.link.M}-*"):
                 part.rename(target / part.name)
@@ -76,7 +76,7 @@ def _run(place: Place, command: list[str], run: directory.RunDirectory, compiled
 def forecast(compiled: Compiled, *, malicious: bool) -> int:
     """Bytes of one party's files, roughly: 32 for every number of a share, as many for its MAC."""
     counts = compiled.counts
-    numbers = 3 * counts.triples + counts.bits + 4 * counts.edabits + sum(counts.inputs)
+    numbers = 3 * counts.triples + counts.bits + sum(counts.inputs)
     return 32 * (1 + malicious) * numbers
 
 

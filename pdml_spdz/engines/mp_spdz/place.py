@@ -69,11 +69,15 @@ class Place:
             )
         return found
 
-    def command(self, program: Path, name: str, *options: str) -> list[str]:
-        """MP-SPDZ's arguments: TLS always, no copy of the memory left behind."""
+    def command(self, program: Path, compiled: Compiled, *options: str) -> list[str]:
+        """MP-SPDZ's arguments: TLS always, no copy of the memory left behind, a prime as long as the numbers need.
+
+        (The compiler asks for a long one only where it truncates itself.)
+        """
         me, M = self.link.me, self.link.M
         common = ["-N", str(M), "-p", str(me), "-ip", "parties", "-e", "-IF", "in", "-o", "no_memory_output"]
-        return [str(program), *common, *options, name]
+        field = ["-lgp", str(compiled.prime)] if compiled.prime else []
+        return [str(program), *common, *field, *options, compiled.name]
 
     @contextmanager
     def meeting_point(self) -> Iterator[list[Address]]:

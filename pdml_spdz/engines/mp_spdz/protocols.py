@@ -34,6 +34,11 @@ class Protocol:
     security: str
     parties: str = "2 or more"
 
+    @property
+    def own_masks(self) -> bool:
+        """Parties may give in the masks of truncations: they follow the program anyway, and a prime has room."""
+        return not self.malicious and self.domain == "prime"
+
 
 def _protocol(name: str, domain: str, short: str, security: str, *, malicious: bool, offline: bool) -> Protocol:
     offline_program = f"{name}-offline.x" if offline else None

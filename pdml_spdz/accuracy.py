@@ -4,7 +4,7 @@ a demonstration.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -24,9 +24,21 @@ from pdml_spdz.study import Study
 DENSE_LIMIT = 2000  # up to this d the pooled covariance is formed and decomposed as a whole
 
 
-def pooled_svd(files: Sequence[Path], k: int, *, centre: bool = False) -> tuple[Reals, Reals]:
-    """V_k and the k + 1 largest singular values (or all d) of the pooled rows (less their mean), LAPACK or ARPACK."""
-    tables = [data_files.load(path).X for path in files]
+Prepare = Callable[[Rows], Rows]
+
+
+def _as_they_are(rows: Rows) -> Rows:
+    return rows
+
+
+def pooled_svd(
+    files: Sequence[Path], k: int, *, centre: bool = False, rows: Prepare = _as_they_are
+) -> tuple[Reals, Reals]:
+    """V_k and the k + 1 largest singular values (or all d) of the pooled rows (less their mean), LAPACK or ARPACK.
+
+    rows : makes of a file's rows what was factorised
+    """
+    tables = [rows(data_files.load(path).X) for path in files]
     d = int(tables[0].shape[1])
     if centre:
         mu = np.sum([column_sums(X) for X in tables], axis=0) / sum(X.shape[0] for X in tables)
@@ -51,12 +63,12 @@ def pooled_svd(files: Sequence[Path], k: int, *, centre: bool = False) -> tuple[
     return V[:, order[:k]], sigma
 
 
-def accuracy(V: Reals, files: Sequence[Path], *, centre: bool = False) -> dict[str, Any]:
+def accuracy(V: Reals, files: Sequence[Path], *, centre: bool = False, rows: Prepare = _as_they_are) -> dict[str, Any]:
     """Sine of the largest angle between V and the pooled V_k,
     and the spectral gap that says how well defined V_k is.
     """
     k = V.shape[1]
-    V_k, sigma = pooled_svd(files, k, centre=centre)
+    V_k, sigma = pooled_svd(files, k, centre=centre, rows=rows)
     gap = float(1.0 - (sigma[k] / sigma[k - 1]) ** 2) if len(sigma) > k and sigma[k - 1] > 0 else 1.0
     columns = np.sqrt(np.maximum(0.0, 1.0 - np.sum(V * V_k, axis=0) ** 2))
     return {
@@ -67,15 +79,17 @@ def accuracy(V: Reals, files: Sequence[Path], *, centre: bool = False) -> dict[s
     }
 
 
-def pooled(files: Sequence[Path]) -> Rows:
+def pooled(files: Sequence[Path], rows: Prepare = _as_they_are) -> Rows:
     """All rows in one table."""
-    tables = [data_files.load(path).X for path in files]
+    tables = [rows(data_files.load(path).X) for path in files]
     return sp.vstack(tables, "csr") if any(map(sp.issparse, tables)) else np.vstack(tables)
 
 
-def nmf_accuracy(T: Reals, T_0: Reals, sweeps: int, study: Study, files: Sequence[Path]) -> dict[str, Any]:
+def nmf_accuracy(
+    T: Reals, T_0: Reals, sweeps: int, study: Study, files: Sequence[Path], rows: Prepare = _as_they_are
+) -> dict[str, Any]:
     """How far T is from centralised RRI-NMF of the pooled rows from the same start, and how well it explains them."""
-    X = pooled(files)
+    X = pooled(files, rows)
     size = float(part(X, 1).norm())
     settings = replace(settings_of(study, size), tau=sweeps, tol=0.0)
     _, centralised = rri_nmf(X, T_0, settings) if study.nmf.w_start == "zero" else (None, None)

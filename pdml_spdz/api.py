@@ -51,22 +51,28 @@ def svd(
 
 @dataclass(frozen=True)
 class PCAResult:
-    """V : (d, k) principal components of the pooled rows; mean : (d,) their mean."""
+    """V : (d, k) principal components of the pooled rows; mean : (d,) their mean, or None if it is hidden;
+    explained_variance : (k,) if the run revealed it, else None.
+    """
 
     V: Reals
-    mean: Reals
+    mean: Reals | None
+    explained_variance: Reals | None
     report: dict[str, Any]
 
 
 def pca(
     parties: Sequence[Rows | str | Path], *, rank: int, out: str | Path | None = None, **settings: Any
 ) -> PCAResult:
-    """The top-`rank` principal components of all parties' rows; n and the mean are seen by every party.
+    """The top-`rank` principal components of all parties' rows; n is seen by every party.
 
-    Arguments as for `svd`.
+    Arguments as for `svd`; among the settings are centre ("open": every party sees the mean; "hidden"; "none"),
+    variance (reveal the explained variance), offsets, scales, and scale ("secsum": deviations by SecSum).
     """
     result = _run("pca", parties, rank, out, settings)
-    return PCAResult(result.V, result.arrays["mean.npy"][0], result.report)
+    variance = result.report.get("explained_variance")
+    mean = result.arrays.get("mean.npy", [None])[0]
+    return PCAResult(result.V, mean, None if variance is None else np.array(variance), result.report)
 
 
 @dataclass(frozen=True)

@@ -65,6 +65,12 @@ class Data:
         return h.hexdigest()
 
 
+def read_vector(path: Path) -> tuple[float, ...]:
+    """The numbers of a file with a single row."""
+    X = load(path, vector=True).X
+    return tuple(float(x) for x in (X.toarray() if sp.issparse(X) else X)[0])
+
+
 def feature_digest(d: int, features: tuple[str, ...] | None) -> str:
     """Names and order of the features (or only their number), to be compared between parties."""
     return hashlib.sha256(json.dumps([d, features]).encode()).hexdigest()

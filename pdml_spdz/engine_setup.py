@@ -69,7 +69,15 @@ def precision_of(study: Study) -> Precision:
 def embedded_options(study: Study, source: Source) -> Options:
     """How the embedded engine is to run this study."""
     normalise = "per-column" if study.algorithm == "normed-sum" else study.normalise
-    return Options(precision_of(study), normalise, source, study.aggregator, study.online, study.program)
+    return Options(
+        precision_of(study),
+        normalise,
+        source,
+        study.aggregator,
+        study.online,
+        study.program,
+        hidden=study.centre == "hidden",
+    )
 
 
 def mp_spdz_options(study: Study) -> MpSpdzOptions:
@@ -84,6 +92,7 @@ def mp_spdz_options(study: Study) -> MpSpdzOptions:
         protocol(study.protocol or DEFAULT_PROTOCOL).own_masks,
         study.program,
         study.aggregator,
+        hidden=study.centre == "hidden",
     )
 
 

@@ -17,7 +17,8 @@ from pdml_spdz.data import Data
 from pdml_spdz.engines.base import Engine, Shape
 from pdml_spdz.errors import InputError
 from pdml_spdz.job import PartyRun
-from pdml_spdz.linalg import covariance
+from pdml_spdz.linalg import Rows, covariance
+from pdml_spdz.prepare import view
 from pdml_spdz.primitives.agree import Agreement
 from pdml_spdz.primitives.bound import find_bound
 from pdml_spdz.report import Outcome, run_report
@@ -31,7 +32,8 @@ def fit(run: PartyRun, data: Data, link: Link, engine: Engine) -> dict[str, Any]
     check_rows(data)
     agree = Agreement(link)
     checkpoints = Checkpoints(run.directory / "checkpoint")
-    local = part(data.X, study.rank, weighted=study.nmf.weighted)
+    rows = view(run, data, link, engine)
+    local = part(rows.X, study.rank, weighted=study.nmf.weighted)
     if run.resume:
         checkpoint = checkpoints.common(link)
         meta = dict(checkpoint.meta)
@@ -46,7 +48,7 @@ def fit(run: PartyRun, data: Data, link: Link, engine: Engine) -> dict[str, Any]
         bound = find_bound(local.norm(), run.me, study.quotas, engine.sec_sum.exact)
     settings = settings_of(study, bound.addend)
     if not run.resume:
-        state = _start(run, data, link, engine, agree, settings)
+        state = _start(run, rows.X, link, engine, agree, settings)
         save_array(run.directory / "T0.npy", state.T)
         if study.nmf.w_start == "nnls":
             with clock("local"):
@@ -63,12 +65,14 @@ def fit(run: PartyRun, data: Data, link: Link, engine: Engine) -> dict[str, Any]
     loop = time.perf_counter() - began
     error = engine.sec_sum.exact(local.error(result.T), "objective") if study.nmf.objective else None
     digest = agree.digest("result", result.T.tobytes())
-    outcome = Outcome(data.n, data.d, digest, result.warnings, observables(study))
+    outcome = Outcome(data.n, data.d, digest, result.warnings, [*rows.observables, *observables(study)])
     report = run_report(study, engine, link, bound, outcome)
     report["seconds"]["loop"] = round(loop, 6)
     report |= _facts(study, result, error)
     save_array(run.directory / "T.npy", result.T)
     save_array(run.directory / "W.npy", local.W)
+    if rows.scale is not None:
+        save_array(run.directory / "scale.npy", rows.scale)
     save_json(run.directory / "report.json", report)
     return report
 
@@ -103,8 +107,8 @@ def observables(study: Study) -> list[str]:
     return [*seen, "T after every sweep"]
 
 
-def _start(run: PartyRun, data: Data, link: Link, engine: Engine, agree: Agreement, settings: Settings) -> State:
-    study, d, k = run.study, data.d, run.study.rank
+def _start(run: PartyRun, X: Rows, link: Link, engine: Engine, agree: Agreement, settings: Settings) -> State:
+    study, d, k = run.study, X.shape[1], run.study.rank
     if study.seed is not None:
         return nmf.start_by_seed(d, k, study.seed, agree)
     if study.nmf.init == "random":
@@ -112,20 +116,20 @@ def _start(run: PartyRun, data: Data, link: Link, engine: Engine, agree: Agreeme
     short = replace(settings, tau=study.nmf.init_iterations)
     if study.nmf.init == "pd":
         run.note(f"PD-NMF-Init: up to {short.tau} sweeps on the parties' own topics")
-        return nmf_start.pd_nmf_init(data.X, k, study.M, short, engine.sec_sum, agree, clock=link.clock)
-    return _nnsvd(run, data, engine, agree, link, short.tau)
+        return nmf_start.pd_nmf_init(X, k, study.M, short, engine.sec_sum, agree, clock=link.clock)
+    return _nnsvd(run, X, engine, agree, link, short.tau)
 
 
-def _nnsvd(run: PartyRun, data: Data, engine: Engine, agree: Agreement, link: Link, tau: int) -> State:
+def _nnsvd(run: PartyRun, X: Rows, engine: Engine, agree: Agreement, link: Link, tau: int) -> State:
     """Topics from the singular vectors of all rows, by PD-SVD; the sign of each by two SecSums of norms."""
     run.note(f"nnsvd: PD-SVD, up to {tau} iterations")
     study, k = run.study, run.study.rank
-    S_m = covariance(data.X, k, tau)
+    S_m = covariance(X, k, tau)
     bound = find_bound(S_m.norm_bound(), run.me, study.quotas, engine.sec_sum.exact)
-    start = svd.start_by_sec_sum(data.d, k, study.M, engine.sec_sum, agree)
-    normed = engine.normed_sum(bound, Shape(data.d, k, tau))
+    start = svd.start_by_sec_sum(X.shape[1], k, study.M, engine.sec_sum, agree)
+    normed = engine.normed_sum(bound, Shape(X.shape[1], k, tau))
     V = svd.pd_svd(S_m, start, svd.Settings(k, tau, 1e-6), normed, agree, clock=link.clock).V
-    XV = data.X @ V
+    XV = X @ V
     sizes = np.stack([np.sum(np.maximum(XV, 0.0) ** 2, axis=0), np.sum(np.maximum(-XV, 0.0) ** 2, axis=0)])
     sizes = engine.sec_sum(sizes, bound.addend, "signs")
     return nmf_start.from_singular_vectors(V.T, sizes, k, agree)

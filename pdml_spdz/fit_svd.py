@@ -6,6 +6,8 @@ import time
 from dataclasses import asdict, replace
 from typing import Any
 
+import numpy as np
+
 from pdml_spdz.algorithms.svd import (
     CONVERGED,
     EXHAUSTED,
@@ -24,25 +26,33 @@ from pdml_spdz.engines.base import Engine, Shape
 from pdml_spdz.errors import ProtocolError
 from pdml_spdz.fixedpoint import Reals
 from pdml_spdz.job import PartyRun
-from pdml_spdz.linalg import centred_covariance, covariance
+from pdml_spdz.linalg import Covariance, centred_covariance, covariance
+from pdml_spdz.prepare import View, view
 from pdml_spdz.primitives.agree import Agreement
-from pdml_spdz.primitives.bound import find_bound
+from pdml_spdz.primitives.bound import Bound, find_bound
 from pdml_spdz.primitives.normed_sum import NormedColumns
 from pdml_spdz.report import Outcome, run_report
 from pdml_spdz.storage import save_array, save_json
 from pdml_spdz.study import Study
 from pdml_spdz.transport.base import Link
 
+VARIANCE = "the explained variance of each component and the variance of all rows, to every party"
 
-def fit(run: PartyRun, data: Data, link: Link, engine: Engine, mu: Reals | None = None) -> dict[str, Any]:
-    """PD-SVD of all rows, or of all rows less mu."""
+
+def fit(run: PartyRun, data: Data, link: Link, engine: Engine) -> dict[str, Any]:
+    """PD-SVD of all rows, scaled and centred as the study has it."""
+    return fit_view(run, data, link, engine, view(run, data, link, engine))
+
+
+def fit_view(run: PartyRun, data: Data, link: Link, engine: Engine, rows: View) -> dict[str, Any]:
+    """PD-SVD of the rows as they are to be factorised. data : as they came, by which a resumed run knows them"""
     study, clock = run.study, link.clock
     settings = Settings(study.rank, study.iterations, study.tol)
     checkpoints = Checkpoints(run.directory / "checkpoint")
     agree = Agreement(link)
     with clock("local"):
         size = study.rank, study.iterations
-        S_m = covariance(data.X, *size) if mu is None else centred_covariance(data.X, mu, *size)
+        S_m = covariance(rows.X, *size) if rows.mu is None else centred_covariance(rows.X, rows.mu, *size)
         if not run.resume:
             run.remove_older()
             checkpoints.begin(study, data)
@@ -67,18 +77,36 @@ def fit(run: PartyRun, data: Data, link: Link, engine: Engine, mu: Reals | None 
 
     # A run that has nothing left to do needs no material.
     left = study.iterations - state.t if state.stop == GO_ON else 0
-    normed_sum = engine.normed_sum(bound, Shape(data.d, study.rank, left)) if left else _nothing_left
+    normed_sum = engine.normed_sum(bound, Shape(data.d, study.rank, left), rows.sums) if left else _nothing_left
     began = time.perf_counter()
     result = pd_svd(S_m, state, settings, normed_sum, agree, clock=clock, done=done)
     engine.finish()
     loop = time.perf_counter() - began
+    variance = _variance(S_m, result.V, rows, bound, engine) if study.variance else {}
     digest = agree.digest("result", result.V.tobytes())
     report = run_report(study, engine, link, bound, Outcome(data.n, data.d, digest, result.warnings))
     report["seconds"]["loop"] = round(loop, 6)
-    report |= _svd_facts(study, result)
+    report |= _svd_facts(study, result) | variance
+    report["observables"] = [*rows.observables, *report["observables"], *([VARIANCE] if variance else [])]
     save_array(run.directory / "V.npy", result.V)
+    if rows.scale is not None:
+        save_array(run.directory / "scale.npy", rows.scale)
     save_json(run.directory / "report.json", report)
     return report
+
+
+def _variance(S_m: Covariance, V: Reals, rows: View, bound: Bound, engine: Engine) -> dict[str, Any]:
+    """The variance of all rows along each column of V, and in all.
+
+    1. lambda_i <- SecSum(v_i.S_m v_i); total <- SecSum(trace S_m); both over n - 1
+
+    Reveals: both, and with them the scale that NormedSecSum hides. Cost: two SecSums of k and 1 numbers. Ref: -
+    """
+    assert rows.n is not None  # the view has counted the rows
+    along = engine.sec_sum(np.sum(V * S_m.times(V), axis=0), bound.addend, "variance")
+    total = engine.sec_sum.exact(S_m.trace(), "variance")
+    share = [float(x) for x in along / total]
+    return {"explained_variance": [float(x) for x in along / (rows.n - 1)], "explained_variance_ratio": share}
 
 
 def _nothing_left(x: Reals, g: Reals) -> NormedColumns:

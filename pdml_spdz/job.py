@@ -15,6 +15,7 @@ from pdml_spdz.storage import writing
 from pdml_spdz.study import Study
 
 Event = dict[str, Any]
+FEATURES = ("mean.npy", "scale.npy")  # what a fit keeps of the features besides its result
 
 
 @dataclass(frozen=True)
@@ -58,7 +59,7 @@ class PartyRun:
     def remove_older(self) -> None:
         """The results of an older run go when the parties have met and mean the same thing, not before."""
         with writing(self.directory):
-            for name in ("report.json", "V.npy", "V0.npy", "u.npy", "T.npy", "T0.npy", "W.npy", "mean.npy"):
+            for name in ("report.json", "V.npy", "V0.npy", "u.npy", "T.npy", "T0.npy", "W.npy", *FEATURES):
                 (self.directory / name).unlink(missing_ok=True)
 
 

@@ -32,6 +32,10 @@ class Covariance(ABC):
     def norm_bound(self) -> float:
         """An upper bound of ||S||_F (and so of every entry of S v for a unit v)."""
 
+    @abstractmethod
+    def trace(self) -> float:
+        """||X||_F^2."""
+
 
 class GramMatrix(Covariance):
     """S formed once: O(n d^2) once, O(d^2 k) for each product."""
@@ -47,6 +51,9 @@ class GramMatrix(Covariance):
     def norm_bound(self) -> float:
         return float(np.linalg.norm(self.S))
 
+    def trace(self) -> float:
+        return float(np.trace(self.S))
+
 
 class GramOperator(Covariance):
     """S never formed: O(n d k), or O(nnz k) for sparse rows, for each product."""
@@ -60,7 +67,9 @@ class GramOperator(Covariance):
         return product
 
     def norm_bound(self) -> float:
-        # ||X^T X||_F <= trace(X^T X) = ||X||_F^2, without forming anything.
+        return self.trace()  # ||X^T X||_F is at most that, and nothing has to be formed
+
+    def trace(self) -> float:
         data = self.X.data if sp.issparse(self.X) else self.X
         return float(np.vdot(data, data))
 
@@ -79,7 +88,10 @@ class Centred(Covariance):
         return self.inner.times(V) - rest
 
     def norm_bound(self) -> float:
-        # The trace, ||X - 1 mu^T||_F^2; never below zero by rounding.
+        return self.trace()
+
+    def trace(self) -> float:
+        # Never below zero by rounding.
         moved = self._size - 2.0 * float(self.mu @ self.t) + self.n * float(self.mu @ self.mu)
         return float(max(moved, EPS * self._size))
 

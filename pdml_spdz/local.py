@@ -11,15 +11,18 @@ from typing import Any
 
 import numpy as np
 
+from pdml_spdz import prepare
 from pdml_spdz.crew import Crew, run_crew
 from pdml_spdz.errors import StorageError, StudyError
 from pdml_spdz.fixedpoint import Reals
+from pdml_spdz.job import FEATURES
+from pdml_spdz.linalg import Rows
 from pdml_spdz.storage import save_array, save_json
 from pdml_spdz.study import PartyEntry, Study, choose_engine
 
 Event = dict[str, Any]
 RESULTS = {"svd": "V.npy", "pca": "V.npy", "nmf": "T.npy", "normed-sum": "u.npy"}
-KEPT = ("mean.npy", "W.npy")
+KEPT = (*FEATURES, "W.npy")
 
 
 @dataclass(frozen=True)
@@ -48,6 +51,11 @@ class LocalResult:
     out: Path
     arrays: dict[str, list[Reals]]  # what every party keeps besides, by name: its own W, the common mean
 
+    def prepared(self, rows: Rows) -> Rows:
+        """Rows as this run has factorised them, but for centring."""
+        rows = prepare.moved(rows, np.array(self.study.offsets), np.array(self.study.scales))
+        return prepare.over(rows, self.arrays["scale.npy"][0]) if "scale.npy" in self.arrays else rows
+
 
 def local_study(parties: int, **settings: Any) -> Study:
     """A study for parties on this machine; what the engine reveals is filled in here, ports when the run starts."""
@@ -69,7 +77,7 @@ def run_local(run: LocalRun) -> LocalResult:
     crew = Crew(run.study, run.out, lambda m, study: _command(run, m, study), run.notify, run.environment)
     reports = run_crew(crew)
     name = RESULTS[run.study.algorithm]
-    V = np.load(run.out / "party-0" / name)  # noqa: N806
+    V = np.load(run.out / "party-0" / name)
     save_array(run.out / name, V)
     report = _joint_report(reports)
     save_json(run.out / "report.json", report)

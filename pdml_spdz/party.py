@@ -17,6 +17,7 @@ from pdml_spdz.engines.mp_spdz import offline as mp_spdz_offline
 from pdml_spdz.errors import InputError, PdmlError, StudyError
 from pdml_spdz.job import PartyRun, stock_root
 from pdml_spdz.offline.make import make
+from pdml_spdz.prepare import agreed
 from pdml_spdz.primitives.agree import Agreement
 from pdml_spdz.transport.base import Link
 from pdml_spdz.transport.connect import Meeting, connect, listen
@@ -37,9 +38,9 @@ def run_party(run: PartyRun) -> dict[str, Any]:
         raise
     run.note(data.summary())
     with _meet(run, meeting, listener, clock) as link:
-        agreed = handshake.meet(link, study, resume=run.resume)
+        met = handshake.meet(link, study, resume=run.resume)
         handshake.compare_features(link, data)
-        with make_engine(run, link, agreed.run, meeting.identity) as engine:
+        with make_engine(run, link, met.run, meeting.identity) as engine:
             return FITS[study.algorithm](run, data, link, engine)
 
 
@@ -48,8 +49,8 @@ def make_stock(run: PartyRun) -> dict[str, Any]:
     maker = _make_mp_spdz if run.study.engine == "mp-spdz" else _make_embedded
     meeting, listener = _meeting(run)
     with _meet(run, meeting, listener, Clock()) as link:
-        agreed = handshake.meet(link, run.study, resume=False)
-        made = maker(run, link, agreed.run, meeting.identity)
+        met = handshake.meet(link, run.study, resume=False)
+        made = maker(run, link, met.run, meeting.identity)
         traffic = link.offline_traffic
         return {
             "engine": run.study.engine,
@@ -136,10 +137,11 @@ def _load(run: PartyRun) -> Data:
             f"the study's features in the study's order, here {study.features[i]!r}",
             "rename or reorder the columns",
         )
-    if study.algorithm in ("svd", "pca") and study.rank > data.d:
+    if study.algorithm != "normed-sum" and study.rank > data.d:
         raise InputError(
             f"the rank asked for is {study.rank} and {run.data} has {data.d} columns.", "a rank of at most d"
         )
+    data = agreed(data, study)
     if run.resume:
         Checkpoints(run.directory / "checkpoint").check_resumable(study, data)
     return data

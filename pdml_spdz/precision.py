@@ -14,6 +14,7 @@ from pdml_spdz.errors import StudyError
 SIGMA = 80  # statistical security of masks, in bits
 F_G = 20  # fraction bits of the public direction g: any vector near it would do as well
 OUT_BITS = (10, 20, 31)
+COLUMN_BITS = 12  # c is COLUMNS / rho: up to 4096 columns
 # Below 2^-44 of the bound float64's own rounding of the addends could turn a positive rho negative, and 1/rho would
 # then grow beyond every width.
 MAX_RANGE = 44
@@ -97,7 +98,12 @@ class Precision:
     @property
     def scalar_value_bits(self) -> int:
         """The largest scalar that is truncated, with its sign: x h, where 16 h has f_t fraction bits."""
-        return 1 + max(self.x_bits + 4 + self.f_x + self.f_t, 2 * self.f_t + 1, self.f_rho + 1)
+        return 1 + max(self.x_bits + 4 + self.f_x + self.f_t, 2 * self.f_t + 1, *self.mean_bits)
+
+    @property
+    def mean_bits(self) -> tuple[int, int]:
+        """What a hidden mean adds to rho, t.v times g.t, both at most 1; and c t, with c at most 2^R for a column."""
+        return self.f_in + self.f_rho + 1, self.R + COLUMN_BITS + self.f_inv + self.f_in
 
     @property
     def scalar_bits(self) -> int:
@@ -131,6 +137,9 @@ class Precision:
             self.scalar_bits,
             "value + offset + M masks must not wrap",
         )
+        of_rho, scaled = self.mean_bits
+        yield "mean in rho", of_rho + 1, self.scalar_value_bits, "hidden centring: t.v times g.t, before truncation"
+        yield "scaled mean", scaled + 1, self.scalar_value_bits, "hidden centring: c t, before truncation to f_inv"
         yield "opened number", 1 + self.H + self.f_out, self.open_bits, "sign, head-room, fraction"
         yield "float64 input", 53, self.f_in + 53, "x_m is computed in float64, never less"
 

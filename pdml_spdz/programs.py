@@ -13,7 +13,7 @@ from pdml_spdz.precision import Precision
 from pdml_spdz.template_files import environment
 
 PAPER = ("normed_sum_paper", "fixed_point_sqrt")  # fixed-point numbers, as the paper has them: MP-SPDZ only
-NAMES = ("normed_sum", "scaled_sum", *PAPER)
+NAMES = ("normed_sum", "scaled_sum", "scaled_sum_centred", *PAPER)
 
 
 @dataclass(frozen=True)
@@ -57,6 +57,7 @@ def render(
 REFERENCES = {
     "normed_sum.mpc": ("normed_sum", Precision(3), 1000, 1),
     "scaled_sum.mpc": ("scaled_sum", Precision(3), 64, 7, 300),
+    "scaled_sum_centred.mpc": ("scaled_sum_centred", Precision(3), 64, 7, 300),
     "normed_sum_paper.mpc": ("normed_sum_paper", Precision(3), 100, 1),
     "fixed_point_sqrt.mpc": ("fixed_point_sqrt", Precision(3), 10, 1),
 }

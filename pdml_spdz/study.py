@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from pdml_spdz.errors import StudyError
+from pdml_spdz.study_rows import CENTRES, SCALES, check_rows
 
 ALGORITHMS = ("svd", "pca", "nmf", "normed-sum")
 ENGINES = {"embedded": "normed", "mp-spdz": "normed", "secsum": "sum", "plain": "sum"}  # and what each of them reveals
@@ -95,6 +96,11 @@ class Study:
     seed: int | None = None
     aggregator: str = "auto"
     insecure_benchmark: bool = False
+    centre: str = "open"  # pca: around a mean that all see, or that nobody sees, or around zero
+    variance: bool = False  # pca: reveal the explained variance
+    offsets: tuple[float, ...] = ()  # one for each feature, taken off every row at its party, before everything
+    scales: tuple[float, ...] = ()  # one for each feature: what is left is divided by it
+    scale: str = "agreed"  # by `scales`, or by what SecSum finds
     nmf: NmfSettings = field(default_factory=NmfSettings)
     precision: PrecisionSettings = field(default_factory=PrecisionSettings)
     timeouts: Timeouts = field(default_factory=Timeouts)
@@ -191,6 +197,8 @@ def _cast(name: str, kind: str, value: Any, where: str) -> Any:
         return value
     if kind == "tuple[str, ...]" and isinstance(value, list | tuple) and all(isinstance(v, str) for v in value):
         return tuple(value)
+    if kind == "tuple[float, ...]" and isinstance(value, list | tuple) and all(type(v) in (int, float) for v in value):
+        return tuple(float(v) for v in value)
     if name == "parties" or name in TABLES:
         return value
     raise StudyError(f"`{name}` in {where} is {value!r}.", f"a value of type {kind}")
@@ -211,6 +219,8 @@ def _validate(study: Study) -> None:
         ("offline", OFFLINE),
         ("program", PROGRAMS),
         ("start", STARTS),
+        ("centre", CENTRES),
+        ("scale", SCALES),
     ):
         value = getattr(study, name)
         want(value in choices, f"`{name}` is {value!r}.", f"one of {', '.join(choices)}")
@@ -252,6 +262,7 @@ def _validate(study: Study) -> None:
         f"`engine` is {study.engine!r} for nmf.",
         "secsum (or plain): PD-NMF needs sums, not directions",
     )
+    check_rows(study, want, shares=shares)
     for name, choices in (("init", INITS), ("w_start", W_STARTS)):
         value = getattr(study.nmf, name)
         want(value in choices, f"`nmf.{name}` is {value!r}.", f"one of {', '.join(choices)}")

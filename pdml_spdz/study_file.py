@@ -17,7 +17,7 @@ def render(study: Study) -> str:
 
 
 def _toml(value: object) -> str:
-    """A string or list of strings: JSON's form is TOML's, but for the DEL sign and characters beyond 16 bits."""
+    """A string or a list: JSON's form is TOML's, but for the DEL sign and characters beyond 16 bits."""
     return json.dumps(value, ensure_ascii=False).replace("\x7f", "\\u007f")
 
 

@@ -15,13 +15,13 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
-from pdml_spdz import handshake
+from pdml_spdz import handshake, prepare
 from pdml_spdz.certs import Identity
 from pdml_spdz.data import Data
 from pdml_spdz.engine_setup import make_engine
 from pdml_spdz.errors import SECONDARY, EngineError, StudyError
 from pdml_spdz.fixedpoint import Reals
-from pdml_spdz.job import PartyRun
+from pdml_spdz.job import FEATURES, PartyRun
 from pdml_spdz.linalg import Rows
 from pdml_spdz.local import RESULTS
 from pdml_spdz.party import FITS
@@ -32,10 +32,11 @@ from pdml_spdz.transport.inprocess import mesh
 
 @dataclass(frozen=True)
 class ThreadsResult:
-    """result : V or T, whatever the algorithm calls it; mean : of all rows, for PCA"""
+    """result : V or T, whatever the algorithm calls it; mean, scale : of all rows, where they were shown"""
 
     result: Reals
     mean: Reals | None
+    scale: Reals | None
     report: dict[str, Any]
 
 
@@ -49,11 +50,12 @@ def run_in_threads(tables: Sequence[Rows], study: Study) -> ThreadsResult:
         out = Path(private)
         reports = _all(tables, study, out)
         result = np.load(out / "party-0" / RESULTS[study.algorithm])
-        mean = np.load(out / "party-0" / "mean.npy") if study.algorithm == "pca" else None
+        paths = [out / "party-0" / name for name in FEATURES]
+        mean, scale = (np.load(path) if path.exists() else None for path in paths)
     report = dict(reports[0]) | {"party_id": None, "rows_own": None}
     for name in ("bytes_sent", "bytes_received"):
         report[name] = [r[name] for r in reports]
-    return ThreadsResult(result, mean, report)
+    return ThreadsResult(result, mean, scale, report)
 
 
 def _all(tables: Sequence[Rows], study: Study, out: Path) -> list[dict[str, Any]]:
@@ -83,7 +85,7 @@ def _party(link: Link, study: Study, X: Rows, out: Path) -> dict[str, Any]:
     run = PartyRun(study, link.me, data=out / f"rows-{link.me}", certs=out, out=out)
     run.prepare_output()
     X = sp.csr_array(X, dtype=np.float64) if sp.issparse(X) else np.ascontiguousarray(X, np.float64)
-    data = Data(X, None, f"the rows of P{link.me}")
+    data = prepare.agreed(Data(X, None, f"the rows of P{link.me}"), study)
     agreed = handshake.meet(link, study, resume=False)
     handshake.compare_features(link, data)
     nobody = Identity(link.me, out, {})  # only mp-spdz, which needs processes, would use it

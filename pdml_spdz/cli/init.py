@@ -8,7 +8,7 @@ from typing import Any
 import click
 
 from pdml_spdz import study_file
-from pdml_spdz.cli.options import FACTORISATION, options, study_settings
+from pdml_spdz.cli.options import CENTRE, FACTORISATION, SCALING, options, study_settings
 from pdml_spdz.errors import StorageError
 from pdml_spdz.study import ALGORITHMS, MAX_PARTIES, PartyEntry, Study
 
@@ -16,7 +16,7 @@ from pdml_spdz.study import ALGORITHMS, MAX_PARTIES, PartyEntry, Study
 @click.command()
 @click.option("--algorithm", type=click.Choice(ALGORITHMS), default="svd", show_default=True)
 @click.option("--parties", type=click.IntRange(2, MAX_PARTIES), required=True, help="How many parties.")
-@options(FACTORISATION)
+@options(FACTORISATION, CENTRE, SCALING)
 @click.option("--dim", "d", type=click.IntRange(0), default=0, help="Number of features; 0: the files must agree.")
 @click.option("--port", type=click.IntRange(1, 65535), default=7000, show_default=True, help="Party i gets PORT + i.")
 @click.option("--out", type=click.Path(path_type=Path), default=Path("study.toml"), show_default=True)
@@ -25,8 +25,9 @@ def init(parties: int, port: int, out: Path, force: bool, **given: Any) -> None:
     """Write a commented study.toml: edit hosts and fingerprints, then give the same file to every party.
 
     \b
-    Example:
+    Examples:
       pdml-spdz init --parties 3 --rank 7 --bound rows:1.0,50000
+      pdml-spdz init --algorithm pca --parties 3 --rank 7 --centre hidden --offset near-the-means.csv
     """
     if out.exists() and not force:
         raise StorageError(f"{out} is already there.", do="choose another --out, or pass --force to replace it")

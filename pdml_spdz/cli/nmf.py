@@ -10,7 +10,7 @@ import numpy as np
 from rich.console import Console
 
 from pdml_spdz.accuracy import nmf_accuracy
-from pdml_spdz.cli.options import COMMON, LOCAL, NMF, options
+from pdml_spdz.cli.options import COMMON, LOCAL, NMF, SCALING, options
 from pdml_spdz.cli.run import run_and_show
 from pdml_spdz.local import LocalResult
 from pdml_spdz.study import NmfSettings
@@ -20,7 +20,7 @@ _NMF = tuple(NmfSettings.__dataclass_fields__)
 
 @click.command()
 @click.argument("files", nargs=-1, required=True, type=click.Path(path_type=Path))
-@options(NMF, COMMON)
+@options(NMF, SCALING, COMMON)
 @click.option("--out", type=click.Path(path_type=Path), help="Directory for results [default: runs/nmf-<time>].")
 @click.option("--resume", is_flag=True, help="Go on from the last finished sweep in --out.")
 @click.option("--accuracy/--no-accuracy", "compare", default=True, help="Compare with NMF of the pooled files.")
@@ -41,6 +41,6 @@ def nmf(files: tuple[Path, ...], compare: bool, **given: Any) -> None:
 
     def reference(result: LocalResult) -> dict[str, Any]:
         start = np.load(result.out / "party-0" / "T0.npy")
-        return nmf_accuracy(result.V, start, result.report["iterations"], result.study, files)
+        return nmf_accuracy(result.V, start, result.report["iterations"], result.study, files, result.prepared)
 
     run_and_show(files, {"algorithm": "nmf"} | given, reference if compare else None, Console(stderr=given["as_json"]))

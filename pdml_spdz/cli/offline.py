@@ -15,7 +15,7 @@ from rich.console import Console
 from rich.table import Table
 
 from pdml_spdz import study as studies
-from pdml_spdz.cli.options import FACTORISATION, Option, options, study_settings
+from pdml_spdz.cli.options import CENTRE, FACTORISATION, Option, options, study_settings
 from pdml_spdz.cli.party import address, listening_socket, supervised_run
 from pdml_spdz.cli.show import Watcher
 from pdml_spdz.crew import Crew, run_crew
@@ -45,6 +45,7 @@ PROBLEM: list[Option] = [
     click.option("--dim", "-d", type=click.IntRange(0), default=0, help="Number of features."),
     click.option("--rank", "-k", type=click.IntRange(1), default=1, show_default=True),
     *FACTORISATION[1:],
+    *CENTRE,
     click.option("--mp-spdz", type=click.Path(path_type=Path), help="Where MP-SPDZ is [default: MP_SPDZ_HOME]."),
 ]
 
@@ -57,6 +58,7 @@ def offline() -> None:
     Examples:
       pdml-spdz offline plan --parties 3 --dim 64 --rank 7 --iterations 300
       pdml-spdz offline make --parties 3 --dim 64 --rank 7 --iterations 300    all parties on this machine
+      pdml-spdz offline plan --algorithm pca --centre hidden --dim 64 --rank 7
       pdml-spdz offline make study.toml --id 0                                 one party; all run it together
       pdml-spdz offline status
     """

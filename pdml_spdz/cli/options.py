@@ -8,6 +8,7 @@ from typing import Any, TypeVar
 
 import click
 
+from pdml_spdz.data import read_vector
 from pdml_spdz.study import (
     ENGINES,
     INITS,
@@ -22,6 +23,7 @@ from pdml_spdz.study import (
     Timeouts,
     choose_engine,
 )
+from pdml_spdz.study_rows import CENTRES
 
 F = TypeVar("F", bound=Callable[..., Any])
 Option = Callable[[Any], Any]
@@ -106,6 +108,23 @@ FACTORISATION: list[Option] = [
     click.option("--seed", type=int, help="Start from a public seed instead of one drawn by all parties."),
     *ENGINE,
 ]
+CENTRE: list[Option] = [
+    _choice("--centre", CENTRES, "pca: around a mean that every party sees, or that nobody sees, or around zero."),
+]
+SCALING: list[Option] = [
+    click.option(
+        "--offset",
+        type=click.Path(path_type=Path),
+        metavar="FILE",
+        help="One number for each feature, to be taken off every row first; public.",
+    ),
+    click.option(
+        "--scale",
+        metavar="FILE|secsum",
+        help="One number for each feature, to divide by; public. secsum: deviations (pca) or root mean squares by "
+        "SecSum, seen by every party.",
+    ),
+]
 _penalty = click.FloatRange(0)
 NMF: list[Option] = [
     click.option("--rank", "-k", type=click.IntRange(1), required=True, help="Number of topics."),
@@ -166,4 +185,13 @@ def study_settings(given: dict[str, Any]) -> dict[str, Any]:
     )
     if settings.get("seed") is not None:
         settings["start"] = "seed"
+    return settings | _feature_settings(settings.pop("offset", None), settings.pop("scale", None))
+
+
+def _feature_settings(offset: Path | None, scale: str | None) -> dict[str, Any]:
+    settings: dict[str, Any] = {"scale": "secsum"} if scale == "secsum" else {}
+    if offset is not None:
+        settings["offsets"] = read_vector(offset)
+    if scale is not None and scale != "secsum":
+        settings["scales"] = read_vector(Path(scale))
     return settings

@@ -78,6 +78,9 @@ def show_result(console: Console, report: Event, party_reports: list[Event], out
     if report.get("singular_values"):
         values = ", ".join(f"{s:.5g}" for s in report["singular_values"][:10])
         console.print(f"singular values (revealed): {values}")
+    if report.get("explained_variance"):
+        values = ", ".join(f"{s:.5g}" for s in report["explained_variance"][:10])
+        console.print(f"explained variance (revealed): {values}")
     for warning in report["warnings"]:
         console.print(f"[yellow]note:[/yellow] {escape(warning)}", highlight=False)
     result = {"normed-sum": "u.npy", "nmf": "T.npy"}.get(report["algorithm"], "V.npy")

@@ -9,13 +9,13 @@ import click
 from rich.console import Console
 
 from pdml_spdz.accuracy import accuracy
-from pdml_spdz.cli.options import FACTORISATION, LOCAL, options
+from pdml_spdz.cli.options import FACTORISATION, LOCAL, SCALING, options
 from pdml_spdz.cli.run import run_and_show
 
 
 @click.command()
 @click.argument("files", nargs=-1, required=True, type=click.Path(path_type=Path))
-@options(FACTORISATION)
+@options(FACTORISATION, SCALING)
 @click.option("--out", type=click.Path(path_type=Path), help="Directory for results [default: runs/svd-<time>].")
 @click.option("--resume", is_flag=True, help="Go on from the last finished iteration in --out.")
 @click.option("--accuracy/--no-accuracy", "compare", default=True, help="Compare with the SVD of the pooled files.")
@@ -31,6 +31,7 @@ def svd(files: tuple[Path, ...], compare: bool, **given: Any) -> None:
       pdml-spdz svd a.csv b.csv c.csv --rank 5
       pdml-spdz svd a.npz b.npz --rank 20 --bound rows:1.0,50000 --out runs/mine
       pdml-spdz svd a.csv b.csv --rank 5 --reveal sum --json | jq .singular_values
+      pdml-spdz svd a.csv b.csv --rank 5 --scale secsum
     """
-    reference = (lambda result: accuracy(result.V, files)) if compare else None
+    reference = (lambda result: accuracy(result.V, files, rows=result.prepared)) if compare else None
     run_and_show(files, given, reference, Console(stderr=given["as_json"]))

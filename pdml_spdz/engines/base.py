@@ -6,6 +6,8 @@ from abc import ABC, abstractmethod
 from dataclasses import dataclass
 from typing import Any, Self
 
+from pdml_spdz.errors import EngineError
+from pdml_spdz.fixedpoint import Reals
 from pdml_spdz.primitives.bound import Bound
 from pdml_spdz.primitives.normed_sum import NormedSum, RevealedNorm
 from pdml_spdz.primitives.sec_sum import ClearSum, MaskedSum
@@ -47,8 +49,15 @@ class Engine(ABC):
     def sec_sum(self) -> MaskedSum | ClearSum: ...
 
     @abstractmethod
-    def normed_sum(self, bound: Bound, shape: Shape) -> NormedSum:
-        """NormedSecSum for sums within `bound`; takes what it needs from the offline phase."""
+    def normed_sum(self, bound: Bound, shape: Shape, sums: Reals | None = None) -> NormedSum:
+        """NormedSecSum for sums within `bound`; takes what it needs from the offline phase.
+
+        sums : this party's column sums over the root of the number of all rows, where their mean is to be taken off
+        """
+
+    def warn(self, text: str) -> None:
+        """To be said in the report."""
+        self.warnings = (*self.warnings, text)
 
     def facts(self) -> dict[str, Any]:
         """What the report says of programs, precision and offline material; engines that have none say nothing."""
@@ -76,5 +85,7 @@ class SumEngine(Engine):
 
     reveal = "sum"
 
-    def normed_sum(self, bound: Bound, shape: Shape) -> NormedSum:
+    def normed_sum(self, bound: Bound, shape: Shape, sums: Reals | None = None) -> NormedSum:
+        if sums is not None:
+            raise EngineError(f"the engine {self.name} cannot hide the mean.", "the engine embedded or mp-spdz")
         return RevealedNorm(self.sec_sum, bound.addend, self.link.M)

@@ -21,8 +21,8 @@ class Execution(ABC):
     """A program that runs: it takes this party's block x, and what is public, and gives the opened y."""
 
     @abstractmethod
-    def call(self, x: Reals, publics: Sequence[int]) -> Reals:
-        """y of shape (d, k), for x of that shape."""
+    def call(self, x: Reals, publics: Sequence[int], more: Sequence[Reals] = ()) -> Reals:
+        """y of shape (d, k), for x of that shape. more : what else the program reads, relative to the bound already"""
 
     @abstractmethod
     def finish(self) -> None:
@@ -127,7 +127,7 @@ class FixedScale:
 
     def __init__(self, runner: Runner, program: Program) -> None:
         self.runner, self.program = runner, program
-        self._kappa: Reals | None = None
+        self._kappa: Reals = np.zeros(0)
         self._raised = np.zeros(0, bool)
         self._execution: Execution | None = None
         self._before: tuple[Reals, Reals, Reals] | None = None  # g, y and its rounding errors, of the call before
@@ -135,28 +135,44 @@ class FixedScale:
     def __call__(self, x: Reals, g: Reals) -> NormedColumns:
         runner, (d, k) = self.runner, x.shape
         publics = [GO_ON]
-        if self._execution is None or self._kappa is None:
+        if self._execution is None:
             self._execution = runner.start(self.program)
             self._kappa, self._raised = np.ones(k), np.zeros(k, bool)
             publics = public_integers(g)
         expected = self._retune(g)
-        y = self._execution.call(x * self._kappa, publics)
-        # S_m v is computed in float64: off by some d EPS lambda_1, of which c kappa_i are in y_i, and c lambda_1 is at
-        # most the largest ||y_j||/kappa_j.
-        rounding = d * EPS * float(np.max(np.linalg.norm(y, axis=0) / self._kappa)) * self._kappa
+        y = self._execution.call(x * self._kappa, publics, self._more(g, first=publics != [GO_ON]))
+        rounding = self._rounding(y)
         if publics != [GO_ON]:
             # rho = sum_i g_i.s_i with the g that the program has, and y_i = k s_i / rho.
             mean = np.sum(rounded_directions(publics, d, k) * y, keepdims=True) / k
             check_projection(mean[0], np.sum(np.abs(g)) * runner.ulp / k + 2.0 ** (2 - runner.precision.f_inv))
         if expected is not None:
             old_g, error = expected
-            check_projection(_dots(old_g, y), error + 8 * rounding)
+            rounding = self._check(_dots(old_g, y), error, rounding)
         self._before = g, y, rounding
         return NormedColumns(*unit_columns(y, runner.noise(d) + rounding), None, y / self._kappa)
 
+    def _more(self, g: Reals, *, first: bool) -> Sequence[Reals]:
+        """What the program reads besides the block."""
+        return ()
+
+    def _rounding(self, y: Reals) -> Reals:
+        """How far float64 may have put each y_i off.
+
+        S_m v is off by some d EPS lambda_1, of which c kappa_i are in y_i, and c lambda_1 is at most the largest
+        ||y_j||/kappa_j.
+        """
+        rounding: Reals = len(y) * EPS * np.max(np.linalg.norm(y, axis=0) / self._kappa) * self._kappa
+        return rounding
+
+    def _check(self, found: Reals, error: Reals, rounding: Reals) -> Reals:
+        """g(old).y = 1 up to `error` and float64's rounding; returns how large that is."""
+        check_projection(found, error + 8 * rounding)
+        return rounding
+
     def _retune(self, g: Reals) -> tuple[Reals, Reals] | None:
         """kappa for the next call; returns the old g and how far old g . next y may be from 1."""
-        if self._before is None or self._kappa is None:
+        if self._before is None:
             return None
         old_g, y, rounding = self._before
         growth = _dots(g, y)
@@ -188,8 +204,14 @@ def check_projection(found: Reals, error: Reals | float) -> None:
         )
 
 
-def observables(normalise: str) -> list[str]:
-    """What the other parties see of one run's columns, in words."""
+def observables(normalise: str, *, hidden: bool = False) -> list[str]:
+    """What the other parties see of one run's columns, in words. hidden : with the mean of all rows taken off"""
+    if hidden:
+        return [
+            "c C V_t in every iteration t, to f_out bits, for one secret c that is fixed for the fit and C the "
+            "covariance around the mean of all rows, which is not revealed, to every party",
+            "V_t in every iteration t, to every party",
+        ]
     if normalise == "per-column":
         return ["the direction of S v_i for every column i in every iteration, to f_out bits, to every party"]
     return [

@@ -18,7 +18,7 @@ from pdml_spdz import ring
 from pdml_spdz.errors import StockError, StorageError
 from pdml_spdz.offline import ledger
 from pdml_spdz.offline.disk import NewFile, keeping, sync_directory, write_file
-from pdml_spdz.offline.material import BLOCK, Correlation, Plan
+from pdml_spdz.offline.material import BLOCK, GROUP, Correlation, Plan
 from pdml_spdz.offline.stock import (
     FORMAT,
     MANIFEST,
@@ -37,7 +37,6 @@ from pdml_spdz.transport.base import HEADER, Link
 
 Progress = Callable[[int, int, int], None]  # triples and numbers made, of how many, bytes sent
 
-GROUP = 256  # scalars whose delta is set up at a time: bounds the memory, 12 kB of keys for each and peer
 NONCE = 16
 FREE_ROOM = "free some room, or choose another --stock directory; no part of a stock was left behind"
 

@@ -9,6 +9,7 @@ The leaves are made once for each delta; each of them is the key of a stream as 
 from __future__ import annotations
 
 import struct
+from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from typing import TypeAlias
@@ -191,11 +192,24 @@ def extend(link: Link, ends: Ends, n: int) -> Extended:
     *Ref:* Roy, "SoftSpokenOT", CRYPTO 2022; Baum, Braun, Munch-Hansen, Scholl, "MozZ2karella", CRYPTO 2022
     (VOLE over Z_2^k); the truncated corrections after Gilboa, CRYPTO 1999.
     """
-    u = ring.random(n, next(iter(ends.senders.values())).digits.bits)
-    made = {peer: ends.senders[peer].extend(u) for peer in link.peers}
-    messages = link.exchange("vole:extend", {peer: message for peer, (_, message) in made.items()}, link.peers)
-    w = {peer: ends.receivers[peer].extend(n, messages[peer]) for peer in link.peers}
-    return Extended(u, {peer: v for peer, (v, _) in made.items()}, w)
+    return extend_all(link, [ends], n)[0]
+
+
+def extend_all(link: Link, several: Sequence[Ends], n: int) -> list[Extended]:
+    """`extend` for each of several deltas, in one round."""
+    us = [ring.random(n, next(iter(ends.senders.values())).digits.bits) for ends in several]
+    made = [{l: ends.senders[l].extend(u) for l in link.peers} for ends, u in zip(several, us, strict=True)]
+    outgoing = {peer: b"".join(one[peer][1] for one in made) for peer in link.peers}
+    messages = link.exchange("vole:extend", outgoing, link.peers)
+    extended = []
+    for i, (ends, u, one) in enumerate(zip(several, us, made, strict=True)):
+        w = {}
+        for peer in link.peers:
+            whole = messages[peer]
+            part = slice(*(len(whole) * j // len(several) for j in (i, i + 1)))  # all are of the same length
+            w[peer] = ends.receivers[peer].extend(n, whole[part])
+        extended.append(Extended(u, {peer: v for peer, (v, _) in one.items()}, w))
+    return extended
 
 
 def chunks(n: int) -> list[int]:

@@ -126,7 +126,8 @@ def test_delta_that_is_reused_shows_the_difference_of_two_scalars(reuse: bool) -
     materials = deal(machine.plan(program), precision, reuse_delta=reuse)
     run = run_program(program, xs, g, precision, materials=materials)
     size, modulus = 8 * ring.limbs(precision.vector_bits), 1 << precision.vector_bits
-    b = [int.from_bytes(data[:size], "little") for data in run.wire.payloads(0, 1, "scale")]
+    (data,) = run.wire.payloads(0, 1, "scale")  # both products, each with b before its numbers
+    b = [int.from_bytes(data[i : i + size], "little") for i in (0, (D + 1) * size)]
     own = [scaling.c.shares[0] for scaling in run.shares[1]._scalings.values()]
     difference = (b[0] - b[1] + own[0] - own[1]) % modulus  # c - c', if both were hidden by the same delta
     distance = min(difference, modulus - difference)

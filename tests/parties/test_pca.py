@@ -11,10 +11,13 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 from sklearn.decomposition import PCA
+from sklearn.preprocessing import StandardScaler
 
 from pdml_spdz.errors import InputError
 from pdml_spdz.fixedpoint import Format
 from pdml_spdz.linalg import EPS, sine
+from pdml_spdz.local import local_study
+from pdml_spdz.threads_run import run_in_threads
 from tests.parties.helpers import EMBEDDED, Parties, rows, run
 from tests.properties.test_nmf_transcript import whole_fit
 from tests.unit.test_svd import pooled
@@ -40,6 +43,11 @@ def angle_tolerance(tables: list[Any], k: int, report: dict[str, Any]) -> float:
     q = float((sigma[k] / sigma[k - 1]) ** 2)
     if report["engine"] == "embedded":
         sums = np.sqrt(k) * (M + 1) * 2.0**-31 * np.sqrt(D)
+        if report["centre"] == "hidden":
+            # The scaled mean is off by M units of 2^-47, times kappa <= sqrt(k) B / (k lambda_k), and the parties' rows
+            # are rounded as they came, twice: S_m v and t_m.v.
+            sums += M * np.sqrt(D / k) * 2.0**-47 * report["bound"]["total"] / sigma[k - 1] ** 2
+            sums += 2 * D * EPS * sum(float(np.sum(pooled([t]) ** 2)) for t in tables) / sigma[k - 1] ** 2
     else:
         sums = np.sqrt(D * k) * Format.for_bound(report["bound"]["addend"], M).tolerance / sigma[k - 1] ** 2
     noise = sums + D * EPS * (np.linalg.norm(X, 2) / sigma[k - 1]) ** 2
@@ -76,6 +84,147 @@ def test_components_equal_those_of_scikit_learn(tmp_path: Path, engine: str, spa
         np.testing.assert_allclose(
             reports[0]["singular_values"], model.singular_values_, rtol=tolerance + tolerance**2 * spread
         )
+
+
+@pytest.mark.parametrize(("M", "sparse"), [(2, True), (3, False)])
+def test_hidden_and_open_centring_and_scikit_learn_agree(tmp_path: Path, M: int, sparse: bool) -> None:
+    k, tables = 3, far_from_zero()[3 - M :]
+    X = np.vstack(tables)
+    if sparse:
+        tables = [sp.csr_array(t) for t in tables]
+    found = {}
+    for centre in ("open", "hidden"):
+        out = tmp_path / centre
+        reports = whole_fit(tables, out, algorithm="pca", rank=k, tol=TOL, engine="embedded", centre=centre)
+        found[centre] = np.load(out / "party-0" / "V.npy"), reports[0]
+        for m, report in enumerate(reports):
+            assert report["converged"]
+            assert (report["rows_all"], report["centre"], report["warnings"]) == (len(X), centre, [])
+            assert (out / f"party-{m}" / "mean.npy").exists() == (centre == "open")
+            assert any("the mean of all rows, and" in seen for seen in report["observables"]) == (centre == "open")
+    tolerance = {centre: angle_tolerance(tables, k, report) for centre, (_, report) in found.items()}
+    components = PCA(k, svd_solver="full").fit(X).components_.T
+    assert max(tolerance.values()) <= 1e-6
+    assert sine(components, found["hidden"][0]) <= tolerance["hidden"]
+    assert sine(found["open"][0], found["hidden"][0]) <= sum(tolerance.values())
+
+
+@pytest.mark.parametrize("far", [0.0, 300.0, 3e4])
+def test_hidden_centring_drops_columns_beyond_the_rank(tmp_path: Path, far: float) -> None:
+    rng = np.random.default_rng(8)
+    plane = rng.normal(size=(2, D))
+    plane[:, 4] = 0.0  # and one feature is constant
+    tables = [rng.normal(size=(n, 2)) @ plane + far * np.linspace(0.5, 1.0, D) for n in (12, 20)]
+    hidden = {"algorithm": "pca", "rank": 4, "tol": 1e-6, "engine": "embedded", "centre": "hidden"}
+    (report, _) = whole_fit(tables, tmp_path, **hidden)
+    assert report["rank_found"] == 2
+    assert any("2 of 4 columns were dropped" in warning for warning in report["warnings"])
+    components = PCA(2, svd_solver="full").fit(np.vstack(tables)).components_.T
+    # EPS of the squares of the means beside the deviations, twice for each party, and six features
+    assert sine(components, np.load(tmp_path / "party-0" / "V.npy")) <= 1e-6 + 4 * D**2 * EPS * far**2
+
+
+def test_offset_near_the_means_brings_back_what_rounding_takes(tmp_path: Path) -> None:
+    k, offset = 2, 1e5 * np.linspace(0.5, 1.0, D)
+    tables = [np.random.default_rng(m).normal(size=(20 + m, D)) * 3.0 ** -np.arange(D) + offset for m in range(2)]
+    components = PCA(k, svd_solver="full").fit(np.vstack(tables)).components_.T
+    hidden = {"algorithm": "pca", "rank": k, "tol": TOL, "engine": "embedded", "centre": "hidden"}
+    off, warnings = {}, {}
+    for name, given in (("without", ()), ("with", tuple(offset))):
+        study = local_study(2, offsets=given, **hidden)
+        done = run_in_threads(tables, study)
+        off[name], warnings[name] = sine(components, done.result), done.report["warnings"]
+    assert "the means of the features are large beside their deviations" in warnings["without"][0]
+    assert warnings["with"] == []
+    near = [t - offset for t in tables]
+    assert off["with"] <= angle_tolerance(near, k, done.report) < off["without"]
+
+
+def standardised(tables: list[np.ndarray]) -> np.ndarray:
+    return StandardScaler().fit_transform(np.vstack(tables))
+
+
+def test_scales_by_sec_sum_give_the_components_of_the_correlations(tmp_path: Path) -> None:
+    k, tables = 2, far_from_zero()
+    for t in tables:
+        t[:, 2] = 7.5  # a feature that does not vary keeps its scale
+    reports = whole_fit(
+        tables, tmp_path, algorithm="pca", rank=k, tol=TOL, engine="secsum", scale="secsum", variance=True
+    )
+    scaler, model = StandardScaler().fit(np.vstack(tables)), PCA(k, svd_solver="full").fit(standardised(tables))
+    own = tmp_path / "party-1"
+    # Squares are rounded to 2^-60 of their bound, and a deviation is at least 4^-5 of the largest.
+    np.testing.assert_allclose(np.load(own / "scale.npy"), scaler.scale_, rtol=1e-12)
+    np.testing.assert_allclose(np.load(own / "mean.npy"), scaler.mean_, rtol=1e-12, atol=1e-12)
+    assert sine(model.components_.T, np.load(own / "V.npy")) <= 1e-7
+    np.testing.assert_allclose(reports[0]["explained_variance"], model.explained_variance_, rtol=1e-6)
+    np.testing.assert_allclose(reports[0]["explained_variance_ratio"], model.explained_variance_ratio_, rtol=1e-6)
+    seen = " ".join(reports[0]["observables"])
+    assert "the deviation of each feature over all rows" in seen
+    assert "the explained variance of each component" in seen
+
+
+@pytest.mark.parametrize(("centre", "asked"), [("open", True), ("open", False), ("none", True)])
+def test_explained_variance_is_shown_only_if_asked_for(tmp_path: Path, centre: str, asked: bool) -> None:
+    k, tables = 2, [t[:, :4] - 90.0 * (centre == "none") for t in far_from_zero()[::2]]
+    study = {"algorithm": "pca", "rank": k, "tol": TOL, "engine": "embedded", "centre": centre, "variance": asked}
+    (report, _) = whole_fit(tables, tmp_path, **study)
+    assert report["singular_values"] is None
+    assert ("explained_variance" in report) == asked
+    assert any("explained variance" in seen for seen in report["observables"]) == asked
+    if asked:
+        X = np.vstack(tables)
+        sigma = np.linalg.svd(X - X.mean(axis=0) if centre == "open" else X, compute_uv=False)
+        # At an angle of 1e-7 the variance is off by its square, times lambda_1/lambda_k.
+        np.testing.assert_allclose(report["explained_variance"], sigma[:k] ** 2 / (len(X) - 1), rtol=1e-9)
+        np.testing.assert_allclose(sum(report["explained_variance_ratio"]), sum(sigma[:k] ** 2) / sum(sigma**2))
+
+
+def test_svd_and_nmf_of_scaled_rows(tmp_path: Path) -> None:
+    tables = [np.abs(t[:, :4]) for t in far_from_zero()[::2]]
+    X, scales = np.vstack(tables), (0.5, 2.0, 8.0, 1.0)
+    done = run_in_threads(tables, local_study(2, algorithm="svd", rank=2, engine="secsum", scales=scales))
+    assert sine(np.linalg.svd(X / scales)[2][:2].T, done.result) <= 1e-7
+    done = run_in_threads(tables, local_study(2, algorithm="svd", rank=2, engine="secsum", scale="secsum"))
+    rms = np.sqrt(np.mean(X**2, axis=0))
+    np.testing.assert_allclose(done.scale, rms, rtol=1e-12)
+    assert done.mean is None
+    assert sine(np.linalg.svd(X / rms)[2][:2].T, done.result) <= 1e-7
+    topics = {
+        "algorithm": "nmf",
+        "rank": 2,
+        "engine": "secsum",
+        "start": "seed",
+        "seed": 1,
+        "iterations": 5,
+        "tol": 0.0,
+    }
+    scaled = run_in_threads([sp.csr_array(t) for t in tables], local_study(2, scales=scales, **topics))
+    given = run_in_threads([t / scales for t in tables], local_study(2, **topics))
+    np.testing.assert_allclose(scaled.result, given.result, atol=1e-9)
+
+
+def test_sparse_rows_take_no_offsets(tmp_path: Path) -> None:
+    study = local_study(2, algorithm="pca", rank=1, engine="secsum", offsets=(1.0, 0.0))
+    with pytest.raises(InputError, match="sparse rows and the study has offsets, which would fill them"):
+        run_in_threads([sp.csr_array(np.eye(2)), np.eye(2)], study)
+    with pytest.raises(InputError, match="has 3 columns and the study 2 offsets"):
+        run_in_threads([np.eye(3), np.eye(3)], study)
+
+
+def test_hidden_centring_by_command_takes_its_stock(tmp_path: Path) -> None:
+    tables = far_from_zero()[::2]
+    for m, table in enumerate(tables):
+        np.save(tmp_path / f"{m}.npy", table)
+    hidden = ["--rank", "2", "--centre", "hidden", "--iterations", "12", "--tol", str(TOL), "--stock", "stocks"]
+    run("offline", "make", "--algorithm", "pca", "-M", "2", "--dim", str(D), *hidden, cwd=tmp_path).well()
+    ended = run("pca", "0.npy", "1.npy", *hidden, "--offline", "stock", "--json", "--out", "out", cwd=tmp_path)
+    ended.well()
+    report = json.loads(ended.out)
+    assert report["stock"]["mode"] == "stock"
+    assert report["program"] == "scaled_sum_centred"
+    assert report["accuracy"]["largest_angle_sine"] <= angle_tolerance(tables, 2, report)
+    assert not (tmp_path / "out" / "party-0" / "mean.npy").exists()
 
 
 def test_centring_by_the_parties_own_means_would_be_seen() -> None:
@@ -121,11 +270,11 @@ def test_resume_goes_on_around_the_same_mean(parties: Callable[..., Parties]) ->
     assert sine(expected, V) <= tolerance
 
 
-@pytest.mark.parametrize("settings", [{}, EMBEDDED], ids=["secsum", "embedded"])
+@pytest.mark.parametrize("settings", [{}, EMBEDDED, {"algorithm": "nmf"}], ids=["secsum", "embedded", "nmf"])
 def test_rank_above_the_number_of_features_is_refused_by_everyone(
     parties: Callable[..., Parties], settings: dict[str, str]
 ) -> None:
-    site = parties(algorithm="pca", rank=7, **settings)
+    site = parties(**{"algorithm": "pca", "rank": 7} | settings)
     for end in site.run():
         end.failed(InputError, "the rank asked for is 7 and rows.npy has 6 columns", "Wanted: a rank of at most d")
 

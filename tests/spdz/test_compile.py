@@ -24,7 +24,9 @@ STATISTICAL = 40  # MP-SPDZ's own security parameter
 
 @pytest.mark.parametrize("own_masks", [False, True])
 @pytest.mark.parametrize("f_out", [10, 20, 31])
-@pytest.mark.parametrize(("name", "columns", "iterations"), [("normed_sum", 2, 1), ("scaled_sum", 3, 5)])
+@pytest.mark.parametrize(
+    ("name", "columns", "iterations"), [("normed_sum", 2, 1), ("scaled_sum", 3, 5), ("scaled_sum_centred", 3, 5)]
+)
 def test_compiler_takes_the_program(
     tmp_path: Path, name: str, columns: int, iterations: int, f_out: int, own_masks: bool
 ) -> None:
@@ -43,5 +45,7 @@ def test_compiler_takes_the_program(
     # There a scalar times a vector is one triple for each number.
     assert triples is not None
     assert int(triples[1]) == plan.triples + plan.numbers
-    assert [int(n) for n in inputs] == [2 * iterations * columns * d + masks] * 3
+    # The mean, once, and what it has in each column, in every iteration.
+    more = d + iterations * columns if name == "scaled_sum_centred" else 0
+    assert [int(n) for n in inputs] == [2 * iterations * columns * d + masks + more] * 3
     assert (bits is None) == own_masks

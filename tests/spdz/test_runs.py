@@ -75,6 +75,34 @@ def test_v_equals_pooled_svd(
     nothing_is_left(tmp_path, temporary)
 
 
+@pytest.mark.parametrize(
+    ("protocol", "M", "precision"),
+    [
+        pytest.param("semi", 2, PrecisionSettings(), marks=MARKS),
+        pytest.param("mascot", 2, SMALL, marks=LONG),
+        pytest.param("semi", 3, PrecisionSettings(20, 20), marks=LONG),
+    ],
+)
+def test_hidden_mean_gives_the_principal_components(
+    tmp_path: Path, temporary: Path, protocol: str, M: int, precision: PrecisionSettings
+) -> None:
+    d, k, tol = 6, 2, 1e-7
+    X = [table + 3.0 + m for m, table in enumerate(tables(M, d))]
+    settings = {"engine": "mp-spdz", "protocol": protocol, "iterations": 30, "tol": tol, "precision": precision}
+    result = api.pca(X, rank=k, centre="hidden", **settings)
+    report = result.report
+    assert result.mean is None
+    assert report["converged"]
+    assert (report["program"], report["mp_spdz"]["executions"]) == ("scaled_sum_centred", 1)
+    pooled = np.concatenate(X)
+    _, sigma, rows = np.linalg.svd(pooled - pooled.mean(axis=0), full_matrices=False)
+    # As for PD-SVD; and the scaled mean, off by M units of f_inv, times kappa <= sqrt(k) B / (k lambda_k).
+    mean = M * np.sqrt(d / k) * 2.0 ** -(precision.bits + 16) * report["bound"]["total"] / sigma[k - 1] ** 2
+    q, each = (sigma[k] / sigma[k - 1]) ** 2, noise(M, d, precision.bits) + mean
+    assert sine(rows[:k].T, result.V) <= (max(tol, 2 * each) * q + 2 * np.sqrt(k) * each) / (1 - q)
+    nothing_is_left(tmp_path, temporary)
+
+
 @pytest.mark.spdz
 def test_one_machine_for_each_column_and_iteration(tmp_path: Path, temporary: Path) -> None:
     X, k, tau = tables(), 1, 2

@@ -11,7 +11,7 @@ import scipy.sparse as sp
 from sklearn.decomposition import PCA, TruncatedSVD
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.pipeline import make_pipeline
-from sklearn.preprocessing import MinMaxScaler
+from sklearn.preprocessing import MinMaxScaler, StandardScaler
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from pdml_spdz.algorithms.nmf import Settings
@@ -67,6 +67,31 @@ def test_pca_equals_pooled_pca(make: type) -> None:
     np.testing.assert_allclose(ours.explained_variance_, theirs.explained_variance_, rtol=CLOSE)
     back = ours.inverse_transform(ours.transform(make(X)))
     np.testing.assert_allclose(back, theirs.inverse_transform(theirs.transform(X)), atol=10 * CLOSE)
+
+
+def test_pca_with_a_hidden_mean() -> None:
+    X = rows()
+    settings = {"engine": "embedded", "bound": 1e5, "transport": "threads", "random_state": 0}
+    ours, theirs = PDPCA(2, centre="hidden", **settings).fit(X, parties=[15, 25]), PCA(2).fit(X)
+    assert ours.mean_ is None
+    assert ours.explained_variance_ is None
+    signs = np.sign(np.sum(ours.components_ * theirs.components_, axis=1))
+    np.testing.assert_allclose(ours.components_ * signs[:, None], theirs.components_, atol=CLOSE)
+    # Coordinates are off by those of the mean, and by nothing else.
+    Z = ours.transform(X) * signs
+    np.testing.assert_allclose(Z - Z.mean(axis=0), theirs.transform(X), atol=10 * CLOSE)
+    assert ours.inverse_transform(Z).shape == X.shape
+
+
+def test_pca_of_correlations() -> None:
+    X = rows()
+    ours = PDPCA(2, scale="secsum", variance=True, transport="threads").fit(X)
+    Z = StandardScaler().fit_transform(X)
+    theirs = PCA(2).fit(Z)
+    np.testing.assert_allclose(ours.explained_variance_, theirs.explained_variance_, rtol=CLOSE)
+    np.testing.assert_allclose(np.abs(ours.transform(X)), np.abs(theirs.transform(Z)), atol=10 * CLOSE)
+    back = StandardScaler().fit(X).inverse_transform(theirs.inverse_transform(theirs.transform(Z)))
+    np.testing.assert_allclose(ours.inverse_transform(ours.transform(X)), back, atol=100 * CLOSE)
 
 
 def test_nmf_equals_pooled_rri() -> None:
@@ -151,6 +176,11 @@ def test_rank_that_the_rows_do_not_have_is_said() -> None:
 def test_wrong_settings_are_refused(settings: dict, error: type, text: str) -> None:
     with pytest.raises(error, match=text):
         PDSVD(**{"transport": "threads"} | settings).fit(rows())
+
+
+def test_more_topics_than_features_are_refused() -> None:
+    with pytest.raises(InputError, match="n_components = 9 with n_features = 8"):
+        PDNMF(9, transport="threads").fit(counts())
 
 
 def test_missing_scikit_learn_is_said(monkeypatch: pytest.MonkeyPatch) -> None:

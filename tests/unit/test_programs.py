@@ -7,11 +7,15 @@ from pathlib import Path
 import jinja2
 import pytest
 
+from pdml_spdz.engines.base import Shape
 from pdml_spdz.engines.embedded import machine
+from pdml_spdz.engines.embedded.engine import Options, program_and_plan
+from pdml_spdz.engines.embedded.values import OUTER
 from pdml_spdz.errors import EngineError
 from pdml_spdz.precision import Precision
 from pdml_spdz.programs import NAMES, REFERENCES, Program, render
 from pdml_spdz.template_files import environment
+from tests.threads import on_demand
 
 ROOT = Path(__file__).parents[2]
 
@@ -53,6 +57,20 @@ def test_plan_counts_products_and_vectors(d: int, columns: int) -> None:
     grow, polish = p.reciprocal_steps
     assert scaled.triples == 2 * (grow + polish) + 1 + 2 + p.M
     assert scaled.vectors == (50 * columns * d,)
+    centred = machine.plan(render("scaled_sum_centred", p, d, columns, 50))
+    # Besides: what the mean has in rho, for each column, and c times the mean, for each feature.
+    assert centred.triples == scaled.triples + columns + d
+    # For c; and for each number of c times the mean, or, where there are many of them, for each mean.v_i.
+    times = (50 * columns,) * d if d <= OUTER else (d,) * (50 * columns)
+    assert centred.vectors == (50 * columns * d, *times)
+
+
+@pytest.mark.parametrize("d", [3, OUTER + 1])
+@pytest.mark.parametrize("hidden", [False, True])
+def test_plan_of_a_fit_is_that_of_its_program(d: int, hidden: bool) -> None:
+    options = Options(Precision(2), "fit", on_demand, hidden=hidden)
+    program, _, plan = program_and_plan(options, Shape(d, 2, 7))
+    assert plan == machine.plan(program)
 
 
 @pytest.mark.parametrize(

@@ -13,6 +13,8 @@ from pdml_spdz import study, study_file
 from pdml_spdz.errors import StudyError
 from pdml_spdz.study import PartyEntry, PrecisionSettings, Study, Timeouts
 
+PCA = {"algorithm": "pca", "centre": "hidden"}
+NMF = {"algorithm": "nmf", "engine": "secsum", "reveal": "sum"}
 TWO = (PartyEntry("a.example", 7000, "ab" * 32, 2.5), PartyEntry("b.example", 7001, "", 1e-3))
 
 studies = st.builds(
@@ -30,6 +32,8 @@ studies = st.builds(
     ),
     bound=st.sampled_from(["secsum", "12.5", "rows:1.5,100"]),
     aggregator=st.sampled_from(["auto", "none", "1"]),
+    offsets=st.just(()) | st.tuples(*[st.floats(allow_nan=False, allow_infinity=False)] * 5),
+    scales=st.just(()) | st.tuples(*[st.floats(0, exclude_min=True, allow_infinity=False)] * 5),
     precision=st.builds(PrecisionSettings, bits=st.integers(4, 31), range=st.integers(4, 64)),
     timeouts=st.builds(Timeouts, connect=st.floats(0.1, 1e6), round=st.floats(0.1, 1e6)),
 )
@@ -42,6 +46,14 @@ def test_study_is_read_back_as_it_was_written(written: Study) -> None:
     read = study.parse(tomllib.loads(study_file.render(written)))
     assert read == written
     assert read.digest == written.digest
+
+
+def test_settings_of_pca_are_read_back() -> None:
+    import tomllib
+
+    for settings in (PCA, {"algorithm": "pca", "centre": "none", "variance": True, "scale": "secsum"}):
+        written = Study(parties=TWO, rank=2, **settings)  # type: ignore[arg-type]
+        assert study.parse(tomllib.loads(study_file.render(written))) == written
 
 
 def test_digest_ignores_comments_and_order(tmp_path: Path) -> None:
@@ -98,6 +110,19 @@ def test_quotas_come_from_bound_and_parties(
         ({"aggregator": "2"}, "`aggregator` is '2'"),
         ({"timeouts": Timeouts(connect=0)}, "`timeouts.connect` is 0"),
         ({"parties": TWO[:1]}, "the study has 1 parties"),
+        ({"centre": "hidden"}, "`centre` is 'hidden' for svd"),
+        ({"centre": "around"}, "`centre` is 'around'"),
+        (PCA | {"engine": "secsum", "reveal": "sum"}, "`centre` is hidden with engine 'secsum'"),
+        (PCA | {"normalise": "per-column"}, "`centre` is hidden with engine 'embedded', normalise 'per-column'"),
+        (PCA | {"precision": PrecisionSettings(range=44)}, "`precision.range` is 44 and `centre` is hidden"),
+        (PCA | {"variance": True}, "`variance` is true and `centre` is hidden"),
+        (PCA | {"scale": "secsum"}, "`scale` is secsum and `centre` is hidden"),
+        ({"scale": "secsum", "scales": (1.0, 2.0)}, "`scale` is secsum and `scales` are given"),
+        ({"d": 3, "offsets": (1.0, 2.0)}, "`offsets` are 2 for d = 3"),
+        ({"offsets": (float("nan"),)}, "`offsets` are not all finite"),
+        ({"scales": (1.0, 0.0)}, "`scales` are not all positive"),
+        (NMF | {"offsets": (0.0, 1.0)}, "`offsets` are given for nmf"),
+        ({"algorithm": "normed-sum", "scales": (2.0,)}, "scales are given for a normed-sum"),
         ({"parties": (PartyEntry(quota=1.0), PartyEntry())}, "some parties have a quota"),
     ],
 )

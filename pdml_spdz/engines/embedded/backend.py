@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 from pdml_spdz.offline.material import Plan
 
 if TYPE_CHECKING:
-    from pdml_spdz.engines.embedded.values import Scalars
+    from pdml_spdz.engines.embedded.values import Scalars, Wide
 
 Share: TypeAlias = Any  # limbs of shape (n, L); the counting backend has none
 
@@ -49,7 +49,20 @@ class Backend(ABC):
     def dot(self, a: Share, weights: Sequence[int]) -> int: ...
 
     @abstractmethod
-    def scale(self, c: Scalars, a: Share, n: int) -> Share: ...
+    def lift(self, a: Share, n: int) -> list[int]:
+        """Shares of scalars from those of a vector that did not wrap."""
+
+    @abstractmethod
+    def narrow(self, a: list[int]) -> Share:
+        """Shares of a vector from those of scalars: the ring of vectors divides theirs."""
+
+    @abstractmethod
+    def scale(self, c: Scalars, a: Share, n: int) -> Share:
+        """May wait for other products: the message goes out when one of them is wanted."""
+
+    @abstractmethod
+    def outer(self, c: Scalars, w: Wide) -> Share:
+        """c times the numbers of w, which will meet more scalars; may wait as well."""
 
     @abstractmethod
     def open_vector(self, a: Share, n: int, drop: int) -> Any: ...
@@ -85,8 +98,7 @@ class Counting(Backend):
     me: int = 0
     modulus: int = 2
     triples: int = 0
-    rounds: int = 0
-    scaled: dict[int, int] = field(default_factory=dict)
+    scaled: dict[tuple[int, int], int] = field(default_factory=dict)  # by scalar, and its number in a vector
     truncated: list[list[Truncation]] = field(default_factory=lambda: [[]])  # by output
     _kept: list[object] = field(default_factory=list)
 
@@ -118,26 +130,33 @@ class Counting(Backend):
     def dot(self, a: Share, weights: Sequence[int]) -> int:
         return 0
 
+    def lift(self, a: Share, n: int) -> list[int]:
+        return [0] * n
+
+    def narrow(self, a: list[int]) -> Share:
+        return None
+
     def scale(self, c: Scalars, a: Share, n: int) -> Share:
-        self.rounds += 1
         self._kept.append(c)  # so that no other scalar gets its identity
-        self.scaled[id(c)] = self.scaled.get(id(c), 0) + n
+        self.scaled[id(c), 0] = self.scaled.get((id(c), 0), 0) + n
+
+    def outer(self, c: Scalars, w: Wide) -> Share:
+        self._kept.append(w)
+        for j in range(len(w)):
+            self.scaled[id(w), j] = self.scaled.get((id(w), j), 0) + 1
 
     def open_vector(self, a: Share, n: int, drop: int) -> Any:
-        self.rounds += 1
+        return None
 
     def multiply(self, a: list[int], b: list[int]) -> list[int]:
         self.triples += len(a)
-        self.rounds += 1
         return [0] * len(a)
 
     def truncate(self, a: list[int], bits: int, shift: int) -> list[int]:
-        self.rounds += 1
         self.truncated[-1].append(Truncation(len(a), bits, shift))
         return a
 
     def open_scalars(self, a: list[int]) -> list[int]:
-        self.rounds += 1
         return [0] * len(a)
 
     def random(self, n: int) -> list[int]:

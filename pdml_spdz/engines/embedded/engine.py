@@ -8,9 +8,11 @@ from math import sqrt
 from typing import Any
 
 from pdml_spdz.engines.base import Engine, Security, Shape
+from pdml_spdz.engines.centred import CentredScale
 from pdml_spdz.engines.embedded import machine
 from pdml_spdz.engines.embedded.runner import EmbeddedRunner
 from pdml_spdz.engines.projection import FixedScale, PerColumn, observables
+from pdml_spdz.fixedpoint import Reals
 from pdml_spdz.offline.material import Material, Plan
 from pdml_spdz.precision import Precision
 from pdml_spdz.primitives.agree import Agreement
@@ -37,21 +39,24 @@ class Options:
     aggregator: str = "auto"
     online: str = "stream"
     program: str = "projection"
+    hidden: bool = False  # the mean of all rows is taken off under secret sharing
 
 
 def program_and_plan(options: Options, shape: Shape) -> tuple[Program, int, Plan]:
     """The program for blocks of this shape, how many columns it takes at once, and the material of a whole fit."""
     per_column = options.normalise == "per-column"
     columns = 1 if options.online == "per-column" else shape.k
-    name = "normed_sum_paper" if options.program == "paper" else "normed_sum" if per_column else "scaled_sum"
+    loop = "scaled_sum_centred" if options.hidden else "scaled_sum"
+    name = "normed_sum_paper" if options.program == "paper" else "normed_sum" if per_column else loop
     program = render(name, options.precision, shape.d, columns, 1 if per_column else shape.tau)
     if per_column:
         return program, columns, machine.plan(program).repeated(shape.tau * shape.k // columns)
     # Every iteration of the loop takes the same: two dry runs tell how much, however many there are.
     one, two = (machine.plan(render(name, options.precision, shape.d, columns, tau)) for tau in (1, 2))
     more = shape.tau - 1
-    vectors = tuple(n + more * (m - n) for n, m in zip(one.vectors, two.vectors, strict=True))
-    return program, columns, Plan(one.triples + more * (two.triples - one.triples), vectors)
+    kept = tuple(n + more * (m - n) for n, m in zip(one.vectors, two.vectors, strict=False))
+    new = two.vectors[len(one.vectors) :] * more  # scalars of one iteration
+    return program, columns, Plan(one.triples + more * (two.triples - one.triples), kept + new)
 
 
 class EmbeddedEngine(Engine):
@@ -74,7 +79,7 @@ class EmbeddedEngine(Engine):
     def sec_sum(self) -> MaskedSum:
         return self._sec_sum
 
-    def normed_sum(self, bound: Bound, shape: Shape) -> NormedSum:
+    def normed_sum(self, bound: Bound, shape: Shape, sums: Reals | None = None) -> NormedSum:
         precision = self.options.precision
         program, columns, plan = program_and_plan(self.options, shape)
         Agreement(self.link).digest("program", program.text.encode())
@@ -83,7 +88,8 @@ class EmbeddedEngine(Engine):
         if self.options.normalise == "per-column":
             return PerColumn(EmbeddedRunner(self._sec_sum, precision, bound.total, material), program, columns)
         # rho = sum_i v_i.S v_i is at most sqrt(k) ||S||_F.
-        return FixedScale(EmbeddedRunner(self._sec_sum, precision, sqrt(shape.k) * bound.total, material), program)
+        runner = EmbeddedRunner(self._sec_sum, precision, sqrt(shape.k) * bound.total, material)
+        return FixedScale(runner, program) if sums is None else CentredScale(runner, program, sums, self.warn)
 
     def facts(self) -> dict[str, Any]:
         p = self.options.precision
@@ -97,4 +103,4 @@ class EmbeddedEngine(Engine):
         return facts
 
     def observables(self) -> list[str]:
-        return observables(self.options.normalise)
+        return observables(self.options.normalise, hidden=self.options.hidden)

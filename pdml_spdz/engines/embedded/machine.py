@@ -12,7 +12,7 @@ from contextlib import suppress
 from typing import Any
 
 from pdml_spdz.engines.embedded.backend import Backend, Counting, Truncation
-from pdml_spdz.engines.embedded.values import Clear, Scalars, Vector, concat, unsupported
+from pdml_spdz.engines.embedded.values import Clear, Scalars, Vector, Wide, concat, unsupported
 from pdml_spdz.errors import EngineError, PdmlError, RangeExceeded
 from pdml_spdz.offline.material import Plan
 from pdml_spdz.programs import Program
@@ -56,14 +56,16 @@ class ArrayOf:
 
     def __init__(self, n: int, kind: SintType | CintType) -> None:
         self.n, self.kind = n, kind
-        self._whole: Any = None  # a Vector, as assigned
+        self._whole: Any = None  # a vector, as assigned
         self._items: list[Any] = [0] * n
 
     def assign_vector(self, value: Any) -> None:
         if len(value) != self.n:
             unsupported(f"assigning {len(value)} numbers to an array of {self.n}")
         self._whole = value if isinstance(value, Vector) else None
-        if isinstance(value, Scalars):
+        if isinstance(value, Wide):
+            self._whole = value
+        elif isinstance(value, Scalars):
             self._items = [value.get_vector(i, 1) for i in range(self.n)]
         elif isinstance(value, Clear):
             self._items = list(value)
@@ -74,13 +76,15 @@ class ArrayOf:
         else:
             self._items = [value] * self.n
 
-    def get_vector(self) -> Any:
+    def get_vector(self, base: int = 0, size: int | None = None) -> Any:
         if self._whole is not None:
-            return self._whole
-        return Clear(self._items) if isinstance(self.kind, CintType) else concat(self._items)
+            whole = self._whole
+        else:
+            whole = Clear(self._items) if isinstance(self.kind, CintType) else concat(self._items)
+        return whole if base == 0 and size is None else whole.get_vector(base, size)
 
     def __getitem__(self, i: int) -> Any:
-        return self._items[i]
+        return self._items[i] if self._whole is None else self._whole.get_vector(i, 1).lifted()
 
     def __setitem__(self, i: int, value: Any) -> None:
         self._items[i] = value
@@ -152,7 +156,8 @@ def runtime_error_if(condition: bool, message: str) -> None:
         raise RangeExceeded(
             f"{message}; nothing that depends on it was opened.",
             "sums whose size lies between the bound and 2^-R times it",
-            "agree on a smaller --bound, a larger --range, or a rank below the rank of the rows",
+            "agree on a smaller --bound, a larger --range, or a rank below the rank of the rows; with a hidden mean on "
+            "an --offset near it",
         )
 
 

@@ -36,17 +36,18 @@ class EmbeddedExecution(Execution):
         self.shares = Shares(runner.sec_sum, runner.precision, runner.material, self._session)
         self._session.start(lambda: machine.execute(program, self.shares))
 
-    def call(self, x: Reals, publics: Sequence[int]) -> Reals:
+    def call(self, x: Reals, publics: Sequence[int], more: Sequence[Reals] = ()) -> Reals:
         """Dropped carries and dither shift the mean by -M/2 and +M/2 units: there is no bias."""
-        opened = self._session.call(self._encode(x), publics)
+        opened = self._session.call(self._encode(x, more), publics)
         return decode(opened, self.runner.precision, len(x))
 
     def finish(self) -> None:
         self._session = Session()  # the program is dropped where it waits; it holds nothing but memory
 
-    def _encode(self, x: Reals) -> list[ring.Vector]:
-        """What a program reads from this party for one output: its vector, column after column, and its dither."""
+    def _encode(self, x: Reals, more: Sequence[Reals]) -> list[ring.Vector]:
+        """What a program reads from this party for one output: its vector, column after column, ..., its dither."""
         p = self.runner.precision
         with self.runner.sec_sum.link.clock("crypto"):
-            z = ring.from_float((x / self.runner.bound).T.reshape(-1), p.f_in, p.vector_bits)
-            return [z, ring.random_below(x.size, p.drop, p.vector_bits)]
+            vectors = [(x / self.runner.bound).T.reshape(-1), *more]
+            encoded = [ring.from_float(vector, p.f_in, p.vector_bits) for vector in vectors]
+            return [*encoded, ring.random_below(x.size, p.drop, p.vector_bits)]

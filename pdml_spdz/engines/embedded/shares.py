@@ -4,55 +4,19 @@ from __future__ import annotations
 
 import secrets
 from collections.abc import Sequence
-from dataclasses import dataclass
-from functools import reduce
 from typing import Any
 
 import numpy as np
 
 from pdml_spdz import ring
 from pdml_spdz.engines.embedded.backend import Backend
+from pdml_spdz.engines.embedded.products import Lazy, Outer, Product, Scaling
 from pdml_spdz.engines.embedded.session import Session
-from pdml_spdz.engines.embedded.values import Scalars
+from pdml_spdz.engines.embedded.values import Scalars, Wide
 from pdml_spdz.fixedpoint import Ring
-from pdml_spdz.offline.material import Material, ScalarMaterial
+from pdml_spdz.offline.material import Material
 from pdml_spdz.precision import SIGMA, Precision
 from pdml_spdz.primitives.sec_sum import MaskedSum, check_size
-from pdml_spdz.ring import Vector
-from pdml_spdz.transport.base import Buffer
-
-
-@dataclass(frozen=True)
-class Lazy:
-    """A share of n numbers that is a sum not yet added up: c_j (a_j1 + a_j2 + ...) + p_1 + p_2 + ...
-
-    Carries cost more than sums; a product, its dither and its offset are added up in one pass when the value is wanted.
-    """
-
-    n: int
-    bits: int
-    terms: tuple[ring.Term, ...]
-    plus: tuple[Vector, ...]
-
-    def value(self) -> Vector:
-        if self.terms:
-            return ring.combine(self.terms, self.plus)
-        whole = any(len(p) == self.n for p in self.plus)  # single rows alone have to be spread out
-        return reduce(ring.add, self.plus if whole else (ring.zeros(self.n, self.bits), *self.plus))
-
-    def above(self, t: int, bits: int) -> Ring:
-        """The `bits` bits from bit t on."""
-        if self.terms:
-            return ring.combine_above(self.terms, self.plus, t, bits)
-        return ring.word_above(self.value(), t, bits)
-
-
-class Scaling:
-    """One secret scalar that multiplies vectors: its VOLE material, and b = c_m - delta_m of the parties so far."""
-
-    def __init__(self, c: Scalars, me: int, material: ScalarMaterial) -> None:
-        self.c, self.material = c, material  # c is kept: it is found again by its identity
-        self.b = {me: c.shares[0] - material.delta}
 
 
 class Shares(Backend):
@@ -63,9 +27,9 @@ class Shares(Backend):
         self.material, self.session = material, session
         self.me = self.link.me
         self.bits, self.wide = precision.vector_bits, precision.scalar_bits
-        self.size = 8 * ring.limbs(self.bits)  # bytes in which a number travels: whole limbs, so that none is copied
         self.modulus = 1 << self.wide
         self._scalings: dict[int, Scaling] = {}
+        self._waiting: list[Product] = []
 
     # ---- in and out
 
@@ -100,7 +64,13 @@ class Shares(Backend):
         with self.link.clock("crypto"):
             return ring.dot(a.value(), weights)
 
-    def scale(self, c: Scalars, a: Lazy, n: int) -> Lazy:
+    def lift(self, a: Lazy, n: int) -> list[int]:
+        return ring.to_ints(a.value(), signed=True)
+
+    def narrow(self, a: list[int]) -> Lazy:
+        return Lazy(len(a), self.bits, (), (ring.from_ints([z % (1 << self.bits) for z in a], self.bits),))
+
+    def scale(self, c: Scalars, a: Lazy, n: int) -> Product:
         """[c] times the shared vector [x].
 
         With VOLE w = u delta + v for every ordered pair (l, m): u and v at l, w and delta at m; l has one u for all m,
@@ -112,35 +82,45 @@ class Shares(Backend):
         3. everyone adds x_m delta_m and x_m b
 
         Reveals: nothing; u and delta are one-time pads, u fresh for every vector, delta for every scalar.
-        Cost: one round, k/8 bytes (whole limbs) a number and peer. Offline: VOLE.
+        Cost: one round for all products that wait, k/8 bytes (whole limbs) a number and peer. Offline: VOLE.
         Ref: Gilboa, CRYPTO 1999; Boyle et al., "Efficient two-round OT extension and silent non-interactive secure
         computation", CCS 2019 (VOLE).
         """
-        scaling = self._scaling(c)
-        given = scaling.material.take(n)
+        x = a.value()  # first: it may be a product that waits itself
+        return self._later(Product(self._scaling(c), x, self.bits, self._send_products))
+
+    def outer(self, c: Scalars, w: Wide) -> Product:
+        """[c] times the numbers of [w], which meets many scalars: as `scale`, with the scalars' and vector's parts
+        exchanged. Every number of w has a delta of its own, and c is what u hides, once for each of them.
+
+        Reveals: nothing. Cost: as `scale`; offline as many deltas as w has numbers, however many scalars come.
+        """
+        x = ring.from_ints([c.shares[0] % (1 << self.bits)] * len(w), self.bits)
+        return self._later(Outer(self._scaling(w), x, self.bits, self._send_products))
+
+    def _later(self, product: Product) -> Product:
+        self._waiting.append(product)
+        return product
+
+    def _send_products(self) -> None:
+        """Steps 1 to 3 for all products that wait, in one message to each peer."""
+        products, self._waiting = self._waiting, []
         with self.link.clock("crypto"):
-            x = a.value()
-            own = self._scale_message(scaling, ring.sub(x, given.pad))
-        size, gathered = self.size, []
-        for l, message in self.link.all_to_all("scale", own).items():
-            if l not in scaling.b:
-                scaling.b[l] = int.from_bytes(message[:size], "little")
-                message = message[size:]
-            check_size(n * size, message.nbytes, l)
-            gathered.append(ring.from_bytes(message, self.bits))
-        delta = scaling.material.delta
-        terms = ((gathered, delta), ([x], delta + sum(scaling.b.values())))
-        return Lazy(n, self.bits, terms, (given.rest,))
+            own = b"".join(p.outgoing(self.me) for p in products)
+        received = self.link.all_to_all("scale", own)
+        with self.link.clock("crypto"):
+            for l, message in received.items():
+                check_size(len(own), message.nbytes, l)
+                for p in products:
+                    p.incoming(l, message[: p.size])
+                    message = message[p.size :]
+            for p in products:
+                p.add_up()
 
     def _scaling(self, c: Scalars) -> Scaling:
         if id(c) not in self._scalings:
-            self._scalings[id(c)] = Scaling(c, self.me, self.material.scalar())
+            self._scalings[id(c)] = Scaling(c, self.me, self.material.scalars(len(c)))
         return self._scalings[id(c)]
-
-    def _scale_message(self, scaling: Scaling, masked: Vector) -> Buffer:
-        if len(scaling.b) > 1:  # theirs have come, so ours has gone
-            return masked
-        return (scaling.b[self.me] % (1 << self.bits)).to_bytes(self.size, "little") + masked.tobytes()
 
     def open_vector(self, a: Lazy, n: int, drop: int) -> Ring:
         """The vector without its low `drop` bits, in `open_bits` bits.

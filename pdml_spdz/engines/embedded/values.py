@@ -12,6 +12,10 @@ from typing import Any
 
 from pdml_spdz.engines.embedded.backend import Backend, Share
 
+# A vector that meets many scalars takes a delta for each of its numbers, up to so many; a longer one takes a delta for
+# each scalar. Setting one up costs as much as a thousand numbers.
+OUTER = 1024
+
 
 class UnsupportedOperation(TypeError):
     """An operation that the embedded engine does not have."""
@@ -26,8 +30,8 @@ class Clear(tuple[int, ...]):
 
     __slots__ = ()
 
-    def get_vector(self) -> Clear:
-        return self
+    def get_vector(self, base: int = 0, size: int | None = None) -> Clear:
+        return Clear(self[base : None if size is None else base + size])
 
     def __mul__(self, other: object) -> Any:
         return Weighted(self, other) if isinstance(other, Vector) else unsupported("cint times this")
@@ -48,6 +52,13 @@ class Scalars:
         if base == 0 and size == len(self):
             return self
         return Scalars(self.backend, self.shares[base : base + size])
+
+    def expand_to_vector(self, size: int) -> Spread:
+        """One number, `size` times."""
+        return Spread(self.backend, self.shares * size)
+
+    def sum(self) -> Scalars:
+        return Scalars(self.backend, [sum(self.shares)])
 
     def _public(self, c: int) -> list[int]:
         """Shares of the public number c."""
@@ -71,6 +82,8 @@ class Scalars:
     def __mul__(self, other: object) -> Any:
         if isinstance(other, int):
             return Scalars(self.backend, [other * a for a in self.shares])
+        if isinstance(other, Wide):
+            return other * self
         if isinstance(other, Vector):
             return other.scaled(self)
         theirs = _scalars(other, len(self))
@@ -86,6 +99,30 @@ class Scalars:
 
     def reveal(self) -> Clear:
         return Clear(self.backend.open_scalars(self.shares))
+
+
+class Spread(Scalars):
+    """One number for each of a vector's."""
+
+
+class Wide(Scalars):
+    """A vector's numbers in the ring of scalars, where they can be truncated; a scalar times them is a vector."""
+
+    def __neg__(self) -> Wide:
+        return Wide(self.backend, [-a for a in self.shares])
+
+    def round(self, k: int, m: int, nearest: bool = False, signed: bool = True) -> Wide:
+        return Wide(self.backend, super().round(k, m, nearest, signed).shares)
+
+    def __mul__(self, other: object) -> Any:
+        if not isinstance(other, Scalars) or isinstance(other, Wide):
+            return unsupported("this product with a vector of scalars")
+        if len(other) == 1 and len(self) <= OUTER:
+            return Vector(self.backend, self.backend.outer(other, self), len(self), exact=False)
+        narrow = self.backend.narrow(self.shares)
+        return Vector(self.backend, narrow, len(self), exact=False).scaled(other)
+
+    __rmul__ = __mul__
 
 
 def _scalars(x: object, n: int) -> Scalars:
@@ -131,10 +168,18 @@ class Vector:
 
     __rmul__ = __mul__
 
-    def scaled(self, c: Scalars) -> Vector:
-        """c times this vector, for one secret number c."""
+    def lifted(self) -> Scalars:
+        """The same numbers as scalars; of sums of inputs only."""
+        if not self.exact:
+            return unsupported("scalars from anything but inputs")  # type: ignore[no-any-return]
+        return Scalars(self.backend, self.backend.lift(self.share, self.n))
+
+    def scaled(self, c: Scalars) -> Any:
+        """c times this vector, for one secret number c; or, where c is spread out, number by number as scalars."""
+        if isinstance(c, Spread) and self.exact and len(c) == self.n:
+            return Wide(self.backend, self.backend.multiply(self.lifted().shares, c.shares))
         if len(c) != 1:
-            return unsupported(f"{len(c)} scalars times one vector")  # type: ignore[no-any-return]
+            return unsupported(f"{len(c)} scalars times one vector")
         return Vector(self.backend, self.backend.scale(c, self.share, self.n), self.n, exact=False)
 
     def reveal(self) -> Opening:

@@ -7,11 +7,13 @@ from math import sqrt
 from typing import Any
 
 from pdml_spdz.engines.base import Engine, Security, Shape
+from pdml_spdz.engines.centred import CentredScale
 from pdml_spdz.engines.mp_spdz.compiler import Compiled
 from pdml_spdz.engines.mp_spdz.execution import MpSpdzRunner
 from pdml_spdz.engines.mp_spdz.paper import PaperColumns
 from pdml_spdz.engines.mp_spdz.place import Place
 from pdml_spdz.engines.projection import FixedScale, PerColumn, observables
+from pdml_spdz.fixedpoint import Reals
 from pdml_spdz.precision import Precision
 from pdml_spdz.primitives.agree import Agreement
 from pdml_spdz.primitives.bound import Bound
@@ -33,6 +35,7 @@ class MpSpdzOptions:
     own_masks: bool  # of the protocol
     program: str = "projection"
     aggregator: str = "auto"
+    hidden: bool = False  # the mean of all rows is taken off under secret sharing
 
 
 def program_for(options: MpSpdzOptions, shape: Shape) -> tuple[Program, int, int]:
@@ -43,8 +46,9 @@ def program_for(options: MpSpdzOptions, shape: Shape) -> tuple[Program, int, int
         return render("normed_sum_paper", options.precision, shape.d, columns), columns, calls
     fit = options.normalise == "fit"
     once = fit or options.online == "stream"
+    loop = "scaled_sum_centred" if options.hidden else "scaled_sum"
     program = render(
-        "scaled_sum" if fit else "normed_sum",
+        loop if fit else "normed_sum",
         options.precision,
         shape.d,
         columns,
@@ -79,7 +83,7 @@ class MpSpdzEngine(Engine):
     def sec_sum(self) -> MaskedSum:
         return self._sec_sum
 
-    def normed_sum(self, bound: Bound, shape: Shape) -> NormedSum:
+    def normed_sum(self, bound: Bound, shape: Shape, sums: Reals | None = None) -> NormedSum:
         options = self.options
         program, columns, executions = program_for(options, shape)
         Agreement(self.link).digest("program", program.text.encode())
@@ -93,7 +97,7 @@ class MpSpdzEngine(Engine):
             return PaperColumns(runner, program, columns)
         if options.normalise == "per-column":
             return PerColumn(runner, program, columns, stream=executions == 1)
-        return FixedScale(runner, program)
+        return FixedScale(runner, program) if sums is None else CentredScale(runner, program, sums, self.warn)
 
     def finish(self) -> None:
         if self._runner:
@@ -127,4 +131,4 @@ class MpSpdzEngine(Engine):
     def observables(self) -> list[str]:
         if self.options.program == "paper":
             return [*observables("per-column"), "with inputs no finer than that, the norms too (docs/security.md)"]
-        return observables(self.options.normalise)
+        return observables(self.options.normalise, hidden=self.options.hidden)

@@ -113,20 +113,23 @@ class MpSpdzExecution(Execution):
             self._held.close()
             raise
 
-    def call(self, x: Reals, publics: Sequence[int]) -> Reals:
+    def call(self, x: Reals, publics: Sequence[int], more: Sequence[Reals] = ()) -> Reals:
         """A sum of M uniform dithers, rounded down, shifts the mean by (M - 1)/2 units."""
         p = self.runner.precision
-        opened = np.frombuffer(self.exchange(publics, self._encode(x), x.size + 1), "<u8")[:-1]  # and a zero
+        opened = np.frombuffer(self.exchange(publics, self._encode(x, more), x.size + 1), "<u8")[:-1]  # and a zero
         return decode(opened, p, len(x), bias=(p.M - 1) / 2)
 
     def exchange(self, publics: Sequence[int], inputs: Sequence[int], n: int) -> bytes:
         with self.runner.place.link.clock("crypto"):
             return self._machine.exchange(publics, inputs, n)
 
-    def _encode(self, x: Reals) -> list[int]:
-        """This party's vector, column after column, its masks in the order of the truncations, and its dither."""
+    def _encode(self, x: Reals, more: Sequence[Reals]) -> list[int]:
+        """What this party gives in: its vector, column after column, `more`, its masks in the order of the truncations,
+        and its dither.
+        """
         p = self.runner.precision
-        z = ring.from_float((x / self.runner.bound).T.reshape(-1), p.f_in, p.vector_bits)
+        vectors = np.concatenate([(x / self.runner.bound).T.reshape(-1), *more])
+        z = ring.from_float(vectors, p.f_in, p.vector_bits)
         dither = ring.random_below(x.size, p.drop, p.vector_bits)
         masks = [number for t in (self._masks.popleft() if self._masks else ()) for number in _masks(t)]
         return ring.to_ints(z, signed=True) + masks + ring.to_ints(dither)

@@ -111,7 +111,8 @@ SAYINGS: tuple[tuple[str, type[PdmlError], str, str], ...] = (
         r"too small for the agreed bound and range|Crash requested by program",
         RangeExceeded,
         "the sum is too small for the agreed bound and range; nothing that depends on it was opened.",
-        "agree on a smaller --bound, a larger --range, or a rank below the rank of the rows",
+        "agree on a smaller --bound, a larger --range, or a rank below the rank of the rows; with a hidden mean on an "
+        "--offset near it",
     ),
     (
         r"MacCheck Failure|Offline-Check-Error|sacrifice fail|consistency check failed|correlation check|"

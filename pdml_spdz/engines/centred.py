@@ -1,0 +1,75 @@
+"""PD-PCA's sums with a hidden mean: one secret scale for a fit, and the mean taken off under secret sharing."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from math import log2, sqrt
+
+import numpy as np
+
+from pdml_spdz.engines.projection import FixedScale, Runner, check_projection
+from pdml_spdz.fixedpoint import Reals
+from pdml_spdz.linalg import EPS
+from pdml_spdz.programs import Program
+
+
+class CentredScale(FixedScale):
+    """The sums of C = S - t t^T / n under one secret scale, for t = sum_m t_m, the sums of all rows.
+
+    1. first call: party m gives in t_m / sqrt(n B); the program scaled_sum_centred makes [c] = k / sum_i g_i.C v_i
+       behind its gate, and [w] = -[c t / sqrt(n B)]
+    2. every call: party m gives in kappa_i S_m v_i / B and its addend of [a_i] = kappa_i t.v_i / sqrt(n B);
+       y_i = [c] kappa_i S v_i / B + [a_i] [w], which is c kappa_i C v_i / B, is opened
+    3. kappa, the check g_i(old).y_i = 1 and u_i as for FixedScale: C is symmetric too
+
+    S_m v is rounded relative to S, and what is left of it is C v. How much smaller that is nobody may know; but
+    rounding is not symmetric, so it shows in g_i(old).y_i: what the opened bits do not explain counts as noise, with a
+    warning. The gate lets pass no more of it than 2^(R-52) d. Directions too small for the opened bits beside the
+    largest are not told from it: they are dropped.
+
+    Reveals: y_i in every call, and one bit, once: in range or not. Neither t nor S: C alone.
+    Cost: 2 rounds a call; 54 bytes a number and peer online, and a scalar of VOLE material for each column and call
+    besides. Once: about 75 rounds, 64 + d + k triples.
+    Ref: [PDML App. Extension to PCA], with the mean of all rows.
+    """
+
+    def __init__(self, runner: Runner, program: Program, sums: Reals, warn: Callable[[str], None]) -> None:
+        super().__init__(runner, program)
+        self._mean, self._warn = sums / sqrt(runner.bound), warn
+        self._level = 0.0  # noise in one direction of y_i / kappa_i beyond that of the opened bits
+        self._said = False
+
+    def _more(self, g: Reals, *, first: bool) -> Sequence[Reals]:
+        along = (self._mean @ g) * self._kappa
+        return (self._mean, along) if first else (along,)
+
+    def _rounding(self, y: Reals) -> Reals:
+        # w is off by M units of f_inv in each entry, times kappa_i a_i with |a_i| <= 1.
+        p, d = self.runner.precision, len(y)
+        truncation = sqrt(d) * p.M * 2.0**-p.f_inv
+        return super()._rounding(y) + (truncation + sqrt(d) * self._level) * self._kappa
+
+    def _check(self, found: Reals, error: Reals, rounding: Reals) -> Reals:
+        p, d, k = self.runner.precision, len(self._mean), len(found)
+        off, explained = np.abs(found - 1.0), error + 8 * rounding
+        # c B is at most 2^R sqrt(k) behind the gate, and S_m v and t_m.v are rounded to d EPS B, once each: what is
+        # off by more is no rounding.
+        most = 2 * d * EPS * sqrt(k) * 2.0**p.R * self._kappa
+        check_projection(np.where(self._raised, 1.0, found), explained + most)
+        shows = np.isfinite(error) & ~self._raised & ~(off <= explained)
+        if np.any(shows):
+            self._level = max(self._level, float(np.max((off / self._kappa)[shows])))
+            rounding = np.maximum(rounding, sqrt(d) * self._level * self._kappa)
+            self._say(self._level * float(np.min(self._kappa)))
+        # A column that had to be raised out of the noise of the opened bits may be the rounding of S, which is as
+        # symmetric as C if S_m was formed once.
+        return np.where(self._raised, np.inf, rounding)
+
+    def _say(self, off: float) -> None:
+        if not self._said:
+            self._warn(
+                f"the sums are exact to {max(0.0, -log2(off)):.0f} bits only, of {self.runner.precision.f_out}: the "
+                "means of the features are large beside their deviations; agree on an offset near the mean for each "
+                "feature (--offset), or use --centre open"
+            )
+            self._said = True

@@ -1,0 +1,119 @@
+"""Products of secret scalars and vectors by VOLE, and what of them waits for a common round."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import reduce
+from typing import Any
+
+import numpy as np
+
+from pdml_spdz import ring
+from pdml_spdz.engines.embedded.values import Scalars
+from pdml_spdz.fixedpoint import Ring
+from pdml_spdz.offline.material import Correlation, ScalarMaterial
+from pdml_spdz.ring import Vector
+
+
+@dataclass(frozen=True)
+class Lazy:
+    """A share of n numbers that is a sum not yet added up: c_j (a_j1 + a_j2 + ...) + p_1 + p_2 + ...
+
+    Carries cost more than sums; a product, its dither and its offset are added up in one pass when the value is wanted.
+    """
+
+    n: int
+    bits: int
+    terms: tuple[ring.Term, ...]
+    plus: tuple[Vector, ...]
+
+    def value(self) -> Vector:
+        if self.terms:
+            return ring.combine(self.terms, self.plus)
+        whole = any(len(p) == self.n for p in self.plus)  # single rows alone have to be spread out
+        return reduce(ring.add, self.plus if whole else (ring.zeros(self.n, self.bits), *self.plus))
+
+    def above(self, t: int, bits: int) -> Ring:
+        """The `bits` bits from bit t on."""
+        if self.terms:
+            return ring.combine_above(self.terms, self.plus, t, bits)
+        return ring.word_above(self.value(), t, bits)
+
+
+class Scaling:
+    """Secret scalars that multiply others, each with its own VOLE material; b = c_m - delta_m of the parties so far."""
+
+    def __init__(self, c: Scalars, me: int, materials: list[ScalarMaterial]) -> None:
+        self.c, self.materials = c, materials  # c is kept: it is found again by its identity
+        self.b = {me: [share - m.delta for share, m in zip(c.shares, materials, strict=True)]}
+        self._announced = False
+
+    def announces(self) -> bool:
+        """True once: b goes out with the first product."""
+        first, self._announced = not self._announced, True
+        return first
+
+    def public(self) -> list[int]:
+        """b of all parties."""
+        return [sum(parts) for parts in zip(*self.b.values(), strict=True)]
+
+
+class Product:
+    """A scalar times a vector x, before its message goes out: products that do not need each other share a round."""
+
+    def __init__(self, scaling: Scaling, x: Vector, bits: int, send: Callable[[], None]) -> None:
+        self.scaling, self.x, self.bits, self._send = scaling, x, bits, send
+        self.opens, self.given = scaling.announces(), self._take()
+        self.gathered: list[Vector] = []
+        self.share: Lazy | None = None
+
+    def _take(self) -> Correlation:
+        return self.scaling.materials[0].take(len(self.x))
+
+    @property
+    def size(self) -> int:
+        """Bytes of its part of a message."""
+        # Whole limbs, so that none is copied.
+        return (len(self.x) + self.opens * len(self.scaling.materials)) * 8 * ring.limbs(self.bits)
+
+    def outgoing(self, me: int) -> bytes:
+        """b, with the first product, and x less its pad."""
+        masked = ring.sub(self.x, self.given.pad).tobytes()
+        if not self.opens:
+            return masked
+        return ring.from_ints([b % (1 << self.bits) for b in self.scaling.b[me]], self.bits).tobytes() + masked
+
+    def incoming(self, l: int, message: memoryview) -> None:
+        numbers = ring.from_bytes(message, self.bits)
+        if self.opens:
+            count = len(self.scaling.materials)
+            self.scaling.b[l] = ring.to_ints(numbers[:count])
+            numbers = numbers[count:]
+        self.gathered.append(numbers)
+
+    def add_up(self) -> None:
+        """All messages have come: sum_l (x_l - u) delta_m + x_m (delta_m + b) + rest."""
+        (material,), (b,) = self.scaling.materials, self.scaling.public()
+        terms = ((self.gathered, material.delta), ([self.x], material.delta + b))
+        self.share = Lazy(len(self.x), self.bits, terms, (self.given.rest,))
+
+    def __getattr__(self, name: str) -> Any:
+        """As the share itself, once someone asks for it."""
+        if self.share is None:
+            self._send()
+        return getattr(self.share, name)
+
+
+class Outer(Product):
+    """A new scalar, as many times as there are numbers in a vector that stays; each of these has a delta of its own."""
+
+    def _take(self) -> Correlation:
+        taken = [material.take(1) for material in self.scaling.materials]
+        return Correlation(np.concatenate([t.pad for t in taken]), np.concatenate([t.rest for t in taken]))
+
+    def add_up(self) -> None:
+        sums, (own,) = ring.to_ints(reduce(ring.add, self.gathered)), ring.to_ints(self.x[:1])
+        rows = zip(sums, self.scaling.materials, self.scaling.public(), ring.to_ints(self.given.rest), strict=True)
+        numbers = [((e + own) * m.delta + own * b + rest) % (1 << self.bits) for e, m, b, rest in rows]
+        self.share = Lazy(len(numbers), self.bits, (), (ring.from_ints(numbers, self.bits),))

@@ -1,0 +1,139 @@
+"""PD-SVD and PD-PCA as scikit-learn transformers."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, Self
+
+import numpy as np
+import scipy.sparse as sp
+
+from pdml_spdz.estimators.base import Distributed
+from pdml_spdz.fixedpoint import Reals
+
+
+class PDSVD(Distributed):
+    """Truncated SVD of the rows of several parties (PD-SVD).
+
+    Parameters
+    ----------
+    n_components : number of singular vectors, at most the number of features
+    max_iter, tol : iterations at most; stop when the subspace changes by less
+    engine : "secsum" (the sums are revealed, and so singular values), "embedded" or "mp-spdz" (they are not), "plain"
+    bound : largest ||X_m^T X_m||_F of a party, "rows:R,N", or "secsum" to find one
+    random_state : None for a start that all parties draw together; otherwise it makes a public seed
+    transport : "processes", one for each party, as between hosts; "threads", the same without sockets: faster
+
+    Attributes
+    ----------
+    components_ : (n_components, n_features); fewer rows if the data have a smaller rank
+    singular_values_ : (n_components,), or None if the engine hides them
+    n_iter_, n_features_in_, feature_names_in_; report_ : what the run did, revealed and cost
+    """
+
+    _algorithm = "svd"
+
+    def __init__(
+        self,
+        n_components: int = 2,
+        *,
+        max_iter: int = 300,
+        tol: float = 1e-9,
+        engine: str = "secsum",
+        bound: str | float = "secsum",
+        random_state: Any = None,
+        transport: str = "processes",
+    ) -> None:
+        self.n_components = n_components
+        self.max_iter = max_iter
+        self.tol = tol
+        self.engine = engine
+        self.bound = bound
+        self.random_state = random_state
+        self.transport = transport
+
+    def fit(self, X: Any, y: Any = None, *, parties: Sequence[Any] | None = None) -> Self:
+        """parties : numbers of consecutive rows, or a label for each row; by default three equal parts"""
+        done = self._fit(X, parties)
+        self.components_ = done.result.T
+        sigma = done.report["singular_values"]
+        self.singular_values_ = None if sigma is None else np.array(sigma)
+        return self
+
+    def transform(self, X: Any) -> Reals:
+        """X V, of shape (n, n_components)."""
+        return np.asarray(self._rows(X) @ self.components_.T)
+
+    def inverse_transform(self, X: Any) -> Reals:
+        """Rows that have these coordinates."""
+        return self._coordinates(X) @ self.components_
+
+
+class PDPCA(Distributed):
+    """Principal components of the rows of several parties (PD-PCA): parameters and attributes as in PDSVD.
+
+    Parameters
+    ----------
+    centre : "open", and all parties see the mean; "hidden", and nobody does (engine "embedded" or "mp-spdz"); "none"
+    variance : reveal the explained variance where the engine hides it
+    scale : "agreed", by the rows' own units, or "secsum", by deviations, which all parties see
+    The number of all rows is revealed to all parties.
+
+    Attributes
+    ----------
+    mean_ : (n_features,), or None if it is hidden: coordinates are then off by a constant, those of the mean
+    scale_ : (n_features,), or None; explained_variance_ : (n_components,), or None if it was not revealed
+    """
+
+    _algorithm = "pca"
+
+    def __init__(
+        self,
+        n_components: int = 2,
+        *,
+        max_iter: int = 300,
+        tol: float = 1e-9,
+        centre: str = "open",
+        variance: bool = False,
+        scale: str = "agreed",
+        engine: str = "secsum",
+        bound: str | float = "secsum",
+        random_state: Any = None,
+        transport: str = "processes",
+    ) -> None:
+        self.n_components = n_components
+        self.max_iter = max_iter
+        self.tol = tol
+        self.centre = centre
+        self.variance = variance
+        self.scale = scale
+        self.engine = engine
+        self.bound = bound
+        self.random_state = random_state
+        self.transport = transport
+
+    def fit(self, X: Any, y: Any = None, *, parties: Sequence[Any] | None = None) -> Self:
+        """parties : numbers of consecutive rows, or a label for each row; by default three equal parts"""
+        done = self._fit(X, parties, centre=self.centre, variance=self.variance, scale=self.scale)
+        self.components_, self.mean_, self.scale_ = done.result.T, done.mean, done.scale
+        sigma, variance = done.report["singular_values"], done.report.get("explained_variance")
+        self.singular_values_ = None if sigma is None else np.array(sigma)
+        self.explained_variance_ = None if variance is None else np.array(variance)
+        return self
+
+    def transform(self, X: Any) -> Reals:
+        """(X - mean) / scale V, of shape (n, n_components)."""
+        # Dense rows are centred first: X V and mean V may both be much larger than their difference.
+        rows, V = self._rows(X), self.components_.T
+        if self.scale_ is not None:
+            V = V / self.scale_[:, None]
+        if self.mean_ is None:
+            return np.asarray(rows @ V)
+        return np.asarray(rows @ V - self.mean_ @ V if sp.issparse(rows) else (rows - self.mean_) @ V)
+
+    def inverse_transform(self, X: Any) -> Reals:
+        """Rows that have these coordinates."""
+        rows = self._coordinates(X) @ self.components_
+        if self.scale_ is not None:
+            rows = rows * self.scale_
+        return rows if self.mean_ is None else rows + self.mean_

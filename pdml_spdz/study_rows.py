@@ -1,0 +1,65 @@
+"""What a study may say of the rows before they are factorised: centring, offsets, scales."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from pdml_spdz.study import Study
+
+CENTRES = ("open", "hidden", "none")
+SCALES = ("agreed", "secsum")
+HIDDEN_RANGE = 40  # with a hidden mean rho is a difference: beyond this float64 may turn it negative
+
+
+def check_rows(study: Study, want: Callable[..., None], *, shares: bool) -> None:
+    """want(ok, found, wanted) raises unless ok; shares : the engine computes on secret shares"""
+    for name in ("centre", "variance"):
+        usual = study.__dataclass_fields__[name].default
+        want(
+            study.algorithm == "pca" or getattr(study, name) == usual,
+            f"`{name}` is {getattr(study, name)!r} for {study.algorithm}.",
+            "the algorithm pca with it",
+        )
+    hidden = study.centre == "hidden"
+    loop = shares and study.normalise == "fit" and study.program == "projection"
+    want(
+        loop or not hidden,
+        f"`centre` is hidden with engine {study.engine!r}, normalise {study.normalise!r}, program {study.program!r}.",
+        "engine embedded or mp-spdz, normalise fit, program projection",
+    )
+    want(
+        not hidden or study.precision.range <= HIDDEN_RANGE,
+        f"`precision.range` is {study.precision.range} and `centre` is hidden.",
+        f"at most {HIDDEN_RANGE}",
+    )
+    want(
+        not (hidden and study.variance),
+        "`variance` is true and `centre` is hidden.",
+        "open: by SecSum the variance along v shows the mean along v",
+    )
+    want(
+        not (hidden and study.scale == "secsum"),
+        "`scale` is secsum and `centre` is hidden.",
+        "agreed scales: deviations by SecSum show the mean",
+    )
+    want(study.scale == "agreed" or not study.scales, "`scale` is secsum and `scales` are given.", "one of the two")
+    want(not study.offsets or study.algorithm != "normed-sum", "`offsets` are given for a normed-sum.", "none")
+    want(
+        not (study.scales or study.scale == "secsum") or study.algorithm != "normed-sum",
+        "scales are given for a normed-sum.",
+        "none",
+    )
+    want(
+        study.algorithm != "nmf" or not any(study.offsets),
+        "`offsets` are given for nmf.",
+        "scales only: rows less an offset have negative entries",
+    )
+    d = study.d or len(study.features)
+    for name in ("offsets", "scales"):
+        values = getattr(study, name)
+        want(all(map(math.isfinite, values)), f"`{name}` are not all finite.", "numbers")
+        want(not (d and values) or len(values) == d, f"`{name}` are {len(values)} for d = {d}.", "one for each feature")
+    want(all(s > 0 for s in study.scales), "`scales` are not all positive.", "positive numbers")

@@ -31,8 +31,8 @@ class Recorder(MpSpdzRunner):
         execution = super().start(program)
         call = execution.call
 
-        def recording(x, publics):  # type: ignore[no-untyped-def]
-            y = call(x, publics)
+        def recording(x, publics, more=()):  # type: ignore[no-untyped-def]
+            y = call(x, publics, more)
             self.calls.append((x.copy(), list(publics), y.copy()))
             return y
 

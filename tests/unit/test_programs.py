@@ -98,3 +98,18 @@ def test_unknown_operation_is_an_error_with_the_line(line: str, complaint: str) 
 def test_digest_knows_the_text() -> None:
     p = Precision(3)
     assert render("normed_sum", p, 5, 1).digest != render("normed_sum", p, 6, 1).digest
+
+
+@pytest.mark.parametrize("name", ["normed_sum", "scaled_sum", "scaled_sum_centred"])
+@pytest.mark.parametrize(("d", "columns"), [(5, 1), (9, 3)])
+def test_parties_give_in_as_many_masks_as_there_are_truncations(name: str, d: int, columns: int) -> None:
+    program = render(name, Precision(3), d, columns, 2, own_masks=True)
+    constants: dict[str, int] = {}
+    for line in program.text.splitlines():
+        if line.split(" = ")[0].isupper():
+            exec(line, constants)
+    assert program.twin is not None
+    first, second = machine.truncations(program.twin)
+    assert sum(t.n for t in first) == constants["MASKS"]
+    assert second == (first if name == "normed_sum" else [])
+    assert {t.bits for t in first} == {constants["BITS"]}

@@ -131,7 +131,7 @@ class MpSpdzExecution(Execution):
         vectors = np.concatenate([(x / self.runner.bound).T.reshape(-1), *more])
         z = ring.from_float(vectors, p.f_in, p.vector_bits)
         dither = ring.random_below(x.size, p.drop, p.vector_bits)
-        masks = [number for t in (self._masks.popleft() if self._masks else ()) for number in _masks(t)]
+        masks = _draw(self._masks.popleft() if self._masks else ())
         return ring.to_ints(z, signed=True) + masks + ring.to_ints(dither)
 
     def finish(self) -> None:
@@ -151,7 +151,7 @@ class MpSpdzExecution(Execution):
             shutil.copyfile(self._directory.log, self.runner.place.logs / LOG)
 
 
-def _masks(t: Truncation) -> list[int]:
-    """Random numbers, SECURITY bits longer than what they hide, and what the shift leaves of each."""
-    drawn = [secrets.randbits(t.bits + SECURITY) for _ in range(t.n)]
-    return drawn + [r >> t.shift for r in drawn]
+def _draw(truncations: Sequence[Truncation]) -> list[int]:
+    """Random numbers, SECURITY bits longer than what they hide, and then what the shift leaves of each."""
+    drawn = [(secrets.randbits(t.bits + SECURITY), t.shift) for t in truncations for _ in range(t.n)]
+    return [r for r, _ in drawn] + [r >> shift for r, shift in drawn]

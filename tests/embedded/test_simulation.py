@@ -106,7 +106,7 @@ def linear_program() -> Program:
     text = render("normed_sum", P, D, COLUMNS).text
     head = text[: text.index("s = Matrix(")]
     # The sum has F_IN fraction bits, an output F_IN + F_INV.
-    return Program("linear", head + "output(sum_of_inputs())\n")
+    return Program("linear", head + "output(sum_of_inputs(N))\n")
 
 
 @pytest.mark.parametrize(("make_sum", "hidden"), [(MaskedSum, True), (WithoutZeroSharing, False)])

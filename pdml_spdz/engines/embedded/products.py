@@ -77,12 +77,11 @@ class Product:
         # Whole limbs, so that none is copied.
         return (len(self.x) + self.opens * len(self.scaling.materials)) * 8 * ring.limbs(self.bits)
 
-    def outgoing(self, me: int) -> bytes:
+    def outgoing(self, me: int) -> list[Vector]:
         """b, with the first product, and x less its pad."""
-        masked = ring.sub(self.x, self.given.pad).tobytes()
-        if not self.opens:
-            return masked
-        return ring.from_ints([b % (1 << self.bits) for b in self.scaling.b[me]], self.bits).tobytes() + masked
+        masked = ring.sub(self.x, self.given.pad)
+        b = [ring.from_ints([b % (1 << self.bits) for b in self.scaling.b[me]], self.bits)] if self.opens else []
+        return [*b, masked]
 
     def incoming(self, l: int, message: memoryview) -> None:
         numbers = ring.from_bytes(message, self.bits)

@@ -106,11 +106,12 @@ class Shares(Backend):
         """Steps 1 to 3 for all products that wait, in one message to each peer."""
         products, self._waiting = self._waiting, []
         with self.link.clock("crypto"):
-            own = b"".join(p.outgoing(self.me) for p in products)
+            parts = [part for p in products for part in p.outgoing(self.me)]
+            own = parts[0] if len(parts) == 1 else np.concatenate(parts)  # one vector alone is not copied
         received = self.link.all_to_all("scale", own)
         with self.link.clock("crypto"):
             for l, message in received.items():
-                check_size(len(own), message.nbytes, l)
+                check_size(own.nbytes, message.nbytes, l)
                 for p in products:
                     p.incoming(l, message[: p.size])
                     message = message[p.size :]

@@ -28,8 +28,8 @@ class CentredScale(FixedScale):
     largest are not told from it: they are dropped.
 
     Reveals: y_i in every call, and one bit, once: in range or not. Neither t nor S: C alone.
-    Cost: 2 rounds a call; 54 bytes a number and peer online, and a scalar of VOLE material for each column and call
-    besides. Once: about 75 rounds, 64 + d + k triples.
+    Cost: 2 rounds a call; 54 bytes a number and peer online, 840 offline (on the embedded engine; twice FixedScale's).
+    Once: about 75 rounds, 64 + d + k triples, and d deltas for w.
     Ref: [PDML App. Extension to PCA], with the mean of all rows.
     """
 

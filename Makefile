@@ -44,7 +44,7 @@ test-spdz: lint ## everything that needs MP-SPDZ (MP_SPDZ_HOME or `pdml-spdz mp-
 	$(BIN)/python -m pytest -q -rs -m "spdz or spdz_long" tests/spdz
 
 check: lint ## linters, types and the quick tests
-	$(BIN)/python -m pytest -n 2 -q tests/unit tests/properties
+	$(BIN)/python -m pytest -n 2 -q tests/unit tests/properties tests/nmf
 
 lint: $(VENV)/.dev-stamp ## ruff and mypy --strict
 	$(BIN)/ruff check .

@@ -44,7 +44,7 @@ def fit(run: PartyRun, data: Data, link: Link, engine: Engine) -> dict[str, Any]
         run.remove_older()
         checkpoints.begin(study, data)
         bound = find_bound(local.norm(), run.me, study.quotas, engine.sec_sum.exact)
-    settings = settings_of(study, bound.addend)
+    settings = settings_of(study, bound.total)
     if not run.resume:
         state = _start(run, data, link, engine, agree, settings)
         save_array(run.directory / "T0.npy", state.T)

@@ -15,6 +15,8 @@ import scipy.sparse as sp
 from pdml_spdz.fixedpoint import Reals
 from pdml_spdz.linalg import Rows
 
+CAP = 8.0  # where entries are missing: no coefficient is more than so many times d ||X_i||
+
 
 @dataclass(frozen=True)
 class Penalties:
@@ -28,6 +30,11 @@ class Penalties:
     @property
     def any(self) -> bool:
         return any((self.alpha, self.beta, self.gamma, self.delta))
+
+    @property
+    def leave_w_free(self) -> bool:
+        """Nothing keeps W small."""
+        return not (self.gamma or self.delta)
 
 
 class Part(ABC):
@@ -102,7 +109,13 @@ class FullPart(Part):
 
 
 class ObservedPart(Part):
-    """Only stored entries count. The residual X - W T is kept on them: O(nnz) for a topic."""
+    """Only stored entries count. The residual X - W T is kept on them: O(nnz) for a topic.
+
+    A row may have only features that a topic hardly has: its coefficient is then as large as those entries of T are
+    small, and the objective need not have a minimum at all. gamma or delta keep W finite; without them W_i <= CAP d
+    ||X_i|| does, with d for a mean entry 1/d of T. Within that box every update is still the exact minimum of its
+    coordinate, so the objective never rises, and all sums have a bound (`nmf.addend_bounds`).
+    """
 
     def __init__(self, X: Rows, k: int) -> None:
         X = sp.csr_array(X)
@@ -110,6 +123,7 @@ class ObservedPart(Part):
         self.rows = np.repeat(np.arange(n), np.diff(X.indptr))
         self.columns = X.indices
         self.W = np.zeros((n, k))
+        self.largest = CAP * self.d * np.sqrt(np.bincount(self.rows, X.data**2, n))
         self.E = X.data.astype(np.float64)  # X - W T where X is observed
 
     def update(self, t: int, T: Reals, p: Penalties) -> tuple[Reals, Reals]:
@@ -118,7 +132,8 @@ class ObservedPart(Part):
         R_t = self.E + self.W[rows, t] * T_t
         size = np.bincount(rows, T_t * T_t, n) + p.delta
         top = np.maximum(np.bincount(rows, R_t * T_t, n) - p.gamma, 0.0)
-        self.W[:, t] = np.divide(top, size, out=np.zeros(n), where=size > 0)
+        W_t = np.divide(top, size, out=np.zeros(n), where=size > 0)
+        self.W[:, t] = np.minimum(W_t, self.largest) if p.leave_w_free else W_t
         W_t = self.W[rows, t]
         self.E = R_t - W_t * T_t
         sums = (np.bincount(columns, W_t * y, self.d).astype(np.float64) for y in (R_t, W_t))

@@ -120,7 +120,11 @@ NMF: list[Option] = [
     _choice("--init", INITS, "From the parties' own topics, at random, or from singular vectors (PD-SVD)."),
     click.option("--init-iterations", type=click.IntRange(1), default=20, show_default=True, help="Of pd and nnsvd."),
     _choice("--w-start", W_STARTS, "Coefficients are zero at first, or fitted to the first topics."),
-    click.option("--weighted", is_flag=True, help="What a sparse file does not store is missing, not zero."),
+    click.option(
+        "--weighted",
+        is_flag=True,
+        help="What a sparse file does not store is missing, not zero. Without --gamma and --delta W is capped.",
+    ),
     click.option("--paper-order", is_flag=True, help="Clip, then project, as printed."),
     click.option("--objective", is_flag=True, help="Reveal ||X - W T||_F^2 at the end."),
     click.option("--alpha", type=_penalty, default=0.0, help="Penalty on ||T||_1."),

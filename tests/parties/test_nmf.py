@@ -18,9 +18,9 @@ from pdml_spdz.linalg import EPS, Rows
 from pdml_spdz.local import local_study
 from pdml_spdz.study import NmfSettings
 from pdml_spdz.transport.base import HEADER
+from tests.nmf.helpers import best_error, centralised, dense_rows, rounding
 from tests.parties.helpers import Parties, Process, rows, run, until
 from tests.properties.test_nmf_transcript import whole_fit
-from tests.unit.test_nmf import best_error, centralised, dense_rows, rounding
 
 NMF: dict[str, Any] = {"algorithm": "nmf", "tol": 0.0}
 SEEDED: dict[str, Any] = NMF | {"start": "seed", "seed": 7}

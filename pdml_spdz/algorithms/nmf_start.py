@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
 
 import numpy as np
@@ -9,7 +10,7 @@ import scipy.sparse as sp
 import scipy.sparse.linalg as sla
 
 from pdml_spdz.algorithms.nmf import Settings, State, pd_nmf_iter, start_by_sec_sum
-from pdml_spdz.algorithms.rri import FullPart, part
+from pdml_spdz.algorithms.rri import FullPart, Penalties, part
 from pdml_spdz.clock import Clock
 from pdml_spdz.fixedpoint import Reals
 from pdml_spdz.linalg import Rows
@@ -102,6 +103,43 @@ def pd_nmf_init(
     on_topics = replace(settings, weighted=False, bound=4.0 * settings.bound)
     result = pd_nmf_iter(FullPart(That, k), start, on_topics, sec_sum, agree, clock=clock)
     return State(result.T)
+
+
+def best_of_M(
+    X: Rows,
+    k: int,
+    settings: Settings,
+    publish: Callable[[Reals], list[Reals]],
+    sec_sum: SecSum,
+    agree: Agreement,
+    *,
+    clock: Clock,
+) -> State:
+    """T_0: of all parties' own topics those that explain everyone's rows best. NOT PRIVATE, for comparison only.
+
+    1. T_m <- RRI-NMF(X_m, nnsvd(X_m, k))                                             local
+    2. T_1 .. T_M <- publish(T_m)                                                     in the clear
+    3. e_l <- SecSum(min over W >= 0 of ||X_m - W T_l||_F^2) for every l               one call
+    4. T_0 <- the T_l of least e_l
+
+    Reveals: every party's own topics, to everyone, as they are; and the M sums. Cost: d k numbers to each peer.
+    Ref: [PDML §Experiments, the baseline best_of_M].
+    """
+    with clock("local"):
+        _, T_m = rri_nmf(X, nnsvd(X, k), replace(settings, bound=_own_bound(X)))
+    candidates = publish(T_m)
+    with clock("local"):
+        own = np.array([fitted_error(X, T, settings.penalties, weighted=settings.weighted) for T in candidates])
+    total = sec_sum(own / settings.bound, 1.0, "errors")
+    T = candidates[int(np.argmin(total))]
+    return State(agree(T, (), np.full(T.shape[1], 1e-10))[0])
+
+
+def fitted_error(X: Rows, T: Reals, penalties: Penalties, *, weighted: bool = False) -> float:
+    """||X - W T||_F^2 for the W >= 0 that fits best, given the penalties on it. Local."""
+    local = part(X, len(T), weighted=weighted)
+    local.fit(T, penalties)
+    return local.error(T)
 
 
 def _own_bound(X: Rows) -> float:

@@ -117,7 +117,7 @@ NMF: list[Option] = [
         show_default=True,
         help="Stop when no topic changes by more in a sweep (l1).",
     ),
-    _choice("--init", INITS, "From the parties' own topics, at random, or from singular vectors (PD-SVD)."),
+    _choice("--init", INITS, "By PD-NMF-Init, at random, from singular vectors (PD-SVD). best_of_M: NOT PRIVATE."),
     click.option("--init-iterations", type=click.IntRange(1), default=20, show_default=True, help="Of pd and nnsvd."),
     _choice("--w-start", W_STARTS, "Coefficients are zero at first, or fitted to the first topics."),
     click.option(

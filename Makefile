@@ -54,6 +54,7 @@ lint: $(VENV)/.dev-stamp ## ruff and mypy --strict
 bench: $(VENV)/.dev-stamp ## the benchmarks, as ratios measured in one run
 	$(BIN)/python -m benchmarks.bench_sec_sum
 	$(BIN)/python -m benchmarks.bench_svd
+	$(BIN)/python -m benchmarks.bench_nmf
 	$(BIN)/python -m benchmarks.bench_embedded
 
 experiments: $(VENV)/.dev-stamp ## the paper's experiments (PDML_DATA=DIR: where the official data sets are), a small grid; ARGS=--full: the whole

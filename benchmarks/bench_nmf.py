@@ -77,10 +77,11 @@ def plain_sweep(X: Rows, k: int) -> float:
     return (time.perf_counter() - began) / SWEEPS
 
 
-def sweep_bytes(X: Rows, k: int, directory: Path) -> int:
-    """What all parties together send in one sweep."""
-    one, three = (sum(int(r["bytes_sent"]) for r in run(X, k, sweeps, directory)) for sweeps in (1, 3))
-    return (three - one) // 2
+def short_run(X: Rows, k: int, directory: Path) -> tuple[int, int]:
+    """Bytes that all parties together send in a sweep, and the peak memory of the largest."""
+    one, two = (run(X, k, sweeps, directory) for sweeps in (1, 2))
+    sent = [sum(int(r["bytes_sent"]) for r in reports) for reports in (one, two)]
+    return sent[1] - sent[0], max(int(r["peak_memory"]) for r in two)
 
 
 def main() -> None:
@@ -107,11 +108,10 @@ def main() -> None:
 
         Y, text_source = documents(directory, count, terms)
         k = min(20, Y.shape[1])
-        memory = max(r["peak_memory"] for r in run(Y, k, 2, place))
+        (few, _), (many, memory) = (short_run(Y[:n], k, place) for n in (M * k, Y.shape[0]))
         print(f"documents ({text_source}): {Y.shape[0]:,} with {Y.shape[1]:,} terms, {Y.nnz:,} stored; k = {k}")
         print(f"peak memory of a party: {memory / GIB:.2f} GiB (wanted: at most 2)\n")
 
-        few, many = (sweep_bytes(Y[:n], k, place) for n in (M * k, Y.shape[0]))
         numbers = 8 * M * Y.shape[1] * k
         print(f"bytes of a sweep: {few:,} with {M * k} rows, {many:,} with {Y.shape[0]:,}: {many / few:.3f} times")
         print(f"                  {many / numbers:.2f} times 8 M d k")

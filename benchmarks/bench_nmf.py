@@ -20,7 +20,7 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
-from benchmarks.experiments import datasets
+from benchmarks.experiments import datasets, official
 from benchmarks.parties import quartiles, save
 from pdml_spdz.algorithms.nmf import Settings, State, pd_nmf_iter
 from pdml_spdz.algorithms.nmf_start import Alone, own_sum
@@ -36,13 +36,13 @@ GIB = 1 << 30
 
 
 def ratings(directory: Path, users: int) -> tuple[Rows, str]:
-    if datasets.has(directory, "ML-1M"):
+    if official.has(directory, "ML-1M"):
         return datasets.ratings(directory)[:users], "ML-1M"
     return made_up(users, 3700, 165) * 5.0, "made up"
 
 
 def documents(directory: Path, count: int, terms: int) -> tuple[Rows, str]:
-    if datasets.has(directory, "20NG"):
+    if official.has(directory, "20NG"):
         corpus = datasets.corpus(directory, "20NG", terms, count)
         return term_counts(corpus.documents, corpus.d), "20NG"
     return made_up(count, terms, 80), "made up"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import os
+import sys
 from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import ProcessPoolExecutor, as_completed
 from dataclasses import dataclass
@@ -32,13 +33,16 @@ def run(cells: Sequence[Cell], file: Path, jobs: int) -> list[Row]:
     """The rows of all cells; those that `file` has already are not computed again."""
     names = list(cells[0].settings)
     done = read(file)
+    if done and list(done[0])[: len(names)] != names:
+        sys.exit(f"{file} has other columns ({', '.join(done[0])}); move it away, or pass another --out")
     have = {tuple(row[n] for n in names) for row in done}
     left = [cell for cell in cells if cell.key not in have]
     file.parent.mkdir(parents=True, exist_ok=True)
-    with ProcessPoolExecutor(jobs) as pool:
-        futures = {pool.submit(_compute, cell): cell for cell in left}
-        for future in track(as_completed(futures), f"{file.stem:12}", total=len(left)):
-            _append(file, future.result())
+    if left:
+        with ProcessPoolExecutor(jobs) as pool:
+            futures = {pool.submit(_compute, cell): cell for cell in left}
+            for future in track(as_completed(futures), f"{file.stem:12}", total=len(left)):
+                _append(file, future.result())
     wanted = {cell.key for cell in cells}
     return [row for row in read(file) if tuple(row[n] for n in names) in wanted]
 
@@ -48,6 +52,7 @@ def _compute(cell: Cell) -> list[Row]:
 
 
 def _append(file: Path, rows: Iterable[Row]) -> None:
+    """All rows of a cell in one write: a run that is stopped leaves whole cells, or a torn last line."""
     rows = list(rows)
     new = not file.exists()
     with file.open("a", newline="", encoding="utf-8") as target:
@@ -63,4 +68,4 @@ def read(file: Path) -> list[Row]:
     if not file.exists():
         return []
     with file.open(newline="", encoding="utf-8") as source:
-        return [dict(row) for row in csv.DictReader(source)]
+        return [dict(row) for row in csv.DictReader(source) if None not in row and None not in row.values()]

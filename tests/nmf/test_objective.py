@@ -52,6 +52,9 @@ class Watched(Part):
     def error(self, T: np.ndarray) -> float:
         return self.inner.error(T)
 
+    def normal_equations(self, T: np.ndarray, rows: slice) -> tuple[np.ndarray, np.ndarray]:
+        return self.inner.normal_equations(T, rows)
+
     def norm(self) -> float:
         return self.inner.norm()
 

@@ -32,6 +32,7 @@ class Cell:
 def run(cells: Sequence[Cell], file: Path, jobs: int) -> list[Row]:
     """The rows of all cells; those that `file` has already are not computed again."""
     names = list(cells[0].settings)
+    _mend(file, names)
     done = read(file)
     if done and list(done[0])[: len(names)] != names:
         sys.exit(f"{file} has other columns ({', '.join(done[0])}); move it away, or pass another --out")
@@ -52,7 +53,6 @@ def _compute(cell: Cell) -> list[Row]:
 
 
 def _append(file: Path, rows: Iterable[Row]) -> None:
-    """All rows of a cell in one write: a run that is stopped leaves whole cells, or a torn last line."""
     rows = list(rows)
     new = not file.exists()
     with file.open("a", newline="", encoding="utf-8") as target:
@@ -62,6 +62,17 @@ def _append(file: Path, rows: Iterable[Row]) -> None:
         writer.writerows(rows)
         target.flush()
         os.fsync(target.fileno())
+
+
+def _mend(file: Path, names: list[str]) -> None:
+    """A run that was stopped while it wrote leaves a torn line: the cell that it belongs to is forgotten."""
+    if not file.exists() or file.read_bytes().endswith(b"\n"):
+        return
+    rows = read(file)
+    kept = [row for row in rows if any(row[n] != rows[-1][n] for n in names)]
+    file.unlink()
+    if kept:
+        _append(file, kept)
 
 
 def read(file: Path) -> list[Row]:

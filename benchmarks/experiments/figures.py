@@ -35,7 +35,7 @@ def grouped(rows: Iterable[Row], key: Callable[[Row], Key], value: str) -> dict[
 
 
 def _panels(count: int) -> tuple[Any, list[Any]]:
-    figure, axes = plt.subplots(1, count, figsize=(3.2 * count, 2.8), squeeze=False)
+    figure, axes = plt.subplots(1, count, figsize=(3.2 * count, 2.8), squeeze=False, layout="constrained")
     return figure, list(axes[0])
 
 

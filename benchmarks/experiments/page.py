@@ -89,7 +89,7 @@ class _Sheet:
         self.pictures.pcr_why(rows)
         self.add("## pcr", self.words["pcr"], self.image("pcr"), "Solid: combined rows; dotted: own rows.")
         self.add([f"- {name}: {_verdict(rows, value)}" for value, name in READINGS.items()])
-        self.add(self.words["pcr why"], self.image("pcr_why"), tables.pcr(rows))
+        self.add(self.words["pcr why"], tables.leverage_verdict(rows), self.image("pcr_why"), tables.pcr(rows))
 
     def starts(self, rows: list[Row]) -> None:
         self.pictures.starts(rows, "error", "error", "starts")

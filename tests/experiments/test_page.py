@@ -91,6 +91,16 @@ def test_starts_on_ratings_and_hyperband() -> None:
     assert tables.hyperband_verdict(search) == "Hyperband is no worse than the grid in 1 of 2 trials."
 
 
+def test_leverage_goes_with_what_joining_costs() -> None:
+    common = {"data": "Songs", "form": "scaled", "k": "7", "leverage_own_v": "0.1"}
+    rows = [
+        common | {"party_share": share, "leverage_common_v": lever, "own_beta_percent": gain}
+        for share, lever, gain in (("0.01", "0.4", "-9"), ("0.05", "0.2", "-1"), ("0.2", "0.09", "0.5"))
+    ]
+    assert "larger one in 2 of 3 settings" in tables.leverage_verdict(rows)
+    assert tables.leverage_verdict(rows).endswith("is -1.00.")
+
+
 def test_the_words_have_a_section_for_every_experiment() -> None:
     assert {
         "introduction",

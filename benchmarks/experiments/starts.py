@@ -102,7 +102,10 @@ def ratings(directory: Path, k: int, share: float, M: int, trial: int) -> list[R
 
     known = [known for known, _ in split]
     settings = {"weighted": True, "w_start": "nnls"} | asdict(penalties)
-    return [{"start": start, "tau": tau, "rmse": rmse(T)} for start, tau, T in paths(known, k, **settings)]
+    return [
+        {"start": start, "tau": tau, "rmse": rmse(T), "topics": int(np.sum(T.any(axis=1)))}
+        for start, tau, T in paths(known, k, **settings)
+    ]
 
 
 def cells(directory: Path, *, full: bool) -> dict[str, list[Cell]]:

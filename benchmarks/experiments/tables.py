@@ -130,8 +130,9 @@ def starts_ratings(rows: list[Row]) -> list[str]:
             s: [float(r["rmse"]) for r in mine if r["start"] == s] for s in dict.fromkeys(r["start"] for r in mine)
         }
         shown = _bold(values, ".4f", 1)
-        lines += [f"| {tau} | {start} | {shown[start]} |" for start in values]
-    return _table(" sweeps | start | RMSE ", lines)
+        alive = {s: np.mean([float(r["topics"]) for r in mine if r["start"] == s]) for s in values}
+        lines += [f"| {tau} | {start} | {shown[start]} | {alive[start]:.1f} |" for start in values]
+    return _table(" sweeps | start | RMSE | topics in use ", lines)
 
 
 def duel(rows: list[Row], value: str) -> list[str]:

@@ -33,9 +33,14 @@ def own_sum(x: Reals, bound: float, purpose: str) -> Reals:
     return x
 
 
-def rri_nmf(X: Rows, T: Reals, settings: Settings) -> tuple[Reals, Reals]:
-    """(W, T) of RRI-NMF on one party's rows from T: PD-NMF-Iter with one party, nothing is sent."""
+def rri_nmf(X: Rows, T: Reals, settings: Settings, *, w_start: str = "zero") -> tuple[Reals, Reals]:
+    """(W, T) of RRI-NMF on one party's rows from T: PD-NMF-Iter with one party, nothing is sent.
+
+    w_start : "zero", or "nnls" for W fitted to T
+    """
     local = part(X, len(T), weighted=settings.weighted)
+    if w_start == "nnls":
+        local.fit(T, settings.penalties)
     result = pd_nmf_iter(local, State(T), settings, own_sum, Alone(), clock=Clock())
     return local.W, result.T
 
@@ -92,15 +97,19 @@ def pd_nmf_init(
     3. T_0 <- SecSum(U[0, 1] / M), rows of sum 1
     4. T_init <- PD-NMF-Iter(That_m; T_0)
 
+    Penalties are for the problem that starts from T_init: on k rows a party they would leave one topic of many. A
+    missing entry counts as zero here.
+
     Reveals: T_0, and what PD-NMF-Iter reveals of That. Cost: that of PD-NMF-Iter.
     Ref: [PDML Alg. PD-NMF-Init; Theorem 2].
     """
+    settings = replace(settings, weighted=False, penalties=Penalties())
     with clock("local"):
-        W, T_m = rri_nmf(X, nnsvd(X, k), replace(settings, weighted=False, bound=_own_bound(X)))
+        W, T_m = rri_nmf(X, nnsvd(X, k), replace(settings, bound=_own_bound(X)))
         That = np.linalg.norm(W, axis=0)[:, None] * T_m
     start = start_by_sec_sum(X.shape[1], k, M, sec_sum, agree)
     # W_j T_j <= W T, entry by entry, and ||W T|| <= 2 ||X||: That is at most four times as large as X.
-    on_topics = replace(settings, weighted=False, bound=4.0 * settings.bound)
+    on_topics = replace(settings, bound=4.0 * settings.bound)
     result = pd_nmf_iter(FullPart(That, k), start, on_topics, sec_sum, agree, clock=clock)
     return State(result.T)
 

@@ -32,7 +32,7 @@ def uplift_rows(gain: dict[str, float]) -> list[Row]:
 
 def start_rows(errors: dict[str, list[float]], value: str = "error") -> list[Row]:
     common = {"data": "20NG", "M": "3", "party_share": "0.1", "k": "20", "limit": "0", "tau": "5"}
-    rest = {"npmi": "0.1", "c_v": "0.5", "perplexity": "100"}
+    rest = {"npmi": "0.1", "c_v": "0.5", "perplexity": "100", "topics": "7"}
     return [
         common | rest | {"trial": str(i), "start": start, value: str(error)}
         for start, values in errors.items()
@@ -75,8 +75,8 @@ def test_bold_is_what_is_within_three_deviations_of_the_best() -> None:
 def test_starts_on_ratings_and_hyperband() -> None:
     rows = start_rows({"PD-NMF-Init": [0.9, 0.92], "random": [1.2, 1.21]}, "rmse")
     assert tables.starts_ratings(rows)[2:] == [
-        "| 5 | PD-NMF-Init | **0.9100 ± 0.0100** |",
-        "| 5 | random | 1.2050 ± 0.0050 |",
+        "| 5 | PD-NMF-Init | **0.9100 ± 0.0100** | 7.0 |",
+        "| 5 | random | 1.2050 ± 0.0050 | 7.0 |",
     ]
     search = [
         {"method": method, "sweeps": sweeps, "rmse": rmse}

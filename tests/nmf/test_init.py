@@ -12,7 +12,7 @@ from sklearn.datasets import load_digits
 from pdml_spdz.algorithms import nmf_start
 from pdml_spdz.algorithms.nmf import Result, Settings, State, pd_nmf_iter
 from pdml_spdz.algorithms.nmf_start import nnsvd, own_sum, pd_nmf_init, rri_nmf
-from pdml_spdz.algorithms.rri import FullPart
+from pdml_spdz.algorithms.rri import FullPart, Penalties
 from pdml_spdz.clock import Clock
 from pdml_spdz.engines.secsum import SecSumEngine
 from pdml_spdz.linalg import EPS, Rows
@@ -124,3 +124,17 @@ def test_nnsvd_topics_are_positive_and_explain_the_rows() -> None:
         assert np.all(T > 0)
         np.testing.assert_allclose(T.sum(axis=1), 1.0, rtol=64 * EPS)
         assert best_error(X[::9], T) < 0.5 * min(best_error(X[::9], topics(8, 64, seed)) for seed in range(5))
+
+
+def test_init_keeps_its_topics_whatever_the_penalties_are() -> None:
+    """Penalties that suit many rows would leave one topic of the few that the parties' topics are."""
+    X = np.vstack(digits(700, 740))[::6]
+    tables, settings = [X[:100], X[100:]], settings_for(X, 10, penalties=Penalties(1.0, 1.0, 1.0, 1.0))
+
+    def party(link: Link) -> np.ndarray:
+        sec_sum = SecSumEngine(link, b"test", "auto").sec_sum
+        return pd_nmf_init(tables[link.me], 5, link.M, settings, sec_sum, Agreement(link), clock=link.clock).T
+
+    T = run_threads(2, party)[0]
+    np.testing.assert_allclose(T.sum(axis=1), 1.0, rtol=64 * EPS)
+    assert best_error(X, T) < 0.5 * min(best_error(X, topics(5, 64, seed)) for seed in range(3))

@@ -11,8 +11,24 @@ import sys
 from pathlib import Path
 
 from benchmarks.experiments import cells, official, page, pcr, search, starts, uplift
+from benchmarks.experiments.cells import Cell, Row
 
 NAMES = ("pcr", "lra", "topics", "recommender", "hyperband", "starts", "starts_ratings")
+
+
+def collected(
+    grids: dict[str, list[Cell]], out: Path, jobs: int, *, run: bool
+) -> tuple[dict[str, list[Row]], list[str]]:
+    """The rows of all grids, computed or as they are; and what is left of each."""
+    results: dict[str, list[Row]] = {}
+    left = []
+    for name, grid in grids.items():
+        file = out / f"{name}.csv"
+        rows = cells.run(grid, file, jobs) if run else cells.known(grid, file)
+        done = len({tuple(row[n] for n in grid[0].settings) for row in rows})
+        left += [f"{len(grid) - done} of {len(grid)} cells of {name}"] * (done < len(grid))
+        results |= {name: rows} if rows else {}
+    return results, left
 
 
 def main(arguments: list[str] | None = None) -> None:
@@ -27,6 +43,7 @@ def main(arguments: list[str] | None = None) -> None:
     )
     parser.add_argument("--only", nargs="*", choices=NAMES, default=NAMES, metavar="NAME", help=", ".join(NAMES))
     parser.add_argument("--jobs", type=int, default=os.cpu_count() or 1, help="processes [all cores]")
+    parser.add_argument("--no-run", action="store_true", help="only the page, of what has been computed")
     parser.add_argument("--docs", action="store_true", help="also write docs/experiments.md and its figures")
     given = parser.parse_args(arguments)
     absent = official.missing(given.data)
@@ -42,8 +59,10 @@ def main(arguments: list[str] | None = None) -> None:
     if not grids:
         sys.exit(f"nothing to run: no data set that is wanted is in {given.data}; pass --data DIR or set PDML_DATA")
     out = given.out / ("full" if given.full else "small")
-    results = {name: cells.run(grid, out / f"{name}.csv", given.jobs) for name, grid in grids.items()}
-    found = page.Results(results, page.described(given.data), absent, given.full)
+    results, left = collected(grids, out, given.jobs, run=not given.no_run)
+    if not results:
+        sys.exit(f"nothing has been computed yet in {out}; run without --no-run")
+    found = page.Results(results, page.described(given.data), absent + left, given.full)
     print(page.write(found, out / "README.md", out))
     if given.docs:
         docs = Path(__file__).parents[2] / "docs"

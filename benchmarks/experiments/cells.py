@@ -44,8 +44,13 @@ def run(cells: Sequence[Cell], file: Path, jobs: int) -> list[Row]:
             futures = {pool.submit(_compute, cell): cell for cell in left}
             for future in track(as_completed(futures), f"{file.stem:12}", total=len(left)):
                 _append(file, future.result())
-    wanted = {cell.key for cell in cells}
-    return [row for row in read(file) if tuple(row[n] for n in names) in wanted]
+    return known(cells, file)
+
+
+def known(cells: Sequence[Cell], file: Path) -> list[Row]:
+    """The rows of those cells that `file` has."""
+    names, wanted = list(cells[0].settings), {cell.key for cell in cells}
+    return [row for row in read(file) if tuple(row.get(n) for n in names) in wanted]
 
 
 def _compute(cell: Cell) -> list[Row]:

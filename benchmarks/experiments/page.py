@@ -18,7 +18,7 @@ READINGS = {
 
 @dataclass(frozen=True)
 class Results:
-    """rows : by experiment; data : what each data set has; absent : what is missing; full : the paper's grid"""
+    """rows : by experiment; data : what each data set has; absent : what was not run; full : the paper's grid"""
 
     rows: dict[str, list[Row]]
     data: list[str]

@@ -149,6 +149,13 @@ def test_a_whole_run_writes_lines_figures_and_a_page(
     assert "- not run: Enron: put enron_mail_20150507.tar.gz" in text
     for target in re.findall(r"\]\(([^)]+)\)", text):
         assert (place / target).exists()
+    assert "cells of pcr" not in text
+    lines = (place / "pcr.csv").read_text().splitlines(keepends=True)
+    (place / "pcr.csv").write_text("".join(lines[:-1]))
+    main(["--data", str(tmp_path), "--out", str(out), "--no-run"])
+    assert "- not run: 1 of 2 cells of pcr" in (place / "README.md").read_text()
+    (place / "pcr.csv").write_text("".join(lines))
+    main(["--data", str(tmp_path), "--out", str(out), "--no-run"])
     before = {p.name: p.read_bytes() for p in place.iterdir()}
     main(["--data", str(tmp_path), "--out", str(out), "--jobs", "1"])  # nothing is left to compute
     assert {p.name: p.read_bytes() for p in place.iterdir() if p.suffix != ".png"} == {

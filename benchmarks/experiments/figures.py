@@ -113,5 +113,8 @@ class Figures:
                 mine = [r for r in rows if (r["data"], r["start"]) == (data, start)]
                 _curve(axes, mine, "tau", value, label=start)
             axes.set(xscale="log", xlabel="sweeps", ylabel=label, title=data)
+            taus = sorted({int(r["tau"]) for r in rows})
+            axes.set_xticks(taus, [str(tau) for tau in taus], minor=False)
+            axes.set_xticks([], minor=True)
         panels[-1].legend(fontsize=6)
         self._save(figure, name)

@@ -92,7 +92,7 @@ class _Sheet:
         self.add(self.words["pcr why"], tables.leverage_verdict(rows), self.image("pcr_why"), tables.pcr(rows))
 
     def starts(self, rows: list[Row]) -> None:
-        self.pictures.starts(rows, "error", "error", "starts")
+        self.pictures.starts(tables.over_last(rows, "error"), "relative", "error / last of PD-NMF-Init", "starts")
         self.add("## starts", self.words["starts"], self.image("starts"), tables.starts(rows))
         self.add(
             "Error above PD-NMF-Init's in the same cell, in %, ± 3 σ_μ over all cells:", tables.duel(rows, "error")

@@ -174,6 +174,14 @@ def _relative(rows: list[Row], value: str) -> list[Row]:
     return [r | {"relative": float(r[value]) / ours[tuple(r[n] for n in CELL)]} for r in rows]
 
 
+def over_last(rows: list[Row], value: str) -> list[Row]:
+    """Each row with its value over PD-NMF-Init's after the most sweeps in the same cell."""
+    names = [n for n in CELL if n != "tau"]
+    last = max(int(r["tau"]) for r in rows)
+    ours = {tuple(r[n] for n in names): float(r[value]) for r in rows if r["start"] == OURS and int(r["tau"]) == last}
+    return [r | {"relative": float(r[value]) / ours[tuple(r[n] for n in names)]} for r in rows]
+
+
 def _bold(values: dict[str, list[float]], form: str, sign: int) -> dict[str, str]:
     """Means with sigma_mu, bold within 3 sigma_mu of the best; sign : 1 where less is better"""
     means = {s: mean_and_error(v) for s, v in values.items()}

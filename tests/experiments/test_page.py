@@ -63,6 +63,16 @@ def test_the_duel_is_by_cell_and_has_an_interval() -> None:
     assert better[2].endswith(" better |")
 
 
+def test_curves_are_relative_to_the_end_of_ours_in_the_same_cell() -> None:
+    rows = start_rows({"PD-NMF-Init": [100.0, 7.0], "random": [101.0, 7.7]})
+    rows += [r | {"tau": "50", "error": str(0.5 * float(r["error"]))} for r in rows]
+    found = [(r["start"], r["tau"], r["relative"]) for r in tables.over_last(rows, "error")]
+    assert found[:4] == [
+        (s, "5", pytest.approx(x)) for s, x in zip(["PD-NMF-Init"] * 2 + ["random"] * 2, [2, 2, 2.02, 2.2], strict=True)
+    ]
+    assert found[4:6] == [("PD-NMF-Init", "50", 1.0)] * 2
+
+
 def test_bold_is_what_is_within_three_deviations_of_the_best() -> None:
     rows = start_rows({"PD-NMF-Init": [100.0, 100.0], "nnsvd": [99.0, 102.0], "random": [110.0, 110.1]})
     shown = {line.split(" | ")[2]: line.split(" | ")[3] for line in tables.starts(rows)[2:]}

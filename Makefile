@@ -44,7 +44,7 @@ test-spdz: lint ## everything that needs MP-SPDZ (MP_SPDZ_HOME or `pdml-spdz mp-
 	$(BIN)/python -m pytest -q -rs -m "spdz or spdz_long" tests/spdz
 
 check: lint ## linters, types and the quick tests
-	$(BIN)/python -m pytest -n 2 -q tests/unit tests/properties
+	$(BIN)/python -m pytest -n 2 -q tests/unit tests/properties tests/nmf
 
 lint: $(VENV)/.dev-stamp ## ruff and mypy --strict
 	$(BIN)/ruff check .
@@ -54,6 +54,7 @@ lint: $(VENV)/.dev-stamp ## ruff and mypy --strict
 bench: $(VENV)/.dev-stamp ## the benchmarks, as ratios measured in one run
 	$(BIN)/python -m benchmarks.bench_sec_sum
 	$(BIN)/python -m benchmarks.bench_svd
+	$(BIN)/python -m benchmarks.bench_nmf
 	$(BIN)/python -m benchmarks.bench_embedded
 
 experiments: $(VENV)/.dev-stamp ## the paper's experiments (PDML_DATA=DIR: where the official data sets are), a small grid; ARGS=--full: the whole

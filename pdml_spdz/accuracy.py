@@ -92,12 +92,12 @@ def nmf_accuracy(
     X = pooled(files, rows)
     size = float(part(X, 1).norm())
     settings = replace(settings_of(study, size), tau=sweeps, tol=0.0)
-    _, centralised = rri_nmf(X, T_0, settings) if study.nmf.w_start == "zero" else (None, None)
+    _, centralised = rri_nmf(X, T_0, settings, w_start=study.nmf.w_start)
     local = part(X, len(T), weighted=study.nmf.weighted)
     local.restore(local.W, T)
     local.fit(T, settings.penalties)
     return {
         "reference": "RRI-NMF of the pooled rows from the same start",
-        "largest_difference": None if centralised is None else float(np.abs(T - centralised).max()),
+        "largest_difference": float(np.abs(T - centralised).max()),
         "relative_error": float(np.sqrt(local.error(T) / size)) if size else 0.0,
     }

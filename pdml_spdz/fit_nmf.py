@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Callable
 from dataclasses import asdict, replace
 from typing import Any
 
@@ -16,15 +17,19 @@ from pdml_spdz.checkpoint import Checkpoint, Checkpoints
 from pdml_spdz.data import Data
 from pdml_spdz.engines.base import Engine, Shape
 from pdml_spdz.errors import InputError
+from pdml_spdz.fixedpoint import Reals
 from pdml_spdz.job import PartyRun
 from pdml_spdz.linalg import Rows, covariance
 from pdml_spdz.prepare import view
 from pdml_spdz.primitives.agree import Agreement
 from pdml_spdz.primitives.bound import find_bound
+from pdml_spdz.primitives.sec_sum import check_size
 from pdml_spdz.report import Outcome, run_report
 from pdml_spdz.storage import save_array, save_json
 from pdml_spdz.study import Study
 from pdml_spdz.transport.base import Link
+
+NOT_PRIVATE = "NOT PRIVATE: --init best_of_M shows every party's own topics to all others; for comparison only"
 
 
 def fit(run: PartyRun, data: Data, link: Link, engine: Engine) -> dict[str, Any]:
@@ -46,7 +51,7 @@ def fit(run: PartyRun, data: Data, link: Link, engine: Engine) -> dict[str, Any]
         run.remove_older()
         checkpoints.begin(study, data)
         bound = find_bound(local.norm(), run.me, study.quotas, engine.sec_sum.exact)
-    settings = settings_of(study, bound.addend)
+    settings = settings_of(study, bound.total)
     if not run.resume:
         state = _start(run, rows.X, link, engine, agree, settings)
         save_array(run.directory / "T0.npy", state.T)
@@ -65,8 +70,10 @@ def fit(run: PartyRun, data: Data, link: Link, engine: Engine) -> dict[str, Any]
     loop = time.perf_counter() - began
     error = engine.sec_sum.exact(local.error(result.T), "objective") if study.nmf.objective else None
     digest = agree.digest("result", result.T.tobytes())
-    outcome = Outcome(data.n, data.d, digest, result.warnings, [*rows.observables, *observables(study)])
+    warnings = [*([NOT_PRIVATE] if study.nmf.init == "best_of_M" else []), *result.warnings]
+    outcome = Outcome(data.n, data.d, digest, warnings, [*rows.observables, *observables(study)])
     report = run_report(study, engine, link, bound, outcome)
+    report["insecure"] = engine.insecure or study.nmf.init == "best_of_M"
     report["seconds"]["loop"] = round(loop, 6)
     report |= _facts(study, result, error)
     save_array(run.directory / "T.npy", result.T)
@@ -102,6 +109,8 @@ def observables(study: Study) -> list[str]:
         seen.append("the same of the parties' own topics, weighted, in the sweeps of PD-NMF-Init")
     if study.nmf.init == "nnsvd":
         seen += ["S V_t in every iteration of PD-SVD, and so Sigma", "the norms of both signs of X v_j for every j"]
+    if study.nmf.init == "best_of_M":
+        seen += ["every party's own topics, as they are", "how well they explain all rows"]
     if study.nmf.objective:
         seen.append("||X - W T||_F^2 at the end")
     return [*seen, "T after every sweep"]
@@ -117,7 +126,23 @@ def _start(run: PartyRun, X: Rows, link: Link, engine: Engine, agree: Agreement,
     if study.nmf.init == "pd":
         run.note(f"PD-NMF-Init: up to {short.tau} sweeps on the parties' own topics")
         return nmf_start.pd_nmf_init(X, k, study.M, short, engine.sec_sum, agree, clock=link.clock)
+    if study.nmf.init == "best_of_M":
+        run.note(NOT_PRIVATE)
+        return nmf_start.best_of_M(X, k, short, _publisher(link), engine.sec_sum, agree, clock=link.clock)
     return _nnsvd(run, X, engine, agree, link, short.tau)
+
+
+def _publisher(link: Link) -> Callable[[Reals], list[Reals]]:
+    """Every party's array, of the same shape, in the order of the parties; in the clear."""
+
+    def publish(own: Reals) -> list[Reals]:
+        received = link.all_to_all("publish", own)
+        for peer, data in received.items():
+            check_size(own.nbytes, data.nbytes, peer)
+        arrays = {peer: np.frombuffer(data, "<f8").reshape(own.shape) for peer, data in received.items()}
+        return [own if m == link.me else arrays[m] for m in range(link.M)]
+
+    return publish
 
 
 def _nnsvd(run: PartyRun, X: Rows, engine: Engine, agree: Agreement, link: Link, tau: int) -> State:

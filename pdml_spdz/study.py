@@ -22,7 +22,7 @@ ONLINE = ("stream", "per-column")
 OFFLINE = ("auto", "stock", "on-demand")
 PROGRAMS = ("projection", "paper")
 STARTS = ("secsum", "seed")
-INITS = ("pd", "random", "nnsvd")
+INITS = ("pd", "random", "nnsvd", "best_of_M")
 W_STARTS = ("zero", "nnls")
 MAX_PARTIES = 30
 
@@ -56,7 +56,8 @@ class PrecisionSettings:
 
 @dataclass(frozen=True)
 class NmfSettings:
-    """init : "pd" (PD-NMF-Init), "random" or "nnsvd" (by PD-SVD); w_start : W is zero at first, or fitted to T_0;
+    """init : "pd" (PD-NMF-Init), "random", "nnsvd" (by PD-SVD) or "best_of_M" (NOT private);
+    w_start : W is zero at first, or fitted to T_0;
     weighted : entries that a sparse file does not store are missing, not zero; objective : reveal ||X - W T||_F^2;
     alpha .. delta : penalties on ||T||_1, ||T||_F^2/2, ||W||_1, ||W||_F^2/2
     """

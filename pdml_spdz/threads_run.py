@@ -6,9 +6,8 @@ The same meeting, engines and fits as between hosts; no certificates, no TLS. Fo
 from __future__ import annotations
 
 import tempfile
-import threading
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -17,72 +16,68 @@ import scipy.sparse as sp
 
 from pdml_spdz import handshake, prepare
 from pdml_spdz.certs import Identity
+from pdml_spdz.checkpoint import Checkpoints
 from pdml_spdz.data import Data
 from pdml_spdz.engine_setup import make_engine
-from pdml_spdz.errors import SECONDARY, EngineError, StudyError
+from pdml_spdz.errors import EngineError, StudyError
 from pdml_spdz.fixedpoint import Reals
-from pdml_spdz.job import FEATURES, PartyRun
+from pdml_spdz.job import FEATURES, Event, PartyRun
 from pdml_spdz.linalg import Rows
 from pdml_spdz.local import RESULTS
 from pdml_spdz.party import FITS
 from pdml_spdz.study import Study
 from pdml_spdz.transport.base import Link
-from pdml_spdz.transport.inprocess import mesh
+from pdml_spdz.transport.inprocess import between_threads, mesh
 
 
 @dataclass(frozen=True)
 class ThreadsResult:
-    """result : V or T, whatever the algorithm calls it; mean, scale : of all rows, where they were shown"""
+    """result : V or T, whatever the algorithm calls it; mean, scale : of all rows, where they were shown;
+    kept : V or T by iteration"""
 
     result: Reals
     mean: Reals | None
     scale: Reals | None
     report: dict[str, Any]
+    kept: dict[int, Reals] = field(default_factory=dict)
 
 
-def run_in_threads(tables: Sequence[Rows], study: Study) -> ThreadsResult:
-    """Run all parties to the end, one thread for each table; raises the error of the party that failed first."""
+def run_in_threads(tables: Sequence[Rows], study: Study, *, keep: Collection[int] = ()) -> ThreadsResult:
+    """Run all parties to the end, one thread for each table; raises the error of the party that failed first.
+
+    keep : numbers of iterations whose V or T is wanted, too
+    """
     if len(tables) != study.M:
         raise StudyError(f"{len(tables)} tables for {study.M} parties.", "one table for each party")
     if study.engine == "mp-spdz":
         raise EngineError("the engine mp-spdz needs processes.", "another engine, or parties that are processes")
     with tempfile.TemporaryDirectory(prefix="pdml-spdz-") as private:
         out = Path(private)
-        reports = _all(tables, study, out)
+        kept: dict[int, Reals] = {}
+
+        def party(link: Link) -> dict[str, Any]:
+            return _party(link, study, tables[link.me], out, keep if link.me == 0 else (), kept)
+
+        reports = between_threads(study.M, party, mesh(study.M, timeout=study.timeouts.round))
         result = np.load(out / "party-0" / RESULTS[study.algorithm])
         paths = [out / "party-0" / name for name in FEATURES]
         mean, scale = (np.load(path) if path.exists() else None for path in paths)
     report = dict(reports[0]) | {"party_id": None, "rows_own": None}
     for name in ("bytes_sent", "bytes_received"):
         report[name] = [r[name] for r in reports]
-    return ThreadsResult(result, mean, scale, report)
+    return ThreadsResult(result, mean, scale, report, kept)
 
 
-def _all(tables: Sequence[Rows], study: Study, out: Path) -> list[dict[str, Any]]:
-    reports: dict[int, dict[str, Any]] = {}
-    errors: list[BaseException] = []
-
-    def go(link: Link) -> None:
-        try:
-            with link:
-                reports[link.me] = _party(link, study, tables[link.me], out)
-        except BaseException as error:  # noqa: BLE001 - raised again below, in the caller's thread
-            errors.append(error)
-
-    links = mesh(study.M, timeout=study.timeouts.round)
-    threads = [threading.Thread(target=go, args=(link,), name=f"P{link.me}", daemon=True) for link in links]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    if errors:
-        raise min(errors, key=lambda error: isinstance(error, SECONDARY))
-    return [reports[m] for m in range(study.M)]
-
-
-def _party(link: Link, study: Study, X: Rows, out: Path) -> dict[str, Any]:
+def _party(
+    link: Link, study: Study, X: Rows, out: Path, keep: Collection[int], kept: dict[int, Reals]
+) -> dict[str, Any]:
     """What `party.run_party` does once it has a link and rows."""
-    run = PartyRun(study, link.me, data=out / f"rows-{link.me}", certs=out, out=out)
+
+    def notify(event: Event) -> None:
+        if event["event"] == "iteration" and event["t"] in keep:
+            kept[event["t"]] = Checkpoints(run.directory / "checkpoint").load()[event["t"]].V
+
+    run = PartyRun(study, link.me, data=out / f"rows-{link.me}", certs=out, out=out, notify=notify)
     run.prepare_output()
     X = sp.csr_array(X, dtype=np.float64) if sp.issparse(X) else np.ascontiguousarray(X, np.float64)
     data = prepare.agreed(Data(X, None, f"the rows of P{link.me}"), study)

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import TypeVar
 
 import numpy as np
 
@@ -14,39 +12,13 @@ from pdml_spdz.engines.base import Engine, Shape
 from pdml_spdz.engines.embedded.engine import EmbeddedEngine, Options
 from pdml_spdz.engines.plain import PlainEngine
 from pdml_spdz.engines.secsum import SecSumEngine
-from pdml_spdz.errors import SECONDARY
 from pdml_spdz.linalg import Rows, covariance
 from pdml_spdz.offline.material import Material, OnDemand, Plan
 from pdml_spdz.precision import Precision
 from pdml_spdz.primitives.agree import Agreement
 from pdml_spdz.primitives.bound import bound_by_sec_sum
 from pdml_spdz.transport.base import Link
-from pdml_spdz.transport.inprocess import mesh
-
-T = TypeVar("T")
-
-
-def run_threads(M: int, party: Callable[[Link], T], links: Sequence[Link] | None = None) -> list[T]:
-    """party(link) at every party at once; raises the error of whoever failed of itself."""
-    links = links or mesh(M)
-    results: dict[int, T] = {}
-    errors: list[BaseException] = []
-
-    def go(link: Link) -> None:
-        try:
-            with link:
-                results[link.me] = party(link)
-        except BaseException as error:  # noqa: BLE001
-            errors.append(error)
-
-    threads = [threading.Thread(target=go, args=(link,)) for link in links]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    if errors:
-        raise min(errors, key=lambda error: isinstance(error, SECONDARY))
-    return [results[m] for m in range(M)]
+from pdml_spdz.transport.inprocess import between_threads as run_threads
 
 
 @dataclass(frozen=True)

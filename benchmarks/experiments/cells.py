@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import os
+import sys
 from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import ProcessPoolExecutor, as_completed
 from dataclasses import dataclass
@@ -31,16 +32,25 @@ class Cell:
 def run(cells: Sequence[Cell], file: Path, jobs: int) -> list[Row]:
     """The rows of all cells; those that `file` has already are not computed again."""
     names = list(cells[0].settings)
+    _mend(file, names)
     done = read(file)
+    if done and list(done[0])[: len(names)] != names:
+        sys.exit(f"{file} has other columns ({', '.join(done[0])}); move it away, or pass another --out")
     have = {tuple(row[n] for n in names) for row in done}
     left = [cell for cell in cells if cell.key not in have]
     file.parent.mkdir(parents=True, exist_ok=True)
-    with ProcessPoolExecutor(jobs) as pool:
-        futures = {pool.submit(_compute, cell): cell for cell in left}
-        for future in track(as_completed(futures), f"{file.stem:12}", total=len(left)):
-            _append(file, future.result())
-    wanted = {cell.key for cell in cells}
-    return [row for row in read(file) if tuple(row[n] for n in names) in wanted]
+    if left:
+        with ProcessPoolExecutor(jobs) as pool:
+            futures = {pool.submit(_compute, cell): cell for cell in left}
+            for future in track(as_completed(futures), f"{file.stem:12}", total=len(left)):
+                _append(file, future.result())
+    return known(cells, file)
+
+
+def known(cells: Sequence[Cell], file: Path) -> list[Row]:
+    """The rows of those cells that `file` has."""
+    names, wanted = list(cells[0].settings), {cell.key for cell in cells}
+    return [row for row in read(file) if tuple(row.get(n) for n in names) in wanted]
 
 
 def _compute(cell: Cell) -> list[Row]:
@@ -59,8 +69,19 @@ def _append(file: Path, rows: Iterable[Row]) -> None:
         os.fsync(target.fileno())
 
 
+def _mend(file: Path, names: list[str]) -> None:
+    """A run that was stopped while it wrote leaves a torn line: the cell that it belongs to is forgotten."""
+    if not file.exists() or file.read_bytes().endswith(b"\n"):
+        return
+    rows = read(file)
+    kept = [row for row in rows if any(row[n] != rows[-1][n] for n in names)]
+    file.unlink()
+    if kept:
+        _append(file, kept)
+
+
 def read(file: Path) -> list[Row]:
     if not file.exists():
         return []
     with file.open(newline="", encoding="utf-8") as source:
-        return [dict(row) for row in csv.DictReader(source)]
+        return [dict(row) for row in csv.DictReader(source) if None not in row and None not in row.values()]

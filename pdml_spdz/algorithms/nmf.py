@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 
 import numpy as np
 
-from pdml_spdz.algorithms.rri import Part, Penalties
+from pdml_spdz.algorithms.rri import CAP, Part, Penalties
 from pdml_spdz.algorithms.simplex import project
 from pdml_spdz.clock import Clock
 from pdml_spdz.errors import QuotaError
@@ -20,6 +20,7 @@ from pdml_spdz.primitives.sec_sum import SecSum
 GO_ON, CONVERGED, EXHAUSTED = 0, 1, 2
 STOP_REASONS = {CONVERGED: "topics change by less than tol", EXHAUSTED: "sweeps used up"}
 STRIKES = 3  # a topic that no row uses in this many sweeps in a row has died
+LARGEST = 2.0**300  # squares of scales stay finite
 
 
 @dataclass(frozen=True)
@@ -28,7 +29,7 @@ class Settings:
 
     tau : sweeps at most; tol : stop when no topic changes by more, in l1, in a sweep (0: never)
     paper_order : clip the quotient before it is projected, as printed; the objective may then rise
-    bound : ||X_m||_F^2 of no party is larger
+    bound : ||X||_F^2 of all parties' rows together is not larger
     """
 
     tau: int
@@ -82,17 +83,18 @@ def pd_nmf_iter(
     5. until no topic changes by more than tol
 
     A topic that no row uses (den = 0) stays as it is, or is zero with beta > 0; after three sweeps it counts as dead.
+    Where entries are missing and neither gamma nor delta is given, W is capped (`rri.ObservedPart`).
 
     Reveals: num, den and T_t of every topic in every sweep. Never W. Cost: for each topic one SecSum of d + 1 numbers
     (2 d where entries are missing), for each sweep one broadcast of T; whatever n is.
     Ref: [PDML Alg. PD-NMF-Iter; Theorem 1], Ho, thesis 2008 (RRI-NMF).
     """
-    bounds = addend_bounds(settings, part.d)
     while state.stop == GO_ON:
         T = state.T.copy()
         dead = np.zeros(len(T), bool)
         for t in range(len(T)):
             with clock("local"):
+                bounds = addend_bounds(T[t], len(T), settings)
                 own = np.concatenate(part.update(t, T, settings.penalties)) / bounds
                 _check(own)
             total = sec_sum(own, 1.0, "topic") * bounds
@@ -150,24 +152,36 @@ def died(state: State) -> int:
     return sum(s >= (1 if state.stop == CONVERGED else STRIKES) for s in state.strikes)
 
 
-def addend_bounds(settings: Settings, d: int) -> Reals:
-    """What no addend of (num, den) exceeds, number by number.
+def addend_bounds(T_t: Reals, k: int, settings: Settings) -> Reals:
+    """What no addend of (num, den) of a topic exceeds, number by number; from public numbers.
 
-    ||W_t|| <= ||R_t||/||T_t||, and a topic on the simplex has ||T_t|| >= 1/sqrt(d); ||R_t||_F^2 is at most four times
-    the agreed bound for as long as no sweep makes a fit worse than none at all. Where topics may shrink nothing
-    bounds W: the same numbers are taken, and a party whose addend does not fit says so before it sends anything.
+    -W T <= R_t - X <= 0, entry by entry, so ||R_t||^2 <= ||X||^2 + ||X - W T||^2 at each party, and the latter is at
+    most what all parties' objective was at the start: ||X||^2 and the penalties of T_0. A row's coefficient is
+    <= w ||R_i||, with w = 1/||T_t||, which is <= 1/T_tj if feature j is observed in row i; <= 1/(2 sqrt(delta)); and
+    <= ||R_i||/(4 gamma); or it is capped at w ||X_i||. Hence num <= w ||R_t||^2 and den <= w^2 ||R_t||^2, with the
+    bound above for ||R_t||^2. In the printed order the objective may rise: twice as much is allowed for, and a party
+    whose addend does not fit says so before it sends anything.
     """
-    num = 4.0 * settings.bound * np.sqrt(d)
-    den = 4.0 * settings.bound * d
-    return np.concatenate([np.full(d, num), np.full(d if settings.weighted else 1, den)])
+    p = settings.penalties
+    slack = 2.0 if settings.paper_order else 1.01  # 1.01: for rounding
+    square = slack * (2.0 * settings.bound + k * (2.0 * p.alpha + p.beta))
+    sizes = T_t if settings.weighted else np.full(len(T_t), np.linalg.norm(T_t))
+    w = np.divide(1.0, sizes, out=np.full(len(T_t), LARGEST), where=sizes > 1.0 / LARGEST)
+    if p.delta:
+        w = np.minimum(w, 0.5 / np.sqrt(p.delta))
+    if p.gamma:
+        w = np.minimum(w, np.sqrt(square) / (4.0 * p.gamma))
+    if settings.weighted and p.leave_w_free:
+        w = np.minimum(w, CAP * len(T_t))
+    return square * np.concatenate([w, w**2 if settings.weighted else w[:1] ** 2])
 
 
 def _check(own: Reals) -> None:
     if not np.all(np.abs(own) < 1.0):
         raise QuotaError(
             "a sum of this party over its rows is larger than the agreed bound allows; nothing of it was sent.",
-            "numbers within the bound on ||X_m||_F^2",
-            "agree on a larger --bound, or use penalties that keep W small (--gamma, --delta)",
+            "numbers within the bound on ||X||_F^2",
+            "agree on a larger --bound; with --paper-order, do without it: the objective has risen far",
         )
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
 
 import numpy as np
@@ -9,7 +10,7 @@ import scipy.sparse as sp
 import scipy.sparse.linalg as sla
 
 from pdml_spdz.algorithms.nmf import Settings, State, pd_nmf_iter, start_by_sec_sum
-from pdml_spdz.algorithms.rri import FullPart, part
+from pdml_spdz.algorithms.rri import FullPart, Penalties, part
 from pdml_spdz.clock import Clock
 from pdml_spdz.fixedpoint import Reals
 from pdml_spdz.linalg import Rows
@@ -32,9 +33,14 @@ def own_sum(x: Reals, bound: float, purpose: str) -> Reals:
     return x
 
 
-def rri_nmf(X: Rows, T: Reals, settings: Settings) -> tuple[Reals, Reals]:
-    """(W, T) of RRI-NMF on one party's rows from T: PD-NMF-Iter with one party, nothing is sent."""
+def rri_nmf(X: Rows, T: Reals, settings: Settings, *, w_start: str = "zero") -> tuple[Reals, Reals]:
+    """(W, T) of RRI-NMF on one party's rows from T: PD-NMF-Iter with one party, nothing is sent.
+
+    w_start : "zero", or "nnls" for W fitted to T
+    """
     local = part(X, len(T), weighted=settings.weighted)
+    if w_start == "nnls":
+        local.fit(T, settings.penalties)
     result = pd_nmf_iter(local, State(T), settings, own_sum, Alone(), clock=Clock())
     return local.W, result.T
 
@@ -91,17 +97,58 @@ def pd_nmf_init(
     3. T_0 <- SecSum(U[0, 1] / M), rows of sum 1
     4. T_init <- PD-NMF-Iter(That_m; T_0)
 
+    Penalties are for the problem that starts from T_init: on k rows a party they would leave one topic of many. A
+    missing entry counts as zero here.
+
     Reveals: T_0, and what PD-NMF-Iter reveals of That. Cost: that of PD-NMF-Iter.
     Ref: [PDML Alg. PD-NMF-Init; Theorem 2].
     """
+    settings = replace(settings, weighted=False, penalties=Penalties())
     with clock("local"):
-        W, T_m = rri_nmf(X, nnsvd(X, k), replace(settings, weighted=False, bound=_own_bound(X)))
+        W, T_m = rri_nmf(X, nnsvd(X, k), replace(settings, bound=_own_bound(X)))
         That = np.linalg.norm(W, axis=0)[:, None] * T_m
     start = start_by_sec_sum(X.shape[1], k, M, sec_sum, agree)
     # W_j T_j <= W T, entry by entry, and ||W T|| <= 2 ||X||: That is at most four times as large as X.
-    on_topics = replace(settings, weighted=False, bound=4.0 * settings.bound)
+    on_topics = replace(settings, bound=4.0 * settings.bound)
     result = pd_nmf_iter(FullPart(That, k), start, on_topics, sec_sum, agree, clock=clock)
     return State(result.T)
+
+
+def best_of_M(
+    X: Rows,
+    k: int,
+    settings: Settings,
+    publish: Callable[[Reals], list[Reals]],
+    sec_sum: SecSum,
+    agree: Agreement,
+    *,
+    clock: Clock,
+) -> State:
+    """T_0: of all parties' own topics those that explain everyone's rows best. NOT PRIVATE, for comparison only.
+
+    1. T_m <- RRI-NMF(X_m, nnsvd(X_m, k))                                             local
+    2. T_1 .. T_M <- publish(T_m)                                                     in the clear
+    3. e_l <- SecSum(min over W >= 0 of ||X_m - W T_l||_F^2) for every l               one call
+    4. T_0 <- the T_l of least e_l
+
+    Reveals: every party's own topics, to everyone, as they are; and the M sums. Cost: d k numbers to each peer.
+    Ref: [PDML §Experiments, the baseline best_of_M].
+    """
+    with clock("local"):
+        _, T_m = rri_nmf(X, nnsvd(X, k), replace(settings, bound=_own_bound(X)))
+    candidates = publish(T_m)
+    with clock("local"):
+        own = np.array([fitted_error(X, T, settings.penalties, weighted=settings.weighted) for T in candidates])
+    total = sec_sum(own / settings.bound, 1.0, "errors")
+    T = candidates[int(np.argmin(total))]
+    return State(agree(T, (), np.full(T.shape[1], 1e-10))[0])
+
+
+def fitted_error(X: Rows, T: Reals, penalties: Penalties, *, weighted: bool = False) -> float:
+    """||X - W T||_F^2 for the W >= 0 that fits best, given the penalties on it. Local."""
+    local = part(X, len(T), weighted=weighted)
+    local.fit(T, penalties)
+    return local.error(T)
 
 
 def _own_bound(X: Rows) -> float:

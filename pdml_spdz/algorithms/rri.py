@@ -15,6 +15,9 @@ import scipy.sparse as sp
 from pdml_spdz.fixedpoint import Reals
 from pdml_spdz.linalg import Rows
 
+BLOCK_NUMBERS = 1 << 20  # of normal equations at a time
+CAP = 8.0  # where entries are missing: no coefficient is more than so many times d ||X_i||
+
 
 @dataclass(frozen=True)
 class Penalties:
@@ -28,6 +31,11 @@ class Penalties:
     @property
     def any(self) -> bool:
         return any((self.alpha, self.beta, self.gamma, self.delta))
+
+    @property
+    def leave_w_free(self) -> bool:
+        """Nothing keeps W small."""
+        return not (self.gamma or self.delta)
 
 
 class Part(ABC):
@@ -56,14 +64,40 @@ class Part(ABC):
         """Go on from these coefficients."""
         self.W = W.copy()
 
+    @abstractmethod
+    def normal_equations(self, T: Reals, rows: slice) -> tuple[Reals, Reals]:
+        """(G, b) of these rows: W_i minimises W_i G_i W_i^T / 2 - W_i b_i; G is (1, k, k) if all rows have the same."""
+
+    def cap(self, p: Penalties) -> Reals:
+        """(n,): what no coefficient of a row exceeds."""
+        return np.full(len(self.W), np.inf)
+
     def fit(self, T: Reals, p: Penalties, sweeps: int = 200, tol: float = 1e-10) -> None:
-        """W <- the non-negative least squares fit of X to T, by the same coordinate updates, T fixed."""
-        for _ in range(sweeps):
-            before = self.W.copy()
-            for t in range(len(T)):
-                self.update(t, T, p)
-            if np.max(np.abs(self.W - before), initial=0.0) <= tol * max(1.0, np.max(self.W, initial=0.0)):
-                return
+        """W <- the non-negative least squares fit of X to T, by the same coordinate updates, T fixed.
+
+        From the normal equations of some rows at a time: a sweep costs O(n k^2), however many entries there are.
+        """
+        cap, size = self.cap(p), max(1, BLOCK_NUMBERS // len(T) ** 2)
+        for first in range(0, len(self.W), size):
+            rows = slice(first, first + size)
+            G, b = self.normal_equations(T, rows)
+            for _ in range(sweeps):
+                before = self.W[rows].copy()
+                _sweep(self.W[rows], G, b, cap[rows], p)
+                if np.max(np.abs(self.W[rows] - before), initial=0.0) <= tol * max(1.0, np.max(before, initial=0.0)):
+                    break
+        self.restore(self.W, T)
+
+
+def _sweep(W: Reals, G: Reals, b: Reals, cap: Reals, p: Penalties) -> None:
+    """W_t <- [b_t - sum over s != t of G_ts W_s - gamma]_+ / (G_tt + delta), for every t."""
+    for t in range(W.shape[1]):
+        G_tt = G[:, t, t]
+        top = b[:, t] - np.einsum("ik,ik->i", np.broadcast_to(G[:, t], W.shape), W) + G_tt * W[:, t]
+        below = np.broadcast_to(G_tt + p.delta, top.shape)
+        W[:, t] = np.minimum(
+            np.divide(np.maximum(top - p.gamma, 0.0), below, out=np.zeros(len(W)), where=below > 0), cap
+        )
 
 
 def part(X: Rows, k: int, *, weighted: bool = False) -> Part:
@@ -92,6 +126,9 @@ class FullPart(Part):
     def moved(self, t: int, before: Reals, T: Reals) -> None:
         return None  # nothing is kept that depends on T
 
+    def normal_equations(self, T: Reals, rows: slice) -> tuple[Reals, Reals]:
+        return (T @ T.T)[None], np.asarray(self.X[rows] @ T.T)
+
     def error(self, T: Reals) -> float:
         cross = float(np.sum((self.X @ T.T) * self.W))
         return max(0.0, self.norm() - 2.0 * cross + float(np.sum((self.W.T @ self.W) * (T @ T.T))))
@@ -102,7 +139,13 @@ class FullPart(Part):
 
 
 class ObservedPart(Part):
-    """Only stored entries count. The residual X - W T is kept on them: O(nnz) for a topic."""
+    """Only stored entries count. The residual X - W T is kept on them: O(nnz) for a topic.
+
+    A row may have only features that a topic hardly has: its coefficient is then as large as those entries of T are
+    small, and the objective need not have a minimum at all. gamma or delta keep W finite; without them W_i <= CAP d
+    ||X_i|| does, with d for a mean entry 1/d of T. Within that box every update is still the exact minimum of its
+    coordinate, so the objective never rises, and all sums have a bound (`nmf.addend_bounds`).
+    """
 
     def __init__(self, X: Rows, k: int) -> None:
         X = sp.csr_array(X)
@@ -110,6 +153,7 @@ class ObservedPart(Part):
         self.rows = np.repeat(np.arange(n), np.diff(X.indptr))
         self.columns = X.indices
         self.W = np.zeros((n, k))
+        self.largest = CAP * self.d * np.sqrt(np.bincount(self.rows, X.data**2, n))
         self.E = X.data.astype(np.float64)  # X - W T where X is observed
 
     def update(self, t: int, T: Reals, p: Penalties) -> tuple[Reals, Reals]:
@@ -118,12 +162,24 @@ class ObservedPart(Part):
         R_t = self.E + self.W[rows, t] * T_t
         size = np.bincount(rows, T_t * T_t, n) + p.delta
         top = np.maximum(np.bincount(rows, R_t * T_t, n) - p.gamma, 0.0)
-        self.W[:, t] = np.divide(top, size, out=np.zeros(n), where=size > 0)
+        W_t = np.divide(top, size, out=np.zeros(n), where=size > 0)
+        self.W[:, t] = np.minimum(W_t, self.cap(p))
         W_t = self.W[rows, t]
         self.E = R_t - W_t * T_t
         sums = (np.bincount(columns, W_t * y, self.d).astype(np.float64) for y in (R_t, W_t))
         num, den = sums
         return num, den
+
+    def cap(self, p: Penalties) -> Reals:
+        return self.largest if p.leave_w_free else super().cap(p)
+
+    def normal_equations(self, T: Reals, rows: slice) -> tuple[Reals, Reals]:
+        X, k = self.X[rows], len(T)
+        observed = sp.csr_array((np.ones(X.nnz), X.indices, X.indptr), shape=X.shape)
+        s, t = np.triu_indices(k)
+        G = np.zeros((X.shape[0], k, k))
+        G[:, s, t] = G[:, t, s] = observed @ (T[s] * T[t]).T
+        return G, np.asarray(X @ T.T)
 
     def restore(self, W: Reals, T: Reals) -> None:
         super().restore(W, T)

@@ -4,18 +4,21 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Generic, TypeVar
 
 import numpy as np
 
-from pdml_spdz.algorithms.rri import Penalties
+from pdml_spdz.algorithms.nmf import GO_ON, Settings, State, pd_nmf_iter
+from pdml_spdz.algorithms.rri import Part, Penalties, part
 from pdml_spdz.applications import recommender
 from pdml_spdz.applications.recommender import Scale
 from pdml_spdz.applications.score import joint
+from pdml_spdz.clock import Clock
 from pdml_spdz.errors import InputError
 from pdml_spdz.fixedpoint import Reals
 from pdml_spdz.linalg import Rows
+from pdml_spdz.primitives.agree import Agreement
 from pdml_spdz.primitives.sec_sum import SecSum
 
 C = TypeVar("C")
@@ -24,9 +27,12 @@ Evaluate = Callable[[C, int], float]
 
 @dataclass(frozen=True)
 class Trial(Generic[C]):
+    """resource : what the configuration has had in all; spent : how much of that was new"""
+
     configuration: C
     resource: int
     loss: float
+    spent: int
 
 
 @dataclass(frozen=True)
@@ -42,8 +48,8 @@ class Search(Generic[C]):
 
     @property
     def cost(self) -> int:
-        """Resources used in all."""
-        return sum(trial.resource for trial in self.trials)
+        """Resources used in all; a configuration goes on from where it was."""
+        return sum(trial.spent for trial in self.trials)
 
 
 def hyperband(
@@ -61,7 +67,8 @@ def hyperband(
     3.     for i = 0 .. s: evaluate them with the resource r eta^i, keep the best floor(n_i / eta)
 
     sample : draws a configuration from a generator that the public seed makes the same at every party
-    evaluate : (configuration, resource) -> loss; its loss must be the same number at every party
+    evaluate : (configuration, resource in all) -> loss, the same number at every party; a configuration that is kept is
+    called again with more, and goes on from where it was (`Continued`)
 
     Reveals: what `evaluate` does. Cost: at most (s_max + 1)^2 R of the resource.
     Ref: Li, Jamieson, DeSalvo, Rostamizadeh, Talwalkar, arXiv 1603.06560 (2016), Algorithm 1.
@@ -76,9 +83,11 @@ def hyperband(
     for s in range(s_max, -1, -1):
         n = math.ceil((s_max + 1) * eta**s / (s + 1))
         kept = [sample(rng) for _ in range(n)]
+        before = 0
         for i in range(s + 1):
             resource = max(1, round(max_resource / eta ** (s - i)))
-            tried = [Trial(configuration, resource, evaluate(configuration, resource)) for configuration in kept]
+            tried = [Trial(c, resource, evaluate(c, resource), resource - before) for c in kept]
+            before = resource
             trials += tried
             ranked = sorted(tried, key=lambda trial: _rank(trial.loss))
             kept = [trial.configuration for trial in ranked[: n // eta ** (i + 1)]]
@@ -93,6 +102,29 @@ def sample_penalties(rng: np.random.Generator, low: float = 1e-3, high: float = 
     """alpha .. delta, each between low and high with a uniform logarithm."""
     alpha, beta, gamma, delta = np.exp(rng.uniform(np.log(low), np.log(high), size=4))
     return Penalties(float(alpha), float(beta), float(gamma), float(delta))
+
+
+class Continued:
+    """PD-NMF of a party's ratings with the others, for each setting of the penalties; sweeps are not made twice.
+
+    bound : ||X||_F^2 of all parties' ratings together is not larger; start : T_0, the same for all settings
+
+    Reveals and costs: what PD-NMF-Iter does.
+    """
+
+    def __init__(self, ratings: Rows, start: State, bound: float, sec_sum: SecSum, agree: Agreement) -> None:
+        self.ratings, self.start, self.bound, self.sec_sum, self.agree = ratings, start, bound, sec_sum, agree
+        self._left_at: dict[Penalties, tuple[Part, State]] = {}
+
+    def __call__(self, penalties: Penalties, sweeps: int) -> Reals:
+        fresh = part(self.ratings, len(self.start.T), weighted=True), self.start
+        local, state = self._left_at.get(penalties, fresh)
+        settings = Settings(sweeps, 0.0, self.bound, penalties, weighted=True)
+        if state.t < sweeps:
+            state = replace(state, stop=GO_ON)
+            state = pd_nmf_iter(local, state, settings, self.sec_sum, self.agree, clock=Clock()).state
+        self._left_at[penalties] = local, state
+        return state.T
 
 
 def pd_nmf_loss(

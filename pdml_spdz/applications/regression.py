@@ -1,4 +1,4 @@
-"""Principal component regression in the common subspace, by each party for itself. [PDML App. Learning Uplift, PCR]"""
+"""Principal component regression in the common subspace, by each party for itself or by all together. [PDML §PCR]"""
 
 from __future__ import annotations
 
@@ -8,9 +8,10 @@ import numpy as np
 
 from pdml_spdz.applications.low_rank import coordinates
 from pdml_spdz.applications.score import Score
-from pdml_spdz.errors import InputError
+from pdml_spdz.errors import InputError, QuotaError
 from pdml_spdz.fixedpoint import Reals
 from pdml_spdz.linalg import Rows
+from pdml_spdz.primitives.sec_sum import SecSum
 
 
 @dataclass(frozen=True)
@@ -34,6 +35,27 @@ class Regression:
         return self.score(X, y).rmse
 
 
+@dataclass(frozen=True)
+class Scales:
+    """Public: no row of coordinates is longer than `row`, no target larger than `target`, no party has more than
+    `most` rows
+    """
+
+    row: float
+    target: float
+    most: int
+
+    def check(self, Xhat: Reals, y: Reals) -> None:
+        found = float(np.linalg.norm(Xhat, axis=1).max()), float(np.abs(y).max()), len(y)
+        if not all(f <= agreed for f, agreed in zip(found, (self.row, self.target, self.most), strict=True)):
+            raise QuotaError(
+                f"this party's longest row, largest target and number of rows are {found[0]:.6g}, {found[1]:.6g} and "
+                f"{found[2]}; nothing was sent.",
+                f"at most the agreed {self.row:.6g}, {self.target:.6g} and {self.most}",
+                "agree on larger scales, or leave out rows that are too long",
+            )
+
+
 def fit(X: Rows, y: Reals, V: Reals, mean: Reals | None = None, *, as_printed: bool = False) -> Regression:
     """beta of one party.
 
@@ -52,6 +74,32 @@ def fit(X: Rows, y: Reals, V: Reals, mean: Reals | None = None, *, as_printed: b
     y_0 = y - y.mean()
     beta = np.linalg.lstsq(Xhat - shift, y_0, rcond=None)[0]
     return Regression(V, mean, beta, float(y.mean() - shift @ beta))
+
+
+def fit_jointly(X: Rows, y: Reals, V: Reals, mean: Reals | None, sec_sum: SecSum, *, scales: Scales) -> Regression:
+    """beta of all parties' rows, the same at every party; party m's view.
+
+    1. V, mean <- PD-PCA                                            done before: common
+    2. A <- (X_m - 1 mean^T) V / row, 1, y / target, side by side   local
+    3. G <- SecSum(A^T A / most), its upper triangle without y^T y  one call
+    4. beta, offset <- the solution of G's normal equations         the same at every party
+
+    Reveals: second moments of the coordinates and their products with y, summed over all rows; sum of y; n.
+    Cost: one SecSum of (k + 1)(k + 2)/2 + k + 1 numbers.
+    Ref: [PDML §Experiments: "using PD-SVD and the combined X"].
+    """
+    y, Xhat = _targets(y, X), coordinates(X, V, mean)
+    scales.check(Xhat, y)
+    A = np.column_stack([Xhat / scales.row, np.ones(len(y)), y / scales.target])
+    k = V.shape[1]
+    upper = np.triu_indices(k + 2)
+    sent = upper[0] <= k  # all but y^T y
+    moments = np.zeros((k + 2, k + 2))
+    moments[upper[0][sent], upper[1][sent]] = sec_sum((A.T @ A)[upper][sent] / scales.most, 1.0, "moments")
+    G = moments[: k + 1, : k + 1]
+    G = G + np.triu(G, 1).T
+    solution = np.linalg.lstsq(G, moments[: k + 1, k + 1], rcond=None)[0]
+    return Regression(V, mean, solution[:k] * scales.target / scales.row, float(solution[k] * scales.target))
 
 
 def _targets(y: Reals, X: Rows) -> Reals:

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from pdml_spdz.algorithms import nmf, svd
-from pdml_spdz.algorithms.nmf_start import Alone, nnsvd, rri_nmf
+from pdml_spdz.algorithms.nmf_start import Alone, fitted_error, nnsvd, rri_nmf
 from pdml_spdz.algorithms.rri import Penalties, part
 from pdml_spdz.applications import low_rank, recommender, regression
 from pdml_spdz.applications.recommender import Scale
@@ -95,9 +95,7 @@ def topics_uplift(X: Rows, held_out: Rows, T: Reals, *, tau: int = 200, tol: flo
 
 def topics_error(X: Rows, T: Reals) -> float:
     """||X - W T||_F for the W >= 0 that fits best. Local."""
-    local = part(X, len(T))
-    local.fit(T, Penalties())
-    return float(np.sqrt(local.error(T)))
+    return float(np.sqrt(fitted_error(X, T, Penalties())))
 
 
 def recommender_uplift(

@@ -13,6 +13,7 @@ import click
 from pdml_spdz import __version__, memory
 from pdml_spdz.cli.certs import certs
 from pdml_spdz.cli.doctor import doctor
+from pdml_spdz.cli.documents import documents
 from pdml_spdz.cli.init import init
 from pdml_spdz.cli.mp_spdz import mp_spdz
 from pdml_spdz.cli.nmf import nmf
@@ -43,6 +44,7 @@ def cli() -> None:
     Examples:
       pdml-spdz svd a.csv b.csv c.csv --rank 5       three local parties, one process each
       pdml-spdz nmf a.npz b.npz --rank 20            topics instead of singular vectors
+      pdml-spdz documents mails/ --hashed 4096 --out a.npz   texts to rows
       pdml-spdz init --parties 3 --rank 5            a study file to agree on
       pdml-spdz certs make --id 0                    this party's key and certificate
       pdml-spdz party study.toml --id 0 --data a.csv one party of a study over the network
@@ -51,7 +53,7 @@ def cli() -> None:
     """
 
 
-for command in (svd, pca, nmf, normed_sum, party, offline, init, certs, doctor, mp_spdz, render, precision):
+for command in (svd, pca, nmf, normed_sum, documents, party, offline, init, certs, doctor, mp_spdz, render, precision):
     cli.add_command(command)
 
 

@@ -67,9 +67,10 @@ def show_result(console: Console, report: Event, party_reports: list[Event], out
     console.print(_cost_table(party_reports))
     accuracy = report.get("accuracy")
     if accuracy and "relative_error" in accuracy:
-        differs = accuracy["largest_difference"]
-        same = "" if differs is None else f"; largest difference to {accuracy['reference']} [bold]{differs:.2e}[/bold]"
-        console.print(f"accuracy: ||X - W T||_F / ||X||_F = {accuracy['relative_error']:.5f}{same}")
+        console.print(
+            f"accuracy: ||X - W T||_F / ||X||_F = {accuracy['relative_error']:.5f}; largest difference to "
+            f"{accuracy['reference']} [bold]{accuracy['largest_difference']:.2e}[/bold]"
+        )
     elif accuracy:
         console.print(
             f"accuracy: sine of the largest angle to {accuracy['reference']} "

@@ -3,11 +3,17 @@
 from __future__ import annotations
 
 import queue
-from collections.abc import Mapping
+import threading
+from collections.abc import Callable, Mapping, Sequence
+from typing import TypeVar
 
+from pdml_spdz.errors import SECONDARY
 from pdml_spdz.transport.base import ABORT, DATA, Frame, Link, abort_payload, lost, stalled
 
 _Queue = queue.SimpleQueue  # of Frame | None; None: the sender has closed its end
+
+
+A = TypeVar("A")
 
 
 class InProcessLink(Link):
@@ -52,3 +58,26 @@ def mesh(M: int, *, timeout: float = 30.0) -> list[InProcessLink]:
     """M connected ends, one for each party's thread."""
     queues: list[list[_Queue[Frame | None]]] = [[_Queue() for _ in range(M)] for _ in range(M)]
     return [InProcessLink(m, queues, timeout=timeout) for m in range(M)]
+
+
+def between_threads(M: int, party: Callable[[Link], A], links: Sequence[Link] | None = None) -> list[A]:
+    """party(link) in M threads at once; what each returned, or the error of whoever failed of itself."""
+    links = links or mesh(M)
+    results: dict[int, A] = {}
+    errors: list[BaseException] = []
+
+    def go(link: Link) -> None:
+        try:
+            with link:
+                results[link.me] = party(link)
+        except BaseException as error:  # noqa: BLE001 - raised again below, in the caller's thread
+            errors.append(error)
+
+    threads = [threading.Thread(target=go, args=(link,), name=f"P{link.me}", daemon=True) for link in links]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    if errors:
+        raise min(errors, key=lambda error: isinstance(error, SECONDARY))
+    return [results[m] for m in range(M)]

@@ -18,7 +18,8 @@ from pdml_spdz.applications.uplift import (
     regression_uplift,
 )
 from pdml_spdz.engines.secsum import SecSumEngine
-from pdml_spdz.errors import InputError
+from pdml_spdz.errors import InputError, QuotaError
+from pdml_spdz.fixedpoint import Format
 from pdml_spdz.linalg import sine
 from tests.threads import fit as pd_svd_fit
 from tests.threads import run_threads
@@ -56,6 +57,39 @@ def test_regression_of_one_party_has_its_own_intercept() -> None:
     np.testing.assert_allclose(model.predict(X_test), theirs.predict((X_test - mean) @ V), atol=1e-9)
     printed = regression.fit(X[own], y[own], V, mean, as_printed=True)
     assert model.score(X[own], y[own]).total < printed.score(X[own], y[own]).total
+
+
+def test_joint_regression_is_that_of_the_pooled_rows() -> None:
+    (X, y), X_test = rows(90, 0), rows(40, 1)[0]
+    V, mean = local_pca(X, 3)
+    tables, scales = [slice(0, 4), slice(4, 50), slice(50, 90)], regression.Scales(100.0, 100.0, 1000)
+
+    def party(link):
+        sec_sum, own = SecSumEngine(link, b"test", "auto").sec_sum, tables[link.me]
+        return regression.fit_jointly(X[own], y[own], V, mean, sec_sum, scales=scales).predict(X_test)
+
+    theirs = LinearRegression().fit((X - mean) @ V, y).predict((X_test - mean) @ V)
+    predictions = run_threads(3, party)
+    for predicted in predictions:
+        np.testing.assert_array_equal(predicted, predictions[0])
+    # The sums have 60 bits below most row^2; normal equations lose what the smallest curvature is smaller than that.
+    A = np.column_stack([(X - mean) @ V / 100.0, np.ones(90)])
+    curvature = np.linalg.eigvalsh(A.T @ A / 1000)[0]
+    rounded = 100.0 * 16 * Format.for_bound(1.0, 3).tolerance / curvature
+    assert np.abs(predictions[0] - theirs).max() <= rounded + 1e-9
+    assert rounded < 1e-9
+
+
+def test_joint_regression_beyond_the_agreed_scales_sends_nothing() -> None:
+    X, y = rows(30, 0)
+    V, mean = local_pca(X, 2)
+    for scales in (
+        regression.Scales(0.1, 100.0, 99),
+        regression.Scales(100.0, 0.1, 99),
+        regression.Scales(100.0, 100.0, 9),
+    ):
+        with pytest.raises(QuotaError, match="nothing was sent"):
+            regression.fit_jointly(X, y, V, mean, lambda x, bound, purpose: pytest.fail("sent"), scales=scales)
 
 
 def test_regression_takes_sparse_rows() -> None:

@@ -18,8 +18,9 @@ from pdml_spdz.primitives.masks import Keys
 from pdml_spdz.primitives.sec_sum import MaskedSum
 from pdml_spdz.programs import render
 from pdml_spdz.transport.base import Link
+from pdml_spdz.transport.inprocess import mesh
 from tests.embedded.helpers import Wire, normed_sum, rounded, run_program, split, unit
-from tests.threads import mesh, run_threads
+from tests.threads import run_threads
 
 rng = np.random.default_rng(11)
 

@@ -18,9 +18,9 @@ from pdml_spdz.linalg import EPS, Rows
 from pdml_spdz.local import local_study
 from pdml_spdz.study import NmfSettings
 from pdml_spdz.transport.base import HEADER
+from tests.nmf.helpers import best_error, centralised, dense_rows, rounding
 from tests.parties.helpers import Parties, Process, rows, run, until
 from tests.properties.test_nmf_transcript import whole_fit
-from tests.unit.test_nmf import best_error, centralised, dense_rows, rounding
 
 NMF: dict[str, Any] = {"algorithm": "nmf", "tol": 0.0}
 SEEDED: dict[str, Any] = NMF | {"start": "seed", "seed": 7}
@@ -80,7 +80,10 @@ def w_is_only_in_its_partys_directory(out: Path, W: list[np.ndarray]) -> None:
         assert not any(repr(float(number)).encode() in content for number in numbers)
 
 
-@pytest.mark.parametrize(("init", "w_start"), [("pd", "zero"), ("random", "nnls"), ("nnsvd", "zero"), ("seed", "zero")])
+@pytest.mark.parametrize(
+    ("init", "w_start"),
+    [("pd", "zero"), ("random", "nnls"), ("nnsvd", "zero"), ("best_of_M", "zero"), ("seed", "zero")],
+)
 def test_every_start_ends_in_a_fit(tmp_path: Path, init: str, w_start: str) -> None:
     X = dense_rows(n=60)
     start: dict[str, Any] = {"start": "seed", "seed": 3} if init == "seed" else {}
@@ -98,6 +101,7 @@ def test_every_start_ends_in_a_fit(tmp_path: Path, init: str, w_start: str) -> N
     left = [np.sum(np.linalg.svd(X, compute_uv=False)[k:] ** 2) for k in (3, 1)]
     assert left[0] <= error < left[1]
     assert reports[0]["start"]["kind"] == init
+    assert reports[0]["insecure"] == (init == "best_of_M") == any("NOT PRIVATE" in w for w in reports[0]["warnings"])
 
 
 # ---- bytes
@@ -202,7 +206,7 @@ def test_negative_entries_at_every_party(parties: Callable[..., Parties]) -> Non
             {'engine = "secsum"': 'engine = "embedded"', 'reveal = "sum"': 'reveal = "normed"'},
             ["`engine` is 'embedded' for nmf", "Wanted: secsum (or plain)"],
         ),
-        ({'init = "pd"': 'init = "best"'}, ["`nmf.init` is 'best'", "Wanted: one of pd, random, nnsvd"]),
+        ({'init = "pd"': 'init = "best"'}, ["`nmf.init` is 'best'", "Wanted: one of pd, random, nnsvd, best_of_M"]),
         ({"delta = 0.0": "delta = -1.0"}, ["`nmf.delta` is -1.0", "Wanted: zero or a positive number"]),
         ({"delta = 0.0": "detla = 1.0"}, ["[nmf] has an unknown key `detla`", "did you mean `delta`?"]),
     ],
@@ -227,7 +231,7 @@ def test_a_study_that_cannot_be_meant(
     ("options", "phrase"),
     [
         (["--engine", "embedded"], "'embedded' is not one of 'secsum', 'plain'"),
-        (["--init", "best"], "'best' is not one of 'pd', 'random', 'nnsvd'"),
+        (["--init", "best"], "'best' is not one of 'pd', 'random', 'nnsvd', 'best_of_M'"),
         (["--delta", "-1"], "-1.0 is not in the range x>=0"),
     ],
 )

@@ -158,16 +158,14 @@ def test_no_two_addends_have_the_same_mask(tmp_path: Path, monkeypatch: pytest.M
 
 
 def test_a_sum_beyond_the_bound_is_not_sent() -> None:
-    """Party 1 has one entry, of a feature that the topic hardly has: its W is too large."""
-    tables = [sp.csr_array(np.eye(3)), sp.csr_array(np.eye(1, 3))]
-    tables[0].data[0] = 0.0
-    wire, T = Wire(), np.array([[1e-9, 1.0, 1.0]])
+    """Party 1's rows are larger than the bound that was agreed on."""
+    tables = [np.eye(3), 100.0 * np.eye(1, 3)]
+    wire, T = Wire(), np.full((1, 3), 1 / 3)
 
     def party(link: Link) -> None:
         sec_sum = SecSumEngine(link, b"test", "auto").sec_sum
-        settings = Settings(1, 0.0, 3.0, weighted=True)
-        local = part(tables[link.me], 1, weighted=True)
-        pd_nmf_iter(local, State(T), settings, sec_sum, Agreement(link), clock=link.clock)
+        settings = Settings(1, 0.0, 3.0)
+        pd_nmf_iter(part(tables[link.me], 1), State(T), settings, sec_sum, Agreement(link), clock=link.clock)
 
     with pytest.raises(QuotaError, match="nothing of it was sent"):
         run_threads(2, party, wire.tap(mesh(2)))

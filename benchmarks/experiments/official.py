@@ -1,0 +1,133 @@
+"""The data sets of the paper as their authors publish them, or as one JSON or CSV file each; in a directory."""
+
+from __future__ import annotations
+
+import gzip
+import html
+import io
+import json
+import re
+import tarfile
+import zipfile
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+BODY = re.compile(r"<BODY>(.*?)</BODY>", re.DOTALL)
+
+
+@dataclass(frozen=True)
+class Official:
+    """archive : the file as its authors publish it, where : who does; file : the same as text lines, if that is there
+    instead, and form : how they look; rows : how many the complete data set has
+    """
+
+    archive: str
+    where: str
+    file: str
+    form: str
+    rows: int
+
+
+OFFICIAL = {
+    "20NG": Official(
+        "20_newsgroups.tar.gz", "UCI KDD archive", "newsgroups20.jsonl.gz", "a JSON line a post, `text`", 19_997
+    ),
+    "Enron": Official(
+        "enron_mail_20150507.tar.gz", "CMU", "enron_mail.jsonl.gz", "a JSON line a mail, `text`", 517_401
+    ),
+    "Reuters": Official(
+        "reuters21578.tar.gz", "UCI KDD archive", "reuters21578.jsonl.gz", "a JSON line a story, `body`", 21_578
+    ),
+    "ML-1M": Official(
+        "ml-1m.zip", "GroupLens", "movielens1m_ratings.csv.gz", "user,movie,rating under a header", 1_000_209
+    ),
+    "News": Official(
+        "OnlineNewsPopularity.zip", "UCI 332", "online_news.csv.gz", "the CSV file with its header", 39_644
+    ),
+    "Songs": Official(
+        "YearPredictionMSD.txt.zip", "UCI 203", "million_songs_subset.csv.gz", "`year` and features, header", 515_345
+    ),
+    "Blogs": Official("BlogFeedback.zip", "UCI 304", "blog_feedback.csv.gz", "blogData_train.csv", 52_397),
+}
+
+
+def find(directory: Path, name: str) -> Path | None:
+    """The file of a data set, if it is there."""
+    official = OFFICIAL[name]
+    return next((p for p in (directory / official.file, directory / official.archive) if p.is_file()), None)
+
+
+def has(directory: Path, name: str) -> bool:
+    return find(directory, name) is not None
+
+
+def missing(directory: Path) -> list[str]:
+    """What is not there, what to fetch for it and where to put it."""
+    return [
+        f"{name}: put {o.archive} ({o.where}) into {directory}, or {o.file}: {o.form}"
+        for name, o in OFFICIAL.items()
+        if not has(directory, name)
+    ]
+
+
+def texts(directory: Path, name: str) -> Iterator[str]:
+    """Posts, mails or stories, without the headers of mail and news."""
+    path = _found(directory, name)
+    for text in _json_texts(path) if path.name.endswith(".jsonl.gz") else _archived(path, name):
+        # Mail and news have headers, which are not what a document is about.
+        head, blank, body = text.replace("\r\n", "\n").partition("\n\n")
+        yield body if blank and ":" in head.split("\n")[0] else text
+
+
+def table(directory: Path, name: str) -> list[list[str]]:
+    """All lines of a table, split into columns; with the header, if the file has one."""
+    path = _found(directory, name)
+    separator = "::" if path.name == "ml-1m.zip" else ","
+    return [line.rstrip("\n").split(separator) for line in _lines(path) if line.strip()]
+
+
+def rows_found(directory: Path, name: str) -> int:
+    """How many rows, posts, mails, stories or ratings the file has."""
+    path = _found(directory, name)
+    if name in ("20NG", "Enron", "Reuters"):
+        return sum(1 for _ in texts(directory, name))
+    headers = 0 if name == "Blogs" or (path.suffix == ".zip" and name != "News") else 1
+    return sum(1 for line in _lines(path) if line.strip()) - headers
+
+
+def _found(directory: Path, name: str) -> Path:
+    path = find(directory, name)
+    if path is None:
+        raise FileNotFoundError(f"{name} is not in {directory}")
+    return path
+
+
+def _json_texts(path: Path) -> Iterator[str]:
+    for line in _lines(path):
+        record = json.loads(line)
+        yield str(record.get("text") or record.get("body") or "")
+
+
+def _archived(path: Path, name: str) -> Iterator[str]:
+    with tarfile.open(path, "r:gz") as archive:
+        for member in archive:
+            if not member.isfile() or (name == "Reuters" and not member.name.endswith(".sgm")):
+                continue
+            content = archive.extractfile(member)
+            assert content is not None
+            text = content.read().decode("latin-1")
+            yield from (html.unescape(b) for b in BODY.findall(text)) if name == "Reuters" else [text]
+
+
+def _lines(path: Path) -> Iterator[str]:
+    if path.suffix == ".gz":
+        with gzip.open(path, "rt", encoding="utf-8", errors="replace") as lines:
+            yield from lines
+        return
+    endings = {"ml-1m.zip": "ratings.dat", "BlogFeedback.zip": "blogData_train.csv", "OnlineNewsPopularity.zip": ".csv"}
+    with zipfile.ZipFile(path) as archive:
+        ending = endings.get(path.name, ".txt")
+        member = next(n for n in archive.namelist() if n.endswith(ending) and "__MACOSX" not in n)
+        with archive.open(member) as raw:
+            yield from io.TextIOWrapper(raw, encoding="latin-1")

@@ -1,0 +1,84 @@
+"""Penalties for ML-1M by Hyperband, for the other experiments; and beside a grid of 16 points. [PDML §Experiments]"""
+
+from __future__ import annotations
+
+from functools import cache, partial
+from itertools import product
+from pathlib import Path
+
+import numpy as np
+
+from benchmarks.experiments import datasets, official
+from benchmarks.experiments.cells import Cell, Row
+from pdml_spdz.algorithms.nmf import start_by_seed
+from pdml_spdz.algorithms.rri import Penalties, part
+from pdml_spdz.applications.hyperband import Continued, Evaluate, Search, hyperband, pd_nmf_loss, sample_penalties
+from pdml_spdz.applications.recommender import hold_out
+from pdml_spdz.engines.secsum import SecSumEngine
+from pdml_spdz.primitives.agree import Agreement
+from pdml_spdz.transport.base import Link
+from pdml_spdz.transport.inprocess import between_threads
+
+LOW, HIGH = 0.01, 100.0  # of each penalty, by logarithm; the same for both
+SWEEPS, ETA = 27, 5  # 36 settings for 49 % of the sweeps of 16
+APART = 99  # the number of a draw of users that no trial has
+
+draw = partial(sample_penalties, low=LOW, high=HIGH)
+
+
+def between(
+    directory: Path, k: int, share: float, M: int, trial: int, with_grid: bool
+) -> tuple[Search[Penalties], list[float]]:
+    """Hyperband between M parties, and the losses of the grid."""
+    X = datasets.ratings(directory)
+    rows, _ = datasets.parties(X.shape[0], share, M, trial)
+    split = [hold_out(X[r], datasets.HELD_OUT, 1000 + trial) for r in rows]
+    bound = sum(part(known, 1, weighted=True).norm() for known, _ in split)
+    most = max(held.nnz for _, held in split)
+
+    def party(link: Link) -> tuple[Search[Penalties], list[float]]:
+        sec_sum, agree = SecSumEngine(link, b"experiment", "auto").sec_sum, Agreement(link)
+        known, held = split[link.me]
+
+        def loss() -> Evaluate[Penalties]:
+            go_on = Continued(known, start_by_seed(X.shape[1], k, trial, agree), bound, sec_sum, agree)
+            return pd_nmf_loss(go_on, (known, held), datasets.STARS, sec_sum, most=most)
+
+        found = hyperband(draw, loss(), SWEEPS, ETA, seed=trial)
+        evaluate = loss()
+        return found, [evaluate(point, SWEEPS) for point in grid()] if with_grid else []
+
+    return between_threads(M, party)[0]
+
+
+def grid() -> list[Penalties]:
+    """Two values of each penalty, at the quarters of the range."""
+    quarters = np.exp(np.log(LOW) + np.array([0.25, 0.75]) * np.log(HIGH / LOW))
+    return [Penalties(*map(float, point)) for point in product(quarters, repeat=4)]
+
+
+@cache
+def tuned(directory: Path, k: int) -> Penalties:
+    """What Hyperband finds between three parties with 3 % of the users each, in a draw that no trial has."""
+    return between(directory, k, 0.03, 3, APART, False)[0].best.configuration
+
+
+def cell(directory: Path, k: int, share: float, M: int, trial: int) -> list[Row]:
+    search, losses = between(directory, k, share, M, trial, True)
+    best = int(np.argmin(losses))
+    return [
+        _row("Hyperband", search.best.loss, search.cost, search.best.configuration),
+        _row("grid of 16", losses[best], 16 * SWEEPS, grid()[best]),
+    ]
+
+
+def _row(method: str, loss: float, cost: int, p: Penalties) -> Row:
+    penalties = {"alpha": p.alpha, "beta": p.beta, "gamma": p.gamma, "delta": p.delta}
+    return {"method": method, "rmse": float(np.sqrt(loss)), "sweeps": cost} | penalties
+
+
+def cells(directory: Path, *, full: bool) -> list[Cell]:
+    share, k, M = (0.1 if full else 0.02), 7, 3
+    names = {"data": "ML-1M", "M": M, "party_share": share, "k": k}
+    trials = range(10 if full else 5) if official.has(directory, "ML-1M") else []
+    return [Cell(names | {"trial": trial}, cell, (directory, k, share, M, trial)) for trial in trials]

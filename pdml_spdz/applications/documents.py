@@ -1,0 +1,90 @@
+"""A party's documents as a file of rows, with columns that all parties have agreed on. Local: nothing is sent.
+
+The names of the columns go into the file, and the parties compare them before a run: an agreed list of terms, or hashed
+features, of which nobody says which terms it has.
+"""
+
+from __future__ import annotations
+
+import gzip
+import io
+import json
+import zipfile
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import IO
+
+import numpy as np
+import scipy.sparse as sp
+
+from pdml_spdz.applications.text import Features, Terms, Vocabulary, columns, term_counts
+from pdml_spdz.errors import InputError
+from pdml_spdz.linalg import Rows
+from pdml_spdz.storage import replaced
+
+FORMS = "a directory of text files, .txt (one document a line) or .jsonl (a `text` in each line), also as .gz"
+
+
+def read(path: Path) -> list[str]:
+    """The documents of a directory or a file, in order; empty ones are left out."""
+    if not path.exists():
+        raise InputError(f"{path} is not there.", FORMS)
+    if path.is_dir():
+        files = sorted(p for p in path.rglob("*") if p.is_file())
+        documents: Iterator[str] = (p.read_text(encoding="utf-8", errors="replace") for p in files)
+    else:
+        documents = _lines(path)
+    found = [document for document in documents if document.strip()]
+    if not found:
+        raise InputError(f"{path} has no documents.", FORMS)
+    return found
+
+
+def _lines(path: Path) -> Iterator[str]:
+    name = path.name.removesuffix(".gz")
+    if not name.endswith((".txt", ".jsonl")):
+        raise InputError(f"{path} has an ending that is not known.", FORMS)
+    opened: Callable[..., IO[str]] = gzip.open if path.name.endswith(".gz") else Path.open
+    with opened(path, "rt", encoding="utf-8", errors="replace") as lines:
+        for number, line in enumerate(lines, 1):
+            if name.endswith(".txt") or not line.strip():
+                yield line
+                continue
+            try:
+                yield str(json.loads(line)["text"])
+            except (ValueError, KeyError, TypeError):
+                raise InputError(f"line {number} of {path} is no JSON object with a `text`.", FORMS) from None
+
+
+def vocabulary(path: Path, terms: Terms) -> Vocabulary:
+    """The agreed list, one word a line, stemmed as the documents are; words of one stem are one column."""
+    if not path.is_file():
+        raise InputError(f"{path} is not there.", "a file with one agreed word a line")
+    found = (term for line in path.read_text(encoding="utf-8").splitlines() for term in terms(line))
+    return Vocabulary(tuple(dict.fromkeys(found)))
+
+
+def names(features: Features, language: str | None) -> tuple[str, ...]:
+    """What the columns are called: the parties compare it, so it says all that must be the same."""
+    if isinstance(features, Vocabulary):
+        return features.terms
+    return tuple(f"{language or 'unstemmed'}-{features.d}-{i}" for i in range(features.d))
+
+
+def counted(documents: list[str], terms: Terms, features: Features) -> tuple[Rows, float]:
+    """(n, d) counts, and the share of words that have no column."""
+    found = columns((terms(document) for document in documents), features)
+    total = sum(map(len, found))
+    outside = sum(int(np.sum(document < 0)) for document in found)
+    return term_counts(found, features.d), outside / total if total else 0.0
+
+
+def save(path: Path, X: Rows, features: tuple[str, ...]) -> None:
+    """A sparse .npz file with the names of its columns, as `pdml-spdz nmf` reads it."""
+    held = io.BytesIO()
+    np.save(held, np.array(features), allow_pickle=False)
+    with replaced(path) as temporary:
+        with temporary.open("wb") as file:
+            sp.save_npz(file, sp.csr_array(X))
+        with zipfile.ZipFile(temporary, "a") as archive:
+            archive.writestr("features.npy", held.getvalue())

@@ -1,0 +1,150 @@
+"""Cells are computed once, whatever interrupts a run; and every experiment computes what it says, at a tiny size."""
+
+from __future__ import annotations
+
+import csv
+import gzip
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from benchmarks.experiments import cells, datasets, pcr, search, starts, uplift
+from benchmarks.experiments.cells import Cell, Row
+
+
+def computed(directory: Path, k: int) -> list[Row]:
+    """Leaves a trace of having been called."""
+    (directory / f"called-{k}").touch()
+    return [{"value": k * k}, {"value": -k}]
+
+
+def grid(directory: Path, *ks: int) -> list[Cell]:
+    return [Cell({"data": "made up", "k": k}, computed, (directory, k)) for k in ks]
+
+
+def test_cells_that_are_there_are_not_computed_again(tmp_path: Path) -> None:
+    file = tmp_path / "out" / "made-up.csv"
+    first = cells.run(grid(tmp_path, 1, 2), file, jobs=1)
+    assert sorted((int(r["k"]), int(r["value"])) for r in first) == [(1, -1), (1, 1), (2, -2), (2, 4)]
+    for trace in tmp_path.glob("called-*"):
+        trace.unlink()
+    second = cells.run(grid(tmp_path, 2, 3), file, jobs=2)
+    assert [trace.name for trace in tmp_path.glob("called-*")] == ["called-3"]
+    assert sorted({int(r["k"]) for r in second}) == [2, 3]  # only what is asked for
+
+
+def test_a_torn_last_line_is_computed_again(tmp_path: Path) -> None:
+    file = tmp_path / "made-up.csv"
+    cells.run(grid(tmp_path, 1, 2), file, jobs=1)
+    content = file.read_text()
+    torn = tmp_path / f"called-{content.splitlines()[-1].split(',')[1]}"
+    for end in (content.rindex(","), content.rindex(",") + 1, content.rindex("made up") + 3):
+        file.write_text(content[:end])
+        torn.unlink()
+        again = cells.run(grid(tmp_path, 1, 2), file, jobs=1)
+        assert torn.exists()
+        assert sorted((int(r["k"]), int(r["value"])) for r in again) == [(1, -1), (1, 1), (2, -2), (2, 4)]
+
+
+def test_a_file_with_other_columns_is_refused(tmp_path: Path) -> None:
+    file = tmp_path / "made-up.csv"
+    file.write_text("data,M,value\nx,3,1\n")
+    with pytest.raises(SystemExit, match="has other columns"):
+        cells.run(grid(tmp_path, 1), file, jobs=1)
+
+
+@pytest.fixture
+def songs(tmp_path: Path) -> Path:
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(400, 8)) @ np.diag(np.geomspace(3, 0.3, 8))
+    y = 2000 + X @ np.linspace(1, 2, 8) + 3 * rng.normal(size=400)
+    with gzip.open(tmp_path / "million_songs_subset.csv.gz", "wt", newline="") as file:
+        csv.writer(file).writerows([["year", *(f"t{i}" for i in range(8))], *np.column_stack([y, X]).tolist()])
+    return tmp_path
+
+
+def test_regression_of_combined_rows_gains_and_is_that_of_the_pooled_rows(songs: Path) -> None:
+    (row,) = pcr.cell(songs, "Songs", "as it is", 4, 0.02, 3, 0)
+    assert row["uplift_percent"] > 0
+    assert row["uplift_percent"] > row["own_beta_percent"]
+    X, y = datasets.regression_table(songs, "Songs")
+    rows, held = datasets.parties(400, 0.02, 3, 0)
+    everyone = np.concatenate(rows)
+    mean = X[everyone].mean(axis=0)
+    V = np.linalg.svd(X[everyone] - mean, full_matrices=False)[2][:4].T
+    A = np.column_stack([(X - mean) @ V, np.ones(400)])
+    beta = np.linalg.lstsq(A[everyone], y[everyone], rcond=None)[0]
+    rmse = np.sqrt(np.mean((A[held] @ beta - y[held]) ** 2))
+    joint = pcr.jointly([X[r] for r in rows], [y[r] for r in rows], V, mean).rmse(X[held], y[held])
+    assert joint == pytest.approx(rmse, rel=1e-9)
+
+
+def test_leverage_is_the_variance_of_a_prediction() -> None:
+    """Over many draws of noise, of predictions at held-out rows, in units of the noise's variance."""
+    rng = np.random.default_rng(0)
+    X, H, V = rng.normal(size=(12, 3)), rng.normal(size=(6, 3)), np.eye(3)[:, :2]
+    Z = X[:, :2] - X[:, :2].mean(axis=0)
+    noise = rng.normal(size=(12, 40_000))
+    predictions = (H[:, :2] - X[:, :2].mean(axis=0)) @ np.linalg.lstsq(Z, noise, rcond=None)[0]
+    # A mean of 6 sample variances, each with a relative deviation of sqrt(2/40000): six of them.
+    assert pcr.leverage(X, H, V, None) == pytest.approx(np.mean(predictions.var(axis=1)), rel=6 * np.sqrt(2 / 40_000))
+
+
+@pytest.fixture
+def corpora(tmp_path: Path) -> Path:
+    """Documents of two topics of twelve words each."""
+    rng = np.random.default_rng(0)
+    words = [[f"{letter}{'abcdefghijkl'[i] * 3}" for i in range(12)] for letter in "pq"]
+    texts = [" ".join(rng.choice(words[i % 2], 30)) + f" rare{'xyz'[i % 3]}" for i in range(120)]
+    with gzip.open(tmp_path / "newsgroups20.jsonl.gz", "wt") as lines:
+        lines.writelines(json.dumps({"text": text}) + "\n" for text in texts)
+    return tmp_path
+
+
+def test_every_start_is_measured_at_every_tau(corpora: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(starts, "TAUS", (1, 2))
+    rows = starts.documents(corpora, "20NG", 0, 30, 2, 0.2, 3, 0)
+    names = {"best_of_M", "nnsvd", "random", "random 2x", "PD-NMF-Init", "nnsvd, global IDF", "best local topics"}
+    assert sorted((r["start"], r["tau"]) for r in rows) == sorted((name, tau) for name in names for tau in (1, 2))
+    by = {(r["start"], r["tau"]): r for r in rows}
+    assert by["random 2x", 1] | {"start": "", "tau": 0} == by["random", 2] | {"start": "", "tau": 0}
+    # Two topics without a common word: a start that has looked at the rows finds them, and so half the perplexity.
+    assert by["PD-NMF-Init", 2]["error"] <= by["random", 1]["error"]
+    assert by["PD-NMF-Init", 2]["perplexity"] < 20 < 24
+    assert by["PD-NMF-Init", 2]["c_v"] > 0.5
+
+
+def test_low_rank_and_topics_of_tiny_corpora(corpora: Path) -> None:
+    for compute in (uplift.lra, uplift.topics):
+        (row,) = compute(corpora, "20NG", 0, 30, 2, 0.05, 3, 0)
+        assert row["joint"] > 0
+        assert row["local"] > 0
+
+
+@pytest.fixture
+def stars(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    rng = np.random.default_rng(0)
+    tastes = rng.dirichlet(np.ones(20), 2) * 16
+    table = np.clip(np.rint(1 + rng.gamma(1, 1, (90, 2)) @ tastes + 0.5 * rng.normal(size=(90, 20))), 1, 5).astype(int)
+    seen = rng.random(table.shape) < 0.5
+    with gzip.open(tmp_path / "movielens1m_ratings.csv.gz", "wt") as lines:
+        lines.write("user,movie,rating\n")
+        lines.writelines(f"{u},{m},{table[u, m]}\n" for u, m in zip(*np.nonzero(seen), strict=True))
+    monkeypatch.setattr(search, "SWEEPS", 5)
+    search.tuned.cache_clear()
+    return tmp_path
+
+
+def test_ratings_by_starts_uplift_and_search(stars: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(starts, "TAUS", (1, 3))
+    rows = starts.ratings(stars, 2, 0.3, 2, 0)
+    assert {r["start"] for r in rows} == {"best_of_M", "nnsvd", "random", "random 2x", "PD-NMF-Init"}
+    assert all(0 < r["rmse"] < 4 for r in rows)
+    (row,) = uplift.recommender(stars, 2, 0.1, 2, 0)
+    assert row["uplift_percent"] == pytest.approx(100 * (1 - row["joint"] / row["local"]), abs=20)
+    found = search.cell(stars, 2, 0.3, 2, 0)
+    assert [r["method"] for r in found] == ["Hyperband", "grid of 16"]
+    assert found[0]["sweeps"] <= found[1]["sweeps"] / 2
+    search.tuned.cache_clear()

@@ -5,15 +5,13 @@ from __future__ import annotations
 import datetime as dt
 import os
 import platform
-from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
 
 from pdml_spdz import process
+from pdml_spdz.bench import peers
 from pdml_spdz.engines.mp_spdz import home
 from pdml_spdz.report import versions
-
-PEERS = ("mpyc", "gmpy2", "spu", "matplotlib", "threadpoolctl")
 
 
 def origin() -> dict[str, Any]:
@@ -22,7 +20,7 @@ def origin() -> dict[str, Any]:
         "time": dt.datetime.now(dt.UTC).isoformat(timespec="seconds"),
         "commit": commit(),
         "machine": machine(),
-        "versions": versions() | {name: _version(name) for name in PEERS},
+        "versions": versions() | peers.versions(),
         "mp_spdz": found.version() if found else None,
     }
 
@@ -46,13 +44,6 @@ def commit() -> str:
     except OSError:
         return ""
     return text.strip() if code == 0 else ""
-
-
-def _version(name: str) -> str | None:
-    try:
-        return version(name)
-    except PackageNotFoundError:
-        return None
 
 
 def _field(path: str, name: str) -> str:

@@ -15,6 +15,7 @@ from pdml_spdz.errors import InputError
 from pdml_spdz.storage import replaced, save_json
 
 FORMAT = 1
+ERROR = "error ulp"
 Key = dict[str, str | int]
 
 
@@ -104,15 +105,18 @@ def load(path: Path) -> Result:
 
 
 def scaled(cells: list[Cell], key: Key, d: int) -> Cell:
-    """The cell at d from those of the two largest smaller d: every value on its line, marked with the largest d.
+    """The cell at d from those of the two largest d: every value on its line, marked with the largest d.
 
-    Quartiles keep their relative distance from the median.
+    Quartiles keep their relative distance from the median. The error is the one that was measured.
     """
     known = sorted(cells, key=lambda c: int(c.key["d"]))[-2:]
     sizes = [float(c.key["d"]) for c in known]
     last = known[-1]
     values = {}
     for name, value in last.values.items():
+        if name == ERROR:
+            values[name] = value
+            continue
         found = line(sizes, [c.values[name].median for c in known]).at(d)
         values[name] = value.times(max(found, value.median) / value.median) if value.median else value
     return replace(last, key=key, values=values, scaled_from=int(last.key["d"]))

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import tempfile
 import threading
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -21,7 +21,7 @@ from pdml_spdz.data import Data
 from pdml_spdz.engine_setup import make_engine
 from pdml_spdz.errors import SECONDARY, EngineError, StudyError
 from pdml_spdz.fixedpoint import Reals
-from pdml_spdz.job import PartyRun
+from pdml_spdz.job import Event, PartyRun
 from pdml_spdz.linalg import Rows
 from pdml_spdz.local import RESULTS
 from pdml_spdz.party import FITS
@@ -63,7 +63,7 @@ def _all(tables: Sequence[Rows], study: Study, out: Path) -> list[dict[str, Any]
     def go(link: Link) -> None:
         try:
             with link:
-                reports[link.me] = _party(link, study, tables[link.me], out)
+                reports[link.me] = run_on_link(link, study, tables[link.me], out)
         except BaseException as error:  # noqa: BLE001 - raised again below, in the caller's thread
             errors.append(error)
 
@@ -78,9 +78,11 @@ def _all(tables: Sequence[Rows], study: Study, out: Path) -> list[dict[str, Any]
     return [reports[m] for m in range(study.M)]
 
 
-def _party(link: Link, study: Study, X: Rows, out: Path) -> dict[str, Any]:
-    """What `party.run_party` does once it has a link and rows."""
-    run = PartyRun(study, link.me, data=out / f"rows-{link.me}", certs=out, out=out)
+def run_on_link(
+    link: Link, study: Study, X: Rows, out: Path, notify: Callable[[Event], None] = lambda event: None
+) -> dict[str, Any]:
+    """What `party.run_party` does once it has a link and rows; for engines that need no identity."""
+    run = PartyRun(study, link.me, data=out / f"rows-{link.me}", certs=out, out=out, notify=notify)
     run.prepare_output()
     X = sp.csr_array(X, dtype=np.float64) if sp.issparse(X) else np.ascontiguousarray(X, np.float64)
     data = Data(X, None, f"the rows of P{link.me}")

@@ -99,7 +99,7 @@ def fit(link: Link, d: int, k: int, bits: int, repeats: int) -> Fit:
 
 def sums(link: Link, d: int, repeats: int) -> dict[str, list[Costs]]:
     """SecSum and the same in the clear, of d numbers, by turns."""
-    ways: dict[str, Any] = {"secsum": MaskedSum(link, Keys.agree(link, SESSION)), "plain": ClearSum(link)}
+    ways = summing(link)
     x = np.random.default_rng(link.me).normal(size=d)
     found: dict[str, list[Costs]] = {name: [] for name in ways}
     for i in range(WARM + repeats):
@@ -108,6 +108,10 @@ def sums(link: Link, d: int, repeats: int) -> dict[str, list[Costs]]:
             if i >= WARM:
                 found[name].append(cost)
     return found
+
+
+def summing(link: Link) -> dict[str, MaskedSum | ClearSum]:
+    return {"secsum": MaskedSum(link, Keys.agree(link, SESSION)), "plain": ClearSum(link)}
 
 
 def material(link: Link, d: int, bits: int, repeats: int) -> dict[str, list[Costs]]:

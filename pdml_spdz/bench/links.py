@@ -87,8 +87,8 @@ def _receive(m: int, end: Connection) -> Any:
 
 @dataclass(frozen=True)
 class Costs:
-    """Of one call at one party: seconds (online apart from offline; wait, transport and crypto are parts of online),
-    CPU seconds of both, rounds and bytes sent.
+    """Of one call at one party: seconds (online apart from offline; wait, transport, crypto and local are parts of
+    online), CPU seconds of both, rounds and bytes sent.
     """
 
     online: float
@@ -97,36 +97,49 @@ class Costs:
     wait: float
     transport: float
     crypto: float
+    local: float
     rounds: int
     sent: int
     offline_sent: int
 
 
+class Meter:
+    """What a link has cost since the last reading."""
+
+    def __init__(self, link: Link) -> None:
+        self._link, self._before = link, _state(link)
+
+    def read(self) -> Costs:
+        before, self._before = self._before, _state(self._link)
+        spent = {name: after - before[name] for name, after in self._before.items()}
+        return Costs(
+            spent["seconds"] - spent["offline"],
+            spent["offline"],
+            spent["cpu"],
+            spent["wait"],
+            spent["transport"],
+            spent["crypto"],
+            spent["local"],
+            int(spent["rounds"]),
+            int(spent["sent"]),
+            int(spent["offline_sent"]),
+        )
+
+
 def costs(link: Link, call: Callable[[], Any]) -> Costs:
     """What call() costs at this party; all parties begin together."""
     link.all_to_all("barrier", b"")
-    before, began, cpu = _state(link), time.perf_counter(), time.process_time()
+    meter = Meter(link)
     call()
-    seconds, cpu = time.perf_counter() - began, time.process_time() - cpu
-    spent = {name: after - before[name] for name, after in _state(link).items()}
-    return Costs(
-        seconds - spent["offline"],
-        spent["offline"],
-        cpu,
-        spent["wait"],
-        spent["transport"],
-        spent["crypto"],
-        int(spent["rounds"]),
-        int(spent["sent"]),
-        int(spent["offline_sent"]),
-    )
+    return meter.read()
 
 
 def _state(link: Link) -> dict[str, float]:
     with link.clock("other"):  # settles what is being counted
-        seconds = {name: link.clock.seconds[name] for name in ("offline", "wait", "transport", "crypto")}
-    traffic = {"rounds": link.traffic.rounds, "sent": sum(link.traffic.sent.values())}
-    return seconds | traffic | {"offline_sent": sum(link.offline_traffic.sent.values())}
+        seconds = {name: link.clock.seconds[name] for name in ("offline", "wait", "transport", "crypto", "local")}
+    counts = {"rounds": link.traffic.rounds, "sent": sum(link.traffic.sent.values())}
+    counts["offline_sent"] = sum(link.offline_traffic.sent.values())
+    return seconds | counts | {"seconds": time.perf_counter(), "cpu": time.process_time()}
 
 
 def slowest(parties: list[list[Costs]]) -> list[Costs]:

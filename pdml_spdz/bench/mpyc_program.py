@@ -2,8 +2,8 @@
 
     python mpyc_program.py D F REPEATS -M3
 
-MPyC's parser takes its own options (-M, -B, ...) from the command line and starts the other parties. Party 0 prints one line
-of JSON for each repetition. Secure arrays (MPyC's fastest way), f fraction bits of 2 f in all, its own square root:
+MPyC takes its own options (-M, -B, ...) from the command line and starts the other parties. Party 0 prints one line of
+JSON for each repetition. Secure arrays (MPyC's fastest way), f fraction bits of 2 f in all, its own square root:
 
     s = sum_m x_m;  n = sqrt(s.s);  u = s * (1/n)
 """

@@ -114,9 +114,9 @@ def measure(request: Request, step: Callable[[int, int, str], None] = lambda don
 
 
 NOTES = (
-    "online: from floats to floats, conversion included as in the paper; offline and base OTs apart. Inside a fit: one of k columns of "
-    "an iteration. Seconds are those of the slowest party, MB those that a party sent.",
-    "embedded and mp-spdz (semi): dishonest majority, TLS. MPyC and SPU: honest majority, no TLS: another, weaker trust model.",
+    "online: from floats to floats, conversion included as in the paper; offline and base OTs apart. Inside a fit: one "
+    "of k columns of an iteration. Seconds are those of the slowest party, MB those that a party sent.",
+    "embedded and mp-spdz (semi): dishonest majority, TLS. MPyC and SPU: honest majority, no TLS: a weaker trust model.",
     "~ was not measured at this d but scaled from the d in brackets.",
 )
 

@@ -2,8 +2,8 @@
 
     python spu_program.py D F REPEATS -M3 -BPORT
 
-A process for each party, links by its own brpc, no TLS; FM128 with f fraction bits. Party 0 prints one line of JSON for each
-repetition. Each party shares its vector and hands the shares out; the program, compiled before the clock starts, is
+A process for each party, links by its own brpc, no TLS; FM128 with f fraction bits. Party 0 prints one line of JSON for
+each repetition. Each party shares its vector and hands the shares out; the program, compiled before the clock starts, is
 
     s = sum_m x_m;  u = s * rsqrt(s.s)
 """
@@ -13,11 +13,12 @@ import multiprocessing as mp
 import pickle  # shares between processes that this program itself started
 import sys
 import time
+from typing import Any
 
 import numpy as np
 
 
-def party(rank, M, port, d, f, repeats):
+def party(rank: int, M: int, port: int, d: int, f: int, repeats: int) -> None:
     import jax
     import jax.numpy as jnp
     import spu
@@ -32,7 +33,7 @@ def party(rank, M, port, d, f, repeats):
     link = libspu.link.create_brpc(ends, rank)
     io, runtime = spu.Io(M, config), spu.Runtime(link, config)
 
-    def exchange(shares):
+    def exchange(shares: list[Any]) -> list[Any]:
         """One share to each party, in the order of the parties, and one from each."""
         for m in range(M):
             if m != rank:
@@ -45,7 +46,7 @@ def party(rank, M, port, d, f, repeats):
             received.append(share)
         return received
 
-    def normed_sum(*x):
+    def normed_sum(*x: Any) -> Any:
         s = sum(x)
         return s * jax.lax.rsqrt(jnp.dot(s, s))
 

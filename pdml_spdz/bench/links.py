@@ -101,6 +101,7 @@ class Costs:
     rounds: int
     sent: int
     offline_sent: int
+    offline_rounds: int
 
 
 class Meter:
@@ -123,6 +124,7 @@ class Meter:
             int(spent["rounds"]),
             int(spent["sent"]),
             int(spent["offline_sent"]),
+            int(spent["offline_rounds"]),
         )
 
 
@@ -138,6 +140,7 @@ def _state(link: Link) -> dict[str, float]:
     with link.clock("other"):  # settles what is being counted
         seconds = {name: link.clock.seconds[name] for name in ("offline", "wait", "transport", "crypto", "local")}
     counts = {"rounds": link.traffic.rounds, "sent": sum(link.traffic.sent.values())}
+    counts["offline_rounds"] = link.offline_traffic.rounds
     counts["offline_sent"] = sum(link.offline_traffic.sent.values())
     return seconds | counts | {"seconds": time.perf_counter(), "cpu": time.process_time()}
 

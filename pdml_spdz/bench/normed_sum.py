@@ -13,6 +13,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from pdml_spdz.bench import embedded, peers
+from pdml_spdz.bench.growth import straight
 from pdml_spdz.bench.links import Costs, run_processes, slowest
 from pdml_spdz.bench.results import Cell, Check, Key, Result, scaled
 from pdml_spdz.bench.stats import Spread, exact, line, spread
@@ -116,7 +117,7 @@ def measure(request: Request, step: Callable[[int, int, str], None] = lambda don
 NOTES = (
     "online: from floats to floats, conversion included as in the paper; offline and base OTs apart. Inside a fit: one "
     "of k columns of an iteration. Seconds are those of the slowest party, MB those that a party sent.",
-    "embedded and mp-spdz (semi): dishonest majority, TLS. MPyC and SPU: honest majority, no TLS: a weaker trust model.",
+    "embedded and mp-spdz (semi): dishonest majority, TLS. MPyC and SPU: honest majority, no TLS: weaker trust.",
     "~ was not measured at this d but scaled from the d in brackets.",
 )
 
@@ -279,4 +280,6 @@ def checks(result: Result, k: int) -> list[Check]:
             name = f"in a fit, d = 100: the paper's program on MP-SPDZ (semi) / {engine}"
             add(f"{name}, online", paper, fit, ("online s", "online s"), 300)
             add(f"{name}, offline bytes", paper, fit, ("offline MB", "offline MB"), 500)
-    return found
+    mine = [c for c in result.cells if c.fits(engine="embedded", where="cold")]
+    names = ("online MB", "offline MB", "cpu s")
+    return [*found, *straight(mine, "d", names), *straight(mine, "M", names)]

@@ -14,9 +14,10 @@ from threadpoolctl import threadpool_limits
 from pdml_spdz.algorithms.rri import Penalties, part
 from pdml_spdz.bench import embedded
 from pdml_spdz.bench.fits import PAPER_TOPIC_MB, Step
+from pdml_spdz.bench.growth import straight
 from pdml_spdz.bench.links import Costs, run_processes, slowest, wire_bytes_received
 from pdml_spdz.bench.results import Cell, Check, Result
-from pdml_spdz.bench.stats import Spread, exact, line, spread
+from pdml_spdz.bench.stats import Spread, exact, spread
 from pdml_spdz.linalg import GramMatrix, GramOperator, orthonormalise
 from pdml_spdz.transport.base import Link
 
@@ -24,7 +25,7 @@ from pdml_spdz.transport.base import Link
 def sec_sum(
     parties: Sequence[int], dims: Sequence[int], repeats: int, step: Step = lambda done, of, text: None
 ) -> Result:
-    """One sum of d numbers by masks, and in the clear, by turns; bytes beside the raw vectors and the paper's figure."""
+    """One sum of d numbers by masks, and in the clear, by turns; bytes beside raw vectors and the paper's figure."""
     cells: list[Cell] = []
     plan = [(M, d) for M in parties for d in dims]
     for i, (M, d) in enumerate(plan):
@@ -38,7 +39,9 @@ def sec_sum(
     step(len(plan), len(plan), "done")
     note = "received / raw: bytes that TCP delivered, TLS records and two barriers included, over 8-byte vectors."
     result = Result("sec-sum", {"parties": parties, "dims": dims, "repeats": repeats}, cells, notes=[note])
-    return replace(result, checks=[*_sec_sum_checks(result, parties, dims), *straight(cells, ("sent MB", "cpu s"))])
+    names = ("sent MB", "cpu s")
+    lines = [*straight(cells, "d", names), *straight(cells, "M", names)]
+    return replace(result, checks=[*_sec_sum_checks(result, parties, dims), *lines])
 
 
 def _sums(link: Link, d: int, repeats: int) -> tuple[dict[str, list[Costs]], dict[str, float]]:
@@ -69,26 +72,6 @@ def _sec_sum_checks(result: Result, parties: Sequence[int], dims: Sequence[int])
     return found
 
 
-def straight(cells: Sequence[Cell], names: Sequence[str]) -> list[Check]:
-    """That bytes and CPU seconds of a party are straight lines: in d for each M, and in M for the largest d.
-
-    With few parties there are few points: a line in M needs three.
-    """
-    found = []
-    for engine in dict.fromkeys(c.key["engine"] for c in cells):
-        mine = [c for c in cells if c.key["engine"] == engine]
-        for along, other in (("d", "M"), ("M", "d")):
-            best = max({c.key[other] for c in mine}, key=lambda o: len([c for c in mine if c.key[other] == o]))
-            chosen = [c for c in mine if c.key[other] == best]
-            x = [float(c.key[along]) for c in chosen]
-            if len(x) < 3:
-                continue
-            for name in names:
-                what = f"{engine}: {name} of a party a straight line in {along} up to {max(x):,.0f} ({other} = {best}), R^2"
-                found.append(Check(what, line(x, [c.values[name].median for c in chosen]).r2, 0.99))
-    return found
-
-
 def offline(
     parties: Sequence[int], dims: Sequence[int], bits: int, repeats: int, step: Step = lambda done, of, text: None
 ) -> Result:
@@ -110,13 +93,8 @@ def offline(
     step(len(plan), len(plan), "done")
     note = "All ordered pairs of parties at once on this machine; triples and base OTs do not depend on d."
     settings = {"parties": parties, "dims": dims, "bits": bits, "repeats": repeats}
-    return Result(
-        "offline",
-        settings,
-        cells,
-        straight([c for c in cells if c.key["engine"] == "VOLE"], ("sent MB", "cpu s")),
-        [note],
-    )
+    checks = straight([c for c in cells if c.key["engine"] == "VOLE"], "d", ("sent MB", "cpu s"))
+    return Result("offline", settings, cells, checks, [note])
 
 
 def local(sizes: Sequence[tuple[int, int]], k: int, repeats: int, step: Step = lambda done, of, text: None) -> Result:

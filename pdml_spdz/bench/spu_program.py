@@ -3,7 +3,7 @@
     python spu_program.py D F REPEATS -M3 -BPORT
 
 A process for each party, links by its own brpc, no TLS; FM128 with f fraction bits. Party 0 prints one line of JSON for
-each repetition. Each party shares its vector and hands the shares out; the program, compiled before the clock starts, is
+each repetition. Each party shares its vector and hands the shares out; the program, compiled beforehand, is
 
     s = sum_m x_m;  u = s * rsqrt(s.s)
 """

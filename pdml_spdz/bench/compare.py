@@ -8,6 +8,8 @@ from pdml_spdz.bench.results import Cell, Result
 from pdml_spdz.bench.stats import Spread, ratio
 from pdml_spdz.errors import InputError
 
+FEW = 3  # repetitions below this say nothing about noise
+
 
 class Change(NamedTuple):
     """One value of one cell, B over A."""
@@ -20,7 +22,9 @@ class Change(NamedTuple):
 
     @property
     def verdict(self) -> str:
-        """Beyond noise only if the quartiles of both runs keep apart."""
+        """Beyond noise only if the quartiles of both runs keep apart; counts have no noise, single times an unknown."""
+        if self.ratio.n < FEW and self.value.endswith(" s"):
+            return "too few"
         if self.ratio.low <= 1 <= self.ratio.high:
             return "same"
         return "more" if self.ratio.median > 1 else "less"
@@ -63,6 +67,9 @@ def _differences(a: Result, b: Result) -> list[str]:
     notes = []
     for part in ("machine", "versions"):
         notes += _unequal(part, a.origin.get(part, {}), b.origin.get(part, {}), ("load",))
+    loads = [r.origin.get("machine", {}).get("load", 0.0) for r in (a, b)]
+    if abs(loads[0] - loads[1]) > 0.5:
+        notes.append(f"the machine's load was {loads[0]} when the first began and {loads[1]} when the second did")
     notes += _unequal("settings", a.settings, b.settings, ())
     if a.origin.get("mp_spdz") != b.origin.get("mp_spdz"):
         notes.append(f"MP-SPDZ differs: {a.origin.get('mp_spdz')} and {b.origin.get('mp_spdz')}")

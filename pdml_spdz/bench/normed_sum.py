@@ -165,7 +165,7 @@ def _missing(row: Row) -> str:
     if row.engine == "mp-spdz":
         found = home.find()
         if found is None:
-            return home.missing_text()
+            return "not installed: `pdml-spdz mp-spdz install`, or MP_SPDZ_HOME=DIR (docs/mp-spdz.md)"
         if found.binary(f"{row.protocol}-party.x") is None:
             return f"no {row.protocol}-party.x: `pdml-spdz mp-spdz list` says which protocols are there"
         return ""

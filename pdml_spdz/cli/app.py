@@ -11,6 +11,7 @@ from typing import Any, NoReturn
 import click
 
 from pdml_spdz import __version__
+from pdml_spdz.cli.bench import bench
 from pdml_spdz.cli.certs import certs
 from pdml_spdz.cli.doctor import doctor
 from pdml_spdz.cli.init import init
@@ -51,7 +52,7 @@ def cli() -> None:
     """
 
 
-for command in (svd, pca, nmf, normed_sum, party, offline, init, certs, doctor, mp_spdz, render, precision):
+for command in (svd, pca, nmf, normed_sum, party, offline, init, certs, doctor, mp_spdz, render, precision, bench):
     cli.add_command(command)
 
 

@@ -158,7 +158,7 @@ def forecast(dims: list[int], seconds: list[float], d: int) -> float:
         return 0.0
     if len(dims) == 1:
         return seconds[0] * math.sqrt(d / dims[0])
-    return line(dims[-2:], seconds[-2:]).at(d)
+    return max(line(dims[-2:], seconds[-2:]).at(d), seconds[-1])
 
 
 def _missing(row: Row) -> str:

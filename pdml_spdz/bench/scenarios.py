@@ -38,7 +38,7 @@ class Scenario:
 
 
 PCR = Scenario("PCR", "embedded", Size(3000, 100, 7, 3), 300, (20, 60), 300, 1.2 * 3600, "1.2 h")
-LRA = Scenario("LRA", "embedded", Size(1500, 10_000, 7, 3), 300, (2, 4), 6, 4 * 86400, "4 days")
+LRA = Scenario("LRA", "embedded", Size(1500, 10_000, 7, 3), 300, (1, 2), 4, 4 * 86400, "4 days")
 LRA_SUM = Scenario("LRA by SecSum", "secsum", Size(1500, 10_000, 7, 3), 300, (10, 30), 300, 30 * 60, "below 30 min")
 SCENARIOS = {"pcr": PCR, "lra": LRA, "lra-secsum": LRA_SUM}
 MINUTE = 60.0

@@ -7,7 +7,6 @@ from pathlib import Path
 from typing import Any
 
 import click
-from rich.console import Console
 from rich.markup import escape
 
 from pdml_spdz.bench import compare as comparison
@@ -17,7 +16,7 @@ from pdml_spdz.bench.plot import plot
 from pdml_spdz.bench.results import load
 from pdml_spdz.bench.suite import suite
 from pdml_spdz.bench.tables import Grid, number, unit_of
-from pdml_spdz.cli.bench_show import Numbers, Words, list_option, measured, show_checks, table
+from pdml_spdz.cli.bench_show import Numbers, Words, console, list_option, measured, show_checks, table
 from pdml_spdz.cli.options import Option, options
 from pdml_spdz.precision import OUT_BITS
 
@@ -68,7 +67,7 @@ def normed_sum_(json_file: Path | None, figure: Path | None, **given: Any) -> No
     """
     names = {"engine": "engines", "protocol": "protocols", "program": "programs", "rank": "k"}
     request = normed_sum.Request(**{names.get(n, n): v for n, v in given.items()})
-    measured(Console(), "normed-sum", lambda step: normed_sum.measure(request, step), json_file, figure)
+    measured(console(), "normed-sum", lambda step: normed_sum.measure(request, step), json_file, figure)
 
 
 def _fit_options(algorithm: str) -> Callable[[Any], Any]:
@@ -98,7 +97,7 @@ def _fit(algorithm: str, given: dict[str, Any]) -> None:
     names = {"n": "rows", "d": "dim", "k": "rank", "M": "parties"}
     growth = tuple((n, given[f"grow_{word}"]) for n, word in names.items() if given[f"grow_{word}"])
     request = fits.Request(algorithm, given["engine"], size, growth, given["iterations"], given["repeats"])
-    measured(Console(), algorithm, lambda step: fits.measure(request, step), given["json_file"], given["figure"])
+    measured(console(), algorithm, lambda step: fits.measure(request, step), given["json_file"], given["figure"])
 
 
 @bench.command()
@@ -139,7 +138,7 @@ def sec_sum(
     Example:
       pdml-spdz bench sec-sum --parties 3 --dims 10^4 --repeats 100
     """
-    measured(Console(), "sec-sum", lambda step: parts.sec_sum(parties, dims, repeats, step), json_file, figure)
+    measured(console(), "sec-sum", lambda step: parts.sec_sum(parties, dims, repeats, step), json_file, figure)
 
 
 @bench.command()
@@ -162,7 +161,7 @@ def offline(
     Example:
       pdml-spdz bench offline --parties 3 --dims 10^4,10^5
     """
-    measured(Console(), "offline", lambda step: parts.offline(parties, dims, bits, repeats, step), json_file, figure)
+    measured(console(), "offline", lambda step: parts.offline(parties, dims, bits, repeats, step), json_file, figure)
 
 
 @bench.command()
@@ -181,7 +180,7 @@ def local(
       pdml-spdz bench local --rows 10^4 --dims 1000 --rank 20
     """
     sizes = [(n, d) for n in rows for d in dims]
-    measured(Console(), "local", lambda step: parts.local(sizes, rank, repeats, step), json_file, figure)
+    measured(console(), "local", lambda step: parts.local(sizes, rank, repeats, step), json_file, figure)
 
 
 @bench.command("scenarios")
@@ -198,7 +197,7 @@ def scenarios_(
       pdml-spdz bench scenarios --scenario pcr --network loopback,20ms
     """
     chosen, lines = [scenarios.SCENARIOS[s] for s in scenario], [NETWORKS[n] for n in network]
-    measured(Console(), "scenarios", lambda step: scenarios.measure(chosen, lines, step), json_file, figure)
+    measured(console(), "scenarios", lambda step: scenarios.measure(chosen, lines, step), json_file, figure)
 
 
 @bench.command("precision")
@@ -219,7 +218,7 @@ def precision_(
     Example:
       pdml-spdz bench precision --dims 100 --plot precision
     """
-    measured(Console(), "precision", lambda step: precision.measure(dims, conditions, bits, step), json_file, figure)
+    measured(console(), "precision", lambda step: precision.measure(dims, conditions, bits, step), json_file, figure)
 
 
 @bench.command("compare")
@@ -233,7 +232,7 @@ def compare_(before: Path, after: Path, everything: bool) -> None:
     Example:
       pdml-spdz bench compare before.json after.json
     """
-    console = Console()
+    out = console()
     a, b = load(before), load(after)
     changes, notes = comparison.compare(a, b)
     rows = []
@@ -244,11 +243,11 @@ def compare_(before: Path, after: Path, everything: bool) -> None:
             rows.append([c.cell, c.value, *ends, bounds, c.verdict])
     commits = [r.origin.get("commit") or "an installed package" for r in (a, b)]
     header = ["cell", "value", commits[0], commits[1], "ratio (at least .. at most)", ""]
-    console.print(table(Grid(f"{a.benchmark}: {commits[1]} over {commits[0]}", header, rows)))
+    out.print(table(Grid(f"{a.benchmark}: {commits[1]} over {commits[0]}", header, rows)))
     same = sum(c.verdict == "same" for c in changes)
-    console.print(f"{same} of {len(changes)} values are the same within the quartiles of both runs", highlight=False)
+    out.print(f"{same} of {len(changes)} values are the same within the quartiles of both runs", highlight=False)
     for note in notes:
-        console.print(f"[yellow]note:[/yellow] {escape(note)}", highlight=False)
+        out.print(f"[yellow]note:[/yellow] {escape(note)}", highlight=False)
 
 
 @bench.command("page")
@@ -278,14 +277,14 @@ def all_(out: Path, full: bool, only: tuple[str, ...] | None, page_file: Path | 
       pdml-spdz bench all --only normed-sum,end-to-end
       pdml-spdz bench all --page docs/performance.md
     """
-    console, results = Console(), []
+    screen, results = console(), []
     for part in suite(full=full):
         if only is None or part.name in only:
-            console.rule(f"{part.name}: {part.question}")
-            results.append(measured(console, part.name, part.run, out / f"{part.name}.json"))
+            screen.rule(f"{part.name}: {part.question}")
+            results.append(measured(screen, part.name, part.run, out / f"{part.name}.json"))
             plot(results[-1], out / part.name)
-    console.rule("wanted and found")
-    show_checks(console, results)
+    screen.rule("wanted and found")
+    show_checks(screen, results)
     if page_file is not None:
         page.write(out, page_file)
-        console.print(f"wrote {page_file}", highlight=False, markup=False)
+        screen.print(f"wrote {page_file}", highlight=False, markup=False)

@@ -67,6 +67,12 @@ def list_option(name: str, default: Any, text: str, kind: _Param | None = None) 
     return click.option(name, type=kind or Numbers(), default=shown, show_default=True, help=text)
 
 
+def console() -> Console:
+    """Wide where nobody's terminal sets the width: tables in files are not folded at 80 columns."""
+    found = Console()
+    return found if found.is_terminal else Console(width=200)
+
+
 def measured(
     console: Console, name: str, run: Callable[[Step], Result], json_file: Path | None, figure: Path | None = None
 ) -> Result:

@@ -105,4 +105,4 @@ def test_the_older_benchmark_runs_and_says_where_its_numbers_come_from(tmp_path:
     done = subprocess.run([sys.executable, "-c", program], cwd=ROOT, capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
     result = json.loads((tmp_path / "embedded.json").read_text())
-    assert {"loop", "ratio", "cold", "material", "commit", "machine", "versions"} <= set(result)
+    assert {"normed", "secsum", "ratio", "cold", "material", "commit", "machine", "versions"} <= set(result)

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from pdml_spdz.bench.growth import constant, straight
-from pdml_spdz.bench.links import Costs, Meter, costs, run_processes
+from pdml_spdz.bench.links import Costs, Meter, costs, run_processes, seconds
 from pdml_spdz.bench.network import LOOPBACK, Network
 from pdml_spdz.bench.results import Cell, Check, Key, Result
 from pdml_spdz.bench.stats import Spread, exact, spread
@@ -132,12 +132,10 @@ def per_iteration(runs: list[list[Fit]], iterations: int) -> dict[str, Spread]:
     slow = [max(parties, key=lambda f: f.whole.online + f.whole.offline) for parties in runs]
     steps = [step for fit in slow for step in fit.steps[1:]]
     sent = [max(f.whole.sent for f in parties) for parties in runs]
+    parts = seconds(steps)
     return {
-        "iteration s": spread([s.online for s in steps]),
-        "local s": spread([s.local for s in steps]),
-        "wait s": spread([s.wait for s in steps]),
-        "transport s": spread([s.transport for s in steps]),
-        "crypto s": spread([s.crypto for s in steps]),
+        "iteration s": parts["online s"],
+        **{f"{name} s": parts[f"{name} s"] for name in ("local", "wait", "transport", "crypto")},
         "offline s": spread([f.whole.offline / iterations for f in slow]),
         "fit s": spread([f.whole.online + f.whole.offline for f in slow]),
         "fit cpu s": spread([f.whole.cpu for f in slow]),

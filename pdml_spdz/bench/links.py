@@ -8,7 +8,7 @@ import socket
 import struct
 import tempfile
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from multiprocessing.connection import Connection
 from pathlib import Path
@@ -18,6 +18,7 @@ from threadpoolctl import threadpool_limits
 
 from pdml_spdz import certs
 from pdml_spdz.bench.network import LOOPBACK, Network, relayed
+from pdml_spdz.bench.stats import Spread, spread
 from pdml_spdz.errors import SECONDARY, EngineError, PdmlError
 from pdml_spdz.transport.base import Link
 from pdml_spdz.transport.connect import Meeting, connect
@@ -148,6 +149,12 @@ def _state(link: Link) -> dict[str, float]:
 def slowest(parties: list[list[Costs]]) -> list[Costs]:
     """For each repetition the party that took longest, with the other parties' largest counts."""
     return [max(together, key=lambda c: c.online + c.offline) for together in zip(*parties, strict=True)]
+
+
+def seconds(calls: Sequence[Costs]) -> dict[str, Spread]:
+    """Online time and its parts over repetitions, and CPU time."""
+    names = ("online", "local", "wait", "transport", "crypto", "cpu")
+    return {f"{name} s": spread([getattr(c, name) for c in calls]) for name in names}
 
 
 def wire_bytes_received(link: Link) -> int:

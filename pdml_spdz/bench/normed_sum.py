@@ -14,7 +14,7 @@ from typing import Any
 
 from pdml_spdz.bench import embedded, peers
 from pdml_spdz.bench.growth import straight
-from pdml_spdz.bench.links import Costs, run_processes, slowest
+from pdml_spdz.bench.links import Costs, run_processes, seconds, slowest
 from pdml_spdz.bench.results import Cell, Check, Key, Result, scaled
 from pdml_spdz.bench.stats import Spread, exact, line, spread
 from pdml_spdz.engines.mp_spdz import home
@@ -127,20 +127,20 @@ def climb(row: Row, request: Request, say: Say, measure_cell: Callable[..., Cell
     measure_cell = measure_cell or _measure_cell
     dims = sorted(request.dims)
     measured: list[Cell] = []
-    seconds: list[float] = []
+    took: list[float] = []
     cells = []
 
     def one(d: int) -> Cell:
         say(f"{row.engine} {row.where}, {row.program}, M = {row.M}, d = {d:,}")
         began = time.monotonic()
         measured.append(measure_cell(row, d, request))
-        seconds.append(time.monotonic() - began)
+        took.append(time.monotonic() - began)
         return measured[-1]
 
     if dims[0] >= 1000:
         one(dims[0] // 10)
     for d in dims:
-        if forecast([int(c.key["d"]) for c in measured], seconds, d) <= request.limit:
+        if forecast([int(c.key["d"]) for c in measured], took, d) <= request.limit:
             cells.append(one(d))
             continue
         if len(measured) == 1:
@@ -216,7 +216,7 @@ def _fit(row: Row, d: int, k: int, repeats: int) -> dict[str, Spread]:
     offline = max(p.material.offline for p in parties) / columns
     values = {name: value.times(1 / k) for name, value in _online(calls).items()}
     values |= {
-        "rounds": spread([float(c.rounds) for c in calls]),  # of the whole block: columns share them
+        "rounds": spread([c.rounds for c in calls]),  # of the whole block: columns share them
         "offline s": exact(offline),
         "base OT s": exact(max(p.base.offline for p in parties)),
         "total s": values["online s"]._replace(
@@ -232,15 +232,8 @@ def _fit(row: Row, d: int, k: int, repeats: int) -> dict[str, Spread]:
 
 
 def _online(calls: list[Costs]) -> dict[str, Spread]:
-    return {
-        "online s": spread([c.online for c in calls]),
-        "wait s": spread([c.wait for c in calls]),
-        "transport s": spread([c.transport for c in calls]),
-        "crypto s": spread([c.crypto for c in calls]),
-        "cpu s": spread([c.cpu for c in calls]),
-        "rounds": spread([float(c.rounds) for c in calls]),
-        "online MB": spread([c.sent / 1e6 for c in calls]),
-    }
+    counts = {"rounds": spread([c.rounds for c in calls]), "online MB": spread([c.sent / 1e6 for c in calls])}
+    return seconds(calls) | counts
 
 
 def _material(plan: Any, columns: int, parties: list[Any]) -> dict[str, Spread]:

@@ -15,7 +15,7 @@ from pdml_spdz.algorithms.rri import Penalties, part
 from pdml_spdz.bench import embedded
 from pdml_spdz.bench.fits import PAPER_TOPIC_MB, Step
 from pdml_spdz.bench.growth import straight
-from pdml_spdz.bench.links import Costs, run_processes, slowest, wire_bytes_received
+from pdml_spdz.bench.links import Costs, run_processes, seconds, slowest, wire_bytes_received
 from pdml_spdz.bench.results import Cell, Check, Result
 from pdml_spdz.bench.stats import Spread, exact, spread
 from pdml_spdz.linalg import GramMatrix, GramOperator, orthonormalise
@@ -33,7 +33,8 @@ def sec_sum(
         found = run_processes(M, lambda link, d=d: _sums(link, d, repeats))  # type: ignore[misc]
         for way in ("secsum", "plain"):
             calls = slowest([f[0][way] for f in found])
-            values = _values(calls) | {"received / raw": exact(found[0][1][way] / (8.0 * d * (M - 1)))}
+            values = seconds(calls) | {"sent MB": spread([c.sent / 1e6 for c in calls])}
+            values |= {"received / raw": exact(found[0][1][way] / (8.0 * d * (M - 1)))}
             values["both ways MB"] = values["sent MB"].times(2.0)
             cells.append(Cell({"engine": way, "M": M, "d": d}, values))
     step(len(plan), len(plan), "done")
@@ -139,20 +140,9 @@ def _local(n: int, d: int, k: int, rows: str, repeats: int) -> dict[str, Spread]
 
 
 def timed(call: Callable[[], Any], repeats: int) -> Spread:
-    seconds = []
+    took = []
     for _ in range(repeats + 1):
         began = time.perf_counter()
         call()
-        seconds.append(time.perf_counter() - began)
-    return spread(seconds[1:])
-
-
-def _values(calls: list[Costs]) -> dict[str, Spread]:
-    return {
-        "online s": spread([c.online for c in calls]),
-        "wait s": spread([c.wait for c in calls]),
-        "transport s": spread([c.transport for c in calls]),
-        "crypto s": spread([c.crypto for c in calls]),
-        "cpu s": spread([c.cpu for c in calls]),
-        "sent MB": spread([c.sent / 1e6 for c in calls]),
-    }
+        took.append(time.perf_counter() - began)
+    return spread(took[1:])

@@ -7,6 +7,7 @@ import math
 from dataclasses import replace
 from pathlib import Path
 
+import click
 import numpy as np
 import pytest
 from click.testing import CliRunner
@@ -18,12 +19,14 @@ from pdml_spdz.bench.compare import compare
 from pdml_spdz.bench.growth import R2, constant, straight
 from pdml_spdz.bench.network import CONTINENT, LOOPBACK
 from pdml_spdz.bench.normed_sum import PAPER, Request, Row, checks, climb, forecast, rows
+from pdml_spdz.bench.origin import origin
 from pdml_spdz.bench.page import write
 from pdml_spdz.bench.results import ERROR, Cell, Check, Result, load, scaled
 from pdml_spdz.bench.stats import Spread, exact, line, ratio, spread
-from pdml_spdz.bench.suite import LENGTHS
+from pdml_spdz.bench.suite import LENGTHS, suite
 from pdml_spdz.bench.tables import cost_grid, number, paper_grid, spread_text
 from pdml_spdz.cli.bench import bench
+from pdml_spdz.cli.bench_show import Numbers, Words
 from pdml_spdz.errors import InputError
 from pdml_spdz.linalg import gaussian, orthonormalise, sine
 
@@ -318,3 +321,29 @@ def test_the_papers_arithmetic_fails_where_its_squares_vanish() -> None:
 
     assert error(0) <= 2.0**-31
     assert error(16) == math.inf
+
+
+# ---- the command line
+
+
+def test_lists_on_the_command_line() -> None:
+    assert Numbers().convert("100,10^4", None, None) == (100, 10000)
+    for wrong in ("", "1,x", "0", "10^"):
+        with pytest.raises(click.BadParameter):
+            Numbers().convert(wrong, None, None)
+    assert Words(("a", "b")).convert("b,a", None, None) == ("b", "a")
+    with pytest.raises(click.BadParameter, match="none of a, b"):
+        Words(("a", "b")).convert("c", None, None)
+
+
+def test_every_benchmark_has_a_command_with_an_example() -> None:
+    for part in suite(full=False):
+        if part.name not in ("growth", "end-to-end"):  # parts of `bench all` only
+            assert "Example" in (bench.commands[part.name].help or "")
+
+
+def test_results_say_what_they_were_measured_on() -> None:
+    found = origin()
+    assert found["machine"]["cores"] >= 1
+    assert found["versions"]["numpy"] == np.__version__
+    assert str(Path.home()) not in str(found)

@@ -42,8 +42,8 @@ class Numbers(_Param):
 
 
 def _number(text: str) -> int:
-    base, _, exponent = text.partition("^")
-    return int(int(base) ** int(exponent or 1))
+    base, power, exponent = text.partition("^")
+    return int(int(base) ** int(exponent)) if power else int(base)
 
 
 class Words(_Param):

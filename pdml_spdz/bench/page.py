@@ -55,7 +55,8 @@ def _origin(results: Sequence[Result]) -> list[str]:
     for origin in (r.origin for r in results):
         machine, versions = origin["machine"], origin["versions"]
         peers = ", ".join(f"{n} {versions[n]}" for n in ("mpyc", "gmpy2", "spu") if versions.get(n))
-        text = f"- {machine['processor']}, {machine['cores']} cores, {machine['memory_gb']:.0f} GB; "
+        text = f"- {machine['processor']}, {machine['cores']} cores, {machine['memory_gb']:.0f} GB, load "
+        text += f"{_range([r.origin['machine']['load'] for r in results])} at the start of each; "
         text += f"commit {origin['commit']}; "
         text += f"Python {versions['python']}, NumPy {versions['numpy']}, {versions['openssl']}; "
         text += (
@@ -63,6 +64,10 @@ def _origin(results: Sequence[Result]) -> list[str]:
         )
         lines.append(text)
     return list(dict.fromkeys(lines))
+
+
+def _range(values: Sequence[float]) -> str:
+    return f"{min(values):g} to {max(values):g}"
 
 
 def _checks(results: dict[str, tuple[str, Result]]) -> list[str]:

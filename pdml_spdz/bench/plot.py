@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -29,11 +30,16 @@ def plot(result: Result, path: Path) -> list[Path]:
     return paths
 
 
+def check() -> None:
+    """Raise, before anything is measured, if nothing can be drawn here."""
+    if find_spec("matplotlib") is None:
+        raise EngineError("there is no matplotlib here to draw with.", do="pip install 'pdml-spdz[bench]'")
+
+
 def _pyplot() -> Any:
-    try:
-        import matplotlib as mpl
-    except ImportError:
-        raise EngineError("there is no matplotlib here to draw with.", do="pip install 'pdml-spdz[bench]'") from None
+    check()
+    import matplotlib as mpl
+
     mpl.use("Agg")
     mpl.rcParams["svg.hashsalt"] = "pdml-spdz"  # the same file for the same result
     from matplotlib import pyplot

@@ -30,14 +30,14 @@ def plot(result: Result, path: Path) -> list[Path]:
     return paths
 
 
-def check() -> None:
+def require() -> None:
     """Raise, before anything is measured, if nothing can be drawn here."""
     if find_spec("matplotlib") is None:
         raise EngineError("there is no matplotlib here to draw with.", do="pip install 'pdml-spdz[bench]'")
 
 
 def _pyplot() -> Any:
-    check()
+    require()
     import matplotlib as mpl
 
     mpl.use("Agg")

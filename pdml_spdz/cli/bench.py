@@ -12,7 +12,7 @@ from rich.markup import escape
 from pdml_spdz.bench import compare as comparison
 from pdml_spdz.bench import fits, normed_sum, page, parts, precision, scenarios
 from pdml_spdz.bench.network import NETWORKS
-from pdml_spdz.bench.plot import check
+from pdml_spdz.bench.plot import require
 from pdml_spdz.bench.results import load
 from pdml_spdz.bench.suite import suite
 from pdml_spdz.bench.tables import Grid, number, unit_of
@@ -278,7 +278,7 @@ def all_(out: Path, full: bool, only: tuple[str, ...] | None, page_file: Path | 
       pdml-spdz bench all --page docs/performance.md
     """
     screen, results = console(), []
-    check()  # that figures can be drawn, before and not after ten minutes
+    require()  # that figures can be drawn, before and not after ten minutes
     for part in suite(full=full):
         if only is None or part.name in only:
             screen.rule(f"{part.name}: {part.question}")

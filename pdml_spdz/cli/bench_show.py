@@ -13,7 +13,7 @@ from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn, Ti
 from rich.table import Table
 
 from pdml_spdz.bench.fits import Step
-from pdml_spdz.bench.plot import check, plot
+from pdml_spdz.bench.plot import plot, require
 from pdml_spdz.bench.results import Result
 from pdml_spdz.bench.tables import Grid, grids
 from pdml_spdz.cli.options import Option
@@ -78,7 +78,7 @@ def measured(
 ) -> Result:
     """Run a benchmark under a progress bar, show and keep what it found."""
     if figure is not None:
-        check()
+        require()
     columns = (TextColumn("{task.description}"), BarColumn(bar_width=24), TextColumn("{task.fields[detail]}"))
     # Refreshed by hand: the parties are forked, and no other thread of this process may hold a lock then.
     clocks = (TimeElapsedColumn(), TextColumn("left:"), TimeRemainingColumn())

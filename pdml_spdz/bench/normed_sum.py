@@ -1,7 +1,8 @@
 """The paper's table: the time of one NormedSecSum, by M, d and engine. [PDML App. NormedSecSum, efficiency]
 
 A row is an engine (with protocol, program, bits, and whether it is cold or inside a fit) at one M; its cells are the
-lengths d, measured from the smallest up. A cell that would take longer than the limit is scaled from those before it.
+lengths d, measured from the smallest up. A cell that would take longer than the limit is scaled from those before it,
+if they are near enough.
 """
 
 from __future__ import annotations
@@ -28,6 +29,7 @@ PAPER = {
 }
 ENGINES = ("embedded", "mp-spdz", "mpyc", "spu")
 PEER_BITS = 24  # what MPyC is fastest at, of what comes near 31: its field then fits machine words
+FARTHEST = 10  # times the longest measured d, for a cell to be scaled: beyond, noise would be scaled with it
 Say = Callable[[str], None]
 
 
@@ -145,7 +147,9 @@ def climb(row: Row, request: Request, say: Say, measure_cell: Callable[..., Cell
             continue
         if len(measured) == 1:
             one(2 * int(measured[0].key["d"]))  # a line needs two points
-        cells.append(scaled(measured, row.key(d), d))
+        far = d > FARTHEST * int(measured[-1].key["d"])
+        text = f"too long to measure within {request.limit:g} s, too far to be scaled: raise --limit"
+        cells.append(Cell(row.key(d), missing=text) if far else scaled(measured, row.key(d), d))
     return cells
 
 

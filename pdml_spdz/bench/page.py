@@ -76,5 +76,5 @@ def _checks(results: dict[str, tuple[str, Result]]) -> list[str]:
         for c in result.checks:
             wanted = f"{'at least' if c.at_least else 'at most'} {c.wanted:.4g}{c.unit}"
             found = f"{'~' if c.scaled else ''}{c.found:.4g}{c.unit}"
-            lines.append(f"| {c.what} | {wanted} | {found} | {'yes' if c.ok else '**no**'} |")
+            lines.append(f"| {c.what} | {wanted} | {found} | {c.verdict} |")
     return lines

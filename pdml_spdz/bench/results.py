@@ -56,6 +56,11 @@ class Check:
     def ok(self) -> bool:
         return self.found >= self.wanted if self.at_least else self.found <= self.wanted
 
+    @property
+    def verdict(self) -> str:
+        """What was scaled proves nothing, either way."""
+        return "scaled" if self.scaled else "yes" if self.ok else "NO"
+
     def __str__(self) -> str:
         about = "~" if self.scaled else ""
         bound = "at least" if self.at_least else "at most"

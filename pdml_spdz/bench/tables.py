@@ -90,8 +90,10 @@ def paper_grid(result: Result) -> Grid:
         mine = [c for c in result.cells if c.key["M"] == M]
         for name in dict.fromkeys(row_name(c) for c in mine if not c.missing):
             cells = {int(c.key["d"]): c for c in mine if row_name(c) == name}
-            rows.append([name, str(M), *(entry(cells[d], "online s") if d in cells else "" for d in dims)])
-        for engine, text in dict.fromkeys((str(c.key["engine"]), c.missing) for c in mine if c.missing):
+            texts = [(entry(cells[d], "online s") or "beyond --limit") if d in cells else "" for d in dims]
+            rows.append([name, str(M), *texts])
+        absent = [c for c in mine if all(o.missing for o in mine if row_name(o) == row_name(c))]
+        for engine, text in dict.fromkeys((str(c.key["engine"]), c.missing) for c in absent):
             rows.append([f"{engine}: {text}", str(M), *("-" for _ in dims)])
     return Grid("seconds online of one NormedSecSum: median (quartiles)", header, rows)
 

@@ -118,5 +118,5 @@ def table(grid: Grid) -> Table:
 
 def show_checks(console: Console, results: list[Result]) -> None:
     for check in (c for r in results for c in r.checks):
-        mark = "[green]yes[/green]" if check.ok else "[red]NO [/red]"
-        console.print(f"{mark} {escape(str(check))}", highlight=False)
+        colour = {"yes": "green", "NO": "red"}.get(check.verdict, "yellow")
+        console.print(f"[{colour}]{check.verdict:6}[/{colour}] {escape(str(check))}", highlight=False)

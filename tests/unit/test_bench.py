@@ -100,8 +100,10 @@ def test_beyond_the_limit_cells_are_scaled_and_marked() -> None:
 
     cells = climb(ROW, Request(dims=(1000, 100, 10000), limit=0.0), lambda text: None, measure)
     assert asked == [100, 200]  # two points make a line
-    assert [(c.key["d"], c.scaled_from) for c in cells] == [(100, 0), (1000, 200), (10000, 200)]
-    assert cells[2].values["online s"].median == pytest.approx(101.0)
+    assert [(c.key["d"], c.scaled_from) for c in cells[:2]] == [(100, 0), (1000, 200)]
+    assert cells[1].values["online s"].median == pytest.approx(11.0)
+    assert cells[2].values == {}  # fifty times the longest: nothing is claimed
+    assert "raise --limit" in cells[2].missing
 
 
 def test_within_the_limit_everything_is_measured_after_a_probe() -> None:
@@ -226,6 +228,7 @@ def test_a_promise_kept_by_a_scaled_cell_says_so() -> None:
     found = checks(replace(whole, cells=cells), 7)
     assert [c.scaled for c in found] == [True, True, True, False, False, False]
     assert "found ~20 times" in str(found[0])
+    assert [c.verdict for c in found] == ["scaled"] * 3 + ["yes"] * 3
 
 
 def test_growth_is_checked_on_measured_cells_only() -> None:
@@ -254,6 +257,8 @@ def test_the_table_has_the_papers_figures_marks_and_missing_engines() -> None:
     assert grid.rows[0] == ["the paper (2018)", "3", f"{PAPER[3][100]} s", f"{PAPER[3][1000]} s"]
     assert grid.rows[1] == ["embedded, cold (31 bits)", "3", "2 ms", "~3 s [200]"]
     assert grid.rows[2] == ["mpyc: pip install mpyc", "3", "-", "-"]
+    far = Cell(ROW.key(1000), missing="too long")
+    assert paper_grid(result(cell(100, 0.002), far)).rows[1][2:] == ["2 ms", "beyond --limit"]
     assert cost_grid(result(cell(100, 1.0, rounds=178))).rows[0][-1] == "178"
 
 

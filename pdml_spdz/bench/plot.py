@@ -99,5 +99,6 @@ def _precision(result: Result, plt: Any) -> Any:
         )
         axes.set_title(f"{what}, d = {d}")
         axes.grid(visible=True, alpha=0.3)
-    panels[0].legend(fontsize=8)
+    handles, texts = panels[0].get_legend_handles_labels()
+    figure.legend(handles, texts, loc="upper center", bbox_to_anchor=(0.5, 0.0), ncol=3, fontsize=8)
     return figure

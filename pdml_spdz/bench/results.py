@@ -123,7 +123,9 @@ def scaled(cells: list[Cell], key: Key, d: int) -> Cell:
             values[name] = value
             continue
         found = line(sizes, [c.values[name].median for c in known]).at(d)
-        values[name] = value.times(max(found, value.median) / value.median) if value.median else value
+        if found < 0.999 * value.median:  # noise: nothing costs less for a larger d, so at most all of it grows with d
+            found = value.median * d / sizes[-1]
+        values[name] = value.times(found / value.median) if value.median else value
     return replace(last, key=key, values=values, scaled_from=int(last.key["d"]))
 
 

@@ -86,6 +86,12 @@ def test_scaled_values_lie_on_the_line_through_the_last_two_cells() -> None:
     assert found.values[ERROR] == exact(2)  # an error is not extrapolated
 
 
+def test_noise_that_falls_with_d_is_not_taken_for_a_line() -> None:
+    found = scaled([cell(100, 3.0, rounds=178), cell(200, 2.0, rounds=178)], ROW.key(1000), 1000)
+    assert found.values["online s"].median == pytest.approx(10.0)
+    assert found.values["rounds"].median == pytest.approx(178)
+
+
 def test_quartiles_are_scaled_with_their_median() -> None:
     found = scaled([cell(100, 1.0), cell(200, Spread(2.0, 1.0, 4.0, 5))], ROW.key(400), 400).values["online s"]
     assert (found.median, found.low, found.high) == pytest.approx((4.0, 2.0, 8.0))

@@ -51,11 +51,8 @@ lint: $(VENV)/.dev-stamp ## ruff and mypy --strict
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 
-bench: $(VENV)/.dev-stamp ## the benchmarks, as ratios measured in one run
-	$(BIN)/python -m benchmarks.bench_sec_sum
-	$(BIN)/python -m benchmarks.bench_svd
-	$(BIN)/python -m benchmarks.bench_nmf
-	$(BIN)/python -m benchmarks.bench_embedded
+bench: $(VENV)/.dev-stamp ## what everything costs, wanted and found (ten minutes; ARGS=--full: the whole; ARGS="--only normed-sum")
+	$(BIN)/pdml-spdz bench all $(ARGS)
 
 experiments: $(VENV)/.dev-stamp ## the paper's experiments (PDML_DATA=DIR: where the official data sets are), a small grid; ARGS=--full: the whole
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check -e '.[experiments]'

@@ -6,7 +6,7 @@ The same meeting, engines and fits as between hosts; no certificates, no TLS. Fo
 from __future__ import annotations
 
 import tempfile
-from collections.abc import Collection, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -56,7 +56,11 @@ def run_in_threads(tables: Sequence[Rows], study: Study, *, keep: Collection[int
         kept: dict[int, Reals] = {}
 
         def party(link: Link) -> dict[str, Any]:
-            return _party(link, study, tables[link.me], out, keep if link.me == 0 else (), kept)
+            def notify(event: Event) -> None:
+                if link.me == 0 and event["event"] == "iteration" and event["t"] in keep:
+                    kept[event["t"]] = Checkpoints(out / "party-0" / "checkpoint").load()[event["t"]].V
+
+            return run_on_link(link, study, tables[link.me], out, notify)
 
         reports = between_threads(study.M, party, mesh(study.M, timeout=study.timeouts.round))
         result = np.load(out / "party-0" / RESULTS[study.algorithm])
@@ -68,15 +72,10 @@ def run_in_threads(tables: Sequence[Rows], study: Study, *, keep: Collection[int
     return ThreadsResult(result, mean, scale, report, kept)
 
 
-def _party(
-    link: Link, study: Study, X: Rows, out: Path, keep: Collection[int], kept: dict[int, Reals]
+def run_on_link(
+    link: Link, study: Study, X: Rows, out: Path, notify: Callable[[Event], None] = lambda event: None
 ) -> dict[str, Any]:
-    """What `party.run_party` does once it has a link and rows."""
-
-    def notify(event: Event) -> None:
-        if event["event"] == "iteration" and event["t"] in keep:
-            kept[event["t"]] = Checkpoints(run.directory / "checkpoint").load()[event["t"]].V
-
+    """What `party.run_party` does once it has a link and rows; for engines that need no identity."""
     run = PartyRun(study, link.me, data=out / f"rows-{link.me}", certs=out, out=out, notify=notify)
     run.prepare_output()
     X = sp.csr_array(X, dtype=np.float64) if sp.issparse(X) else np.ascontiguousarray(X, np.float64)

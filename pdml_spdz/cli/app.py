@@ -11,6 +11,7 @@ from typing import Any, NoReturn
 import click
 
 from pdml_spdz import __version__, memory
+from pdml_spdz.cli.bench import bench
 from pdml_spdz.cli.certs import certs
 from pdml_spdz.cli.doctor import doctor
 from pdml_spdz.cli.documents import documents
@@ -53,7 +54,11 @@ def cli() -> None:
     """
 
 
-for command in (svd, pca, nmf, normed_sum, documents, party, offline, init, certs, doctor, mp_spdz, render, precision):
+COMMANDS = (
+    *(svd, pca, nmf, normed_sum, documents),
+    *(party, offline, init, certs, doctor, mp_spdz, render, precision, bench),
+)
+for command in COMMANDS:
     cli.add_command(command)
 
 

@@ -11,6 +11,7 @@ PACKAGE = Path(pdml_spdz.__file__).parent
 # From the top; a module may import from its own layer and from those below it.
 LAYERS = [
     ("cli", "__main__"),
+    ("bench",),
     ("api", "estimators", "accuracy"),
     ("local", "threads_run"),
     ("crew",),

@@ -73,3 +73,14 @@ def test_signs_are_fixed_by_the_largest_entry() -> None:
     expected = np.array([[-0.6, 0.8], [0.8, 0.6]])
     np.testing.assert_array_equal(fix_signs(V), expected)
     np.testing.assert_array_equal(fix_signs(-V), expected)
+
+
+@pytest.mark.parametrize(("n", "d", "k"), [(1, 3, 1), (1000, 1500, 2), (400, 3000, 3), (50, 4000, 30)])
+def test_products_by_blocks_of_rows_are_the_same(n: int, d: int, k: int) -> None:
+    """One block, several with a rest, several, and rows too long for blocks."""
+    rng = np.random.default_rng(n)
+    X, V = rng.standard_normal((n, d)), rng.standard_normal((d, k))
+    exact = X.T @ (X @ V)
+    # Each sum of n d products is off by n d EPS of their sizes at most.
+    allowed = n * d * np.finfo(float).eps * (np.abs(X).T @ (np.abs(X) @ np.abs(V)))
+    assert np.all(np.abs(GramOperator(X).times(V) - exact) <= allowed)

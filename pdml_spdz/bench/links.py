@@ -1,0 +1,168 @@
+"""M processes with TLS links between them, and what one call costs on such a link."""
+
+from __future__ import annotations
+
+import multiprocessing as mp
+import os
+import socket
+import struct
+import tempfile
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from multiprocessing.connection import Connection
+from pathlib import Path
+from typing import Any, TypeVar
+
+from threadpoolctl import threadpool_limits
+
+from pdml_spdz import certs, memory
+from pdml_spdz.bench.network import LOOPBACK, Network, relayed
+from pdml_spdz.bench.stats import Spread, spread
+from pdml_spdz.errors import SECONDARY, EngineError, PdmlError
+from pdml_spdz.transport.base import Link
+from pdml_spdz.transport.connect import Meeting, connect
+from pdml_spdz.transport.tls import TlsLink
+
+T = TypeVar("T")
+CONNECT_SECONDS, ROUND_SECONDS = 30.0, 900.0
+
+
+@dataclass(frozen=True)
+class _Failure:
+    party: int
+    text: str
+    secondary: bool
+
+
+def run_processes(M: int, party: Callable[[Link], T], network: Network = LOOPBACK) -> list[T]:
+    """party(link) in M processes with mutual TLS; what each returned. Raises the error of the party that failed first.
+
+    The parties share this machine's cores, as in the local commands.
+    """
+    context = mp.get_context("fork")
+    listeners = [socket.create_server(("127.0.0.1", 0)) for _ in range(M)]
+    addresses = [("127.0.0.1", int(listener.getsockname()[1])) for listener in listeners]
+    pipes = [context.Pipe(duplex=False) for _ in range(M)]
+    with tempfile.TemporaryDirectory(prefix="pdml-spdz-") as directory, relayed(addresses, network) as seen:
+        home = Path(directory)
+        for m in range(M):
+            certs.make(home, m, days=1)
+
+        def body(m: int) -> None:
+            memory.keep_freed()  # as the command does
+            identity = certs.load_identity(home, m, dict.fromkeys(range(M), ""))
+            meeting = Meeting(m, seen[m], identity, CONNECT_SECONDS, ROUND_SECONDS)
+            outcome: T | _Failure
+            try:
+                with threadpool_limits(max(1, (os.cpu_count() or 1) // M)), connect(meeting, listeners[m]) as link:
+                    outcome = party(link)
+            except Exception as error:  # noqa: BLE001 - raised again below, in the caller's process
+                text = str(error) if isinstance(error, PdmlError) else f"{type(error).__name__}: {error}"
+                outcome = _Failure(m, text, isinstance(error, SECONDARY))
+            pipes[m][1].send(outcome)
+
+        children = [context.Process(target=body, args=(m,), daemon=True) for m in range(M)]
+        try:
+            for child in children:
+                child.start()
+            for listener, (_, end) in zip(listeners, pipes, strict=True):
+                listener.close()
+                end.close()  # a process that dies without a word closes the pipe
+            outcomes = [_receive(m, receive) for m, (receive, _) in enumerate(pipes)]
+        finally:
+            for child in children:
+                child.join(1.0)
+                child.kill()
+    failures = sorted((o for o in outcomes if isinstance(o, _Failure)), key=lambda f: f.secondary)
+    if failures:
+        raise EngineError(f"a party of the benchmark failed. P{failures[0].party}: {failures[0].text}")
+    return [o for o in outcomes if not isinstance(o, _Failure)]
+
+
+def _receive(m: int, end: Connection) -> Any:
+    try:
+        return end.recv()
+    except EOFError:
+        return _Failure(m, "its process ended without a word", secondary=False)
+
+
+@dataclass(frozen=True)
+class Costs:
+    """Of one call at one party: seconds (online apart from offline; wait, transport, crypto and local are parts of
+    online), CPU seconds of both, rounds and bytes sent.
+    """
+
+    online: float
+    offline: float
+    cpu: float
+    wait: float
+    transport: float
+    crypto: float
+    local: float
+    rounds: int
+    sent: int
+    offline_sent: int
+    offline_rounds: int
+
+
+class Meter:
+    """What a link has cost since the last reading."""
+
+    def __init__(self, link: Link) -> None:
+        self._link, self._before = link, _state(link)
+
+    def read(self) -> Costs:
+        before, self._before = self._before, _state(self._link)
+        spent = {name: after - before[name] for name, after in self._before.items()}
+        return Costs(
+            spent["seconds"] - spent["offline"],
+            spent["offline"],
+            spent["cpu"],
+            spent["wait"],
+            spent["transport"],
+            spent["crypto"],
+            spent["local"],
+            int(spent["rounds"]),
+            int(spent["sent"]),
+            int(spent["offline_sent"]),
+            int(spent["offline_rounds"]),
+        )
+
+
+def costs(link: Link, call: Callable[[], Any]) -> Costs:
+    """What call() costs at this party; all parties begin together."""
+    link.all_to_all("barrier", b"")
+    meter = Meter(link)
+    call()
+    return meter.read()
+
+
+def _state(link: Link) -> dict[str, float]:
+    with link.clock("other"):  # settles what is being counted
+        seconds = {name: link.clock.seconds[name] for name in ("offline", "wait", "transport", "crypto", "local")}
+    counts = {"rounds": link.traffic.rounds, "sent": sum(link.traffic.sent.values())}
+    counts["offline_rounds"] = link.offline_traffic.rounds
+    counts["offline_sent"] = sum(link.offline_traffic.sent.values())
+    return seconds | counts | {"seconds": time.perf_counter(), "cpu": time.process_time()}
+
+
+def slowest(parties: list[list[Costs]]) -> list[Costs]:
+    """For each repetition the party that took longest, with the other parties' largest counts."""
+    return [max(together, key=lambda c: c.online + c.offline) for together in zip(*parties, strict=True)]
+
+
+def seconds(calls: Sequence[Costs]) -> dict[str, Spread]:
+    """Online time and its parts over repetitions, and CPU time."""
+    names = ("online", "local", "wait", "transport", "crypto", "cpu")
+    return {f"{name} s": spread([getattr(c, name) for c in calls]) for name in names}
+
+
+def wire_bytes_received(link: Link) -> int:
+    """What TCP delivered to this party so far, TLS records included (Linux: tcp_info.tcpi_bytes_received)."""
+    assert isinstance(link, TlsLink)
+    total = 0
+    for peer in link._connections.values():
+        info = peer.sock.getsockopt(socket.IPPROTO_TCP, socket.TCP_INFO, 256)
+        total += struct.unpack_from("<Q", info, 128)[0]
+    return total

@@ -1,0 +1,282 @@
+"""The paper's table: the time of one NormedSecSum, by M, d and engine. [PDML App. NormedSecSum, efficiency]
+
+A row is an engine (with protocol, program, bits, and whether it is cold or inside a fit) at one M; its cells are the
+lengths d, measured from the smallest up. A cell that would take longer than the limit is scaled from those before it,
+if they are near enough.
+"""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
+from typing import Any
+
+from pdml_spdz.bench import embedded, peers
+from pdml_spdz.bench.growth import straight
+from pdml_spdz.bench.links import Costs, run_processes, seconds, slowest
+from pdml_spdz.bench.results import Cell, Check, Key, Result, scaled
+from pdml_spdz.bench.stats import Spread, exact, line, spread
+from pdml_spdz.engines.mp_spdz import home
+
+# [PDML Table "Execution time in seconds per one invocation"]: online with conversion, {M: {d: seconds}}.
+PAPER = {
+    2: {100: 1.4, 1000: 11.5, 10000: 113.9},
+    3: {100: 2.1, 1000: 17.4, 10000: 168.1},
+    4: {100: 3.5, 1000: 29.3, 10000: 293.0},
+    5: {100: 4.6, 1000: 40.3, 10000: 403.9},
+}
+ENGINES = ("embedded", "mp-spdz", "mpyc", "spu")
+PEER_BITS = 24  # what MPyC is fastest at, of what comes near 31: its field then fits machine words
+FARTHEST = 10  # times the longest measured d, for a cell to be scaled: beyond, noise would be scaled with it
+Say = Callable[[str], None]
+
+
+@dataclass(frozen=True)
+class Request:
+    """What to measure: every combination; k columns in a fit; cells that take longer than `limit` are scaled."""
+
+    parties: tuple[int, ...] = (2, 3, 4, 5)
+    dims: tuple[int, ...] = (100, 1000, 10000)
+    engines: tuple[str, ...] = ENGINES
+    protocols: tuple[str, ...] = ("semi",)
+    programs: tuple[str, ...] = ("projection", "paper")
+    where: tuple[str, ...] = ("cold", "fit")
+    bits: tuple[int, ...] = (31,)
+    k: int = 7
+    repeats: int = 5
+    limit: float = 30.0
+    outside: tuple[int, ...] = (3,)  # for how many parties engines other than embedded run
+
+
+@dataclass(frozen=True)
+class Row:
+    engine: str
+    protocol: str
+    program: str
+    where: str
+    bits: int
+    M: int
+
+    def key(self, d: int) -> Key:
+        return {
+            "engine": self.engine,
+            "protocol": self.protocol,
+            "program": self.program,
+            "where": self.where,
+            "bits": self.bits,
+            "M": self.M,
+            "d": d,
+        }
+
+
+def rows(r: Request) -> Iterator[Row]:
+    """The engines by turns for each M, so that what is compared was measured close together."""
+    for M in r.parties:
+        for bits in r.bits:
+            if "embedded" in r.engines:
+                yield from (Row("embedded", "OT", "projection", where, bits, M) for where in r.where)
+            if M not in r.outside:
+                continue
+            if "mp-spdz" in r.engines:
+                for protocol in r.protocols:
+                    if "projection" in r.programs:
+                        yield from (Row("mp-spdz", protocol, "projection", where, bits, M) for where in r.where)
+                    if "paper" in r.programs:
+                        yield Row("mp-spdz", protocol, "paper", "cold", bits, M)
+        if M in r.outside:
+            for f in sorted({PEER_BITS, *r.bits}):
+                yield from (Row(name, _PEERS[name], "norm", "cold", f, M) for name in _PEERS if name in r.engines)
+
+
+_PEERS = {"mpyc": "Shamir, honest majority", "spu": "ABY3, honest majority"}
+
+
+def measure(request: Request, step: Callable[[int, int, str], None] = lambda done, of, text: None) -> Result:
+    """The whole table; `step` is told how many cells are done."""
+    cells: list[Cell] = []
+    plan = list(rows(request))
+    total = len(plan) * len(request.dims)
+
+    def say(text: str) -> None:
+        step(len(cells), total, text)
+
+    for row in plan:
+        missing = _missing(row)
+        if missing:
+            cells += [Cell(row.key(d), missing=missing) for d in request.dims]
+        elif row.program == "paper":
+            cells += _paper_cells(row, request, say)
+        else:
+            cells += climb(row, request, say)
+    say("done")
+    settings = {name: getattr(request, name) for name in request.__dataclass_fields__}
+    result = Result("normed-sum", settings, cells, notes=list(NOTES))
+    return replace(result, checks=checks(result, request.k))
+
+
+NOTES = (
+    "online: from floats to floats, conversion included as in the paper; offline and base OTs apart. Inside a fit: one "
+    "of k columns of an iteration. Seconds are those of the slowest party, MB those that a party sent.",
+    "embedded and mp-spdz (semi): dishonest majority, TLS. MPyC and SPU: honest majority, no TLS: weaker trust.",
+    "~ was not measured at this d but scaled from the d in brackets.",
+)
+
+
+def climb(row: Row, request: Request, say: Say, measure_cell: Callable[..., Cell] | None = None) -> list[Cell]:
+    """The row's cells from the smallest d up; beyond the limit they are scaled from two or more that were measured."""
+    measure_cell = measure_cell or _measure_cell
+    dims = sorted(request.dims)
+    measured: list[Cell] = []
+    took: list[float] = []
+    cells = []
+
+    def one(d: int) -> Cell:
+        say(f"{row.engine} {row.where}, {row.program}, M = {row.M}, d = {d:,}")
+        began = time.monotonic()
+        measured.append(measure_cell(row, d, request))
+        took.append(time.monotonic() - began)
+        return measured[-1]
+
+    if dims[0] >= 1000:
+        one(dims[0] // 10)
+    for d in dims:
+        if forecast([int(c.key["d"]) for c in measured], took, d) <= request.limit:
+            cells.append(one(d))
+            continue
+        if len(measured) == 1:
+            one(2 * int(measured[0].key["d"]))  # a line needs two points
+        far = d > FARTHEST * int(measured[-1].key["d"])
+        text = f"too long to measure within {request.limit:g} s, too far to be scaled: raise --limit"
+        cells.append(Cell(row.key(d), missing=text) if far else scaled(measured, row.key(d), d))
+    return cells
+
+
+def forecast(dims: list[int], seconds: list[float], d: int) -> float:
+    """How long a cell at d will take, from those that were measured.
+
+    From one alone nobody knows how much of its time grows with d: somewhere between none and all of it.
+    """
+    if not dims:
+        return 0.0
+    if len(dims) == 1:
+        return seconds[0] * math.sqrt(d / dims[0])
+    return max(line(dims[-2:], seconds[-2:]).at(d), seconds[-1])
+
+
+def _missing(row: Row) -> str:
+    if row.engine == "mp-spdz":
+        found = home.find()
+        if found is None:
+            return "not installed: `pdml-spdz mp-spdz install`, or MP_SPDZ_HOME=DIR (docs/mp-spdz.md)"
+        if found.binary(f"{row.protocol}-party.x") is None:
+            return f"no {row.protocol}-party.x: `pdml-spdz mp-spdz list` says which protocols are there"
+        return ""
+    return peers.missing(row.engine, row.M) if row.engine in _PEERS else ""
+
+
+def _measure_cell(row: Row, d: int, request: Request) -> Cell:
+    if row.engine in _PEERS:
+        found = peers.run(row.engine, row.M, d, row.bits, max(2, request.repeats // 2))
+        values = {"online s": spread([f["seconds"] for f in found]), "error ulp": exact(max(f["error"] for f in found))}
+        if found[0]["sent"] is not None:
+            values["online MB"] = spread([f["sent"] / 1e6 for f in found])
+        return Cell(row.key(d), values)
+    if row.engine == "mp-spdz":
+        from pdml_spdz.bench import mp_spdz
+
+        return Cell(row.key(d), mp_spdz.projection(row.M, d, row.bits, row.protocol, row.where, request.repeats))
+    if row.where == "cold":
+        return Cell(row.key(d), _cold(row, d, request.repeats))
+    return Cell(row.key(d), _fit(row, d, request.k, request.repeats))
+
+
+def _paper_cells(row: Row, request: Request, say: Say) -> list[Cell]:
+    from pdml_spdz.bench import mp_spdz
+
+    say(f"{row.engine} {row.protocol}, the paper's program, M = {row.M}")
+    found = mp_spdz.paper(row.M, sorted(request.dims), row.bits, row.protocol, request.limit)
+    return [Cell(row.key(d), values, scaled_from) for d, (values, scaled_from) in found.items()]
+
+
+def _cold(row: Row, d: int, repeats: int) -> dict[str, Spread]:
+    parties = run_processes(row.M, lambda link: embedded.cold(link, d, row.bits, repeats))
+    calls, base = slowest([p.calls for p in parties]), slowest([p.base for p in parties])
+    values = _online(calls) | {
+        "offline s": spread([c.offline for c in calls]),
+        "base OT s": spread([c.offline for c in base]),
+        "total s": spread([c.online + c.offline + b.offline for c, b in zip(calls, base, strict=True)]),
+        "offline MB": spread([(c.offline_sent + b.offline_sent) / 1e6 for c, b in zip(calls, base, strict=True)]),
+    }
+    return values | _material(parties[0].plan, 1, parties)
+
+
+def _fit(row: Row, d: int, k: int, repeats: int) -> dict[str, Spread]:
+    """One of the k columns of an iteration; what a fit pays once apart."""
+    parties = run_processes(row.M, lambda link: embedded.fit(link, d, k, row.bits, repeats))
+    calls, sums = slowest([p.calls for p in parties]), slowest([p.sums for p in parties])
+    columns = k * (embedded.WARM + repeats)
+    offline = max(p.material.offline for p in parties) / columns
+    values = {name: value.times(1 / k) for name, value in _online(calls).items()}
+    values |= {
+        "rounds": spread([c.rounds for c in calls]),  # of the whole block: columns share them
+        "offline s": exact(offline),
+        "base OT s": exact(max(p.base.offline for p in parties)),
+        "total s": values["online s"]._replace(
+            **{name: getattr(values["online s"], name) + offline for name in ("median", "low", "high")}
+        ),
+        "offline MB": exact(max(p.material.offline_sent for p in parties) / columns / 1e6),
+        "scale once s": exact(max(p.once.online for p in parties)),
+        "iteration s": spread([c.online for c in calls]),
+        "secsum s": spread([c.online for c in sums]),
+        "secsum MB": exact(sums[0].sent / 1e6),
+    }
+    return values | _material(parties[0].plan, columns, parties)
+
+
+def _online(calls: list[Costs]) -> dict[str, Spread]:
+    counts = {"rounds": spread([c.rounds for c in calls]), "online MB": spread([c.sent / 1e6 for c in calls])}
+    return seconds(calls) | counts
+
+
+def _material(plan: Any, columns: int, parties: list[Any]) -> dict[str, Spread]:
+    return {
+        "triples": exact(plan.triples / columns),
+        "numbers": exact(plan.numbers / columns),
+        "error ulp": exact(max(p.error for p in parties)),
+    }
+
+
+def checks(result: Result, k: int) -> list[Check]:
+    """What was promised of M = 3 on one machine, of what was measured in this run."""
+    found: list[Check] = []
+
+    def add(what: str, a: Cell, b: Cell, names: tuple[str, str], wanted: float, *, at_least: bool = True) -> None:
+        over = a.values[names[0]].median / b.values[names[1]].median
+        found.append(Check(what, over, wanted, at_least, " times", bool(a.scaled_from or b.scaled_from)))
+
+    at = {"M": 3, "d": 10000}
+    cold, fit = (result.find(engine="embedded", where=w, bits=31, **at) for w in ("cold", "fit"))
+    for f in (PEER_BITS, 31):
+        peer = result.find(engine="mpyc", bits=f, **at)
+        if peer and cold:
+            add(f"cold, d = 10^4: MPyC (f = {f}) / embedded online", peer, cold, ("online s", "online s"), 20)
+            add(f"cold, d = 10^4: MPyC (f = {f}) / embedded with offline", peer, cold, ("online s", "total s"), 4)
+        if peer and fit:
+            name = f"in a fit (k = {k}), d = 10^4: MPyC (f = {f}) / embedded with offline"
+            add(name, peer, fit, ("online s", "total s"), 20)
+    if fit:
+        name = f"in a fit (k = {k}), d = 10^4: iteration online / SecSum of the same block"
+        add(name, fit, fit, ("iteration s", "secsum s"), 5, at_least=False)
+    small = {"M": 3, "d": 100, "bits": 31}
+    paper = result.find(engine="mp-spdz", protocol="semi", program="paper", **small)
+    for engine, faster, lighter in (("embedded", 300, 500), ("mp-spdz", 100, 100)):
+        fit = result.find(engine=engine, program="projection", where="fit", **small)
+        if paper and fit:
+            name = f"in a fit, d = 100: the paper's program on MP-SPDZ (semi) / {engine}"
+            add(f"{name}, online", paper, fit, ("online s", "online s"), faster)
+            add(f"{name}, offline bytes", paper, fit, ("offline MB", "offline MB"), lighter)
+    mine = [c for c in result.cells if c.fits(engine="embedded", where="cold")]
+    names = ("online MB", "offline MB", "cpu s")
+    return [*found, *straight(mine, "d", names), *straight(mine, "M", names)]

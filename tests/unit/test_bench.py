@@ -1,0 +1,360 @@
+"""Benchmarks: what becomes of numbers once they are measured."""
+
+from __future__ import annotations
+
+import csv
+import math
+from dataclasses import replace
+from pathlib import Path
+
+import click
+import numpy as np
+import pytest
+from click.testing import CliRunner
+from hypothesis import given
+from hypothesis import strategies as st
+
+from pdml_spdz.bench import precision, scenarios
+from pdml_spdz.bench.compare import compare
+from pdml_spdz.bench.growth import R2, constant, straight
+from pdml_spdz.bench.network import CONTINENT, LOOPBACK
+from pdml_spdz.bench.normed_sum import PAPER, Request, Row, checks, climb, forecast, rows
+from pdml_spdz.bench.origin import origin
+from pdml_spdz.bench.page import write
+from pdml_spdz.bench.results import ERROR, Cell, Check, Result, load, scaled
+from pdml_spdz.bench.stats import Spread, exact, line, ratio, spread
+from pdml_spdz.bench.suite import LENGTHS, suite
+from pdml_spdz.bench.tables import cost_grid, number, paper_grid, spread_text
+from pdml_spdz.cli.bench import bench
+from pdml_spdz.cli.bench_show import Numbers, Words
+from pdml_spdz.errors import InputError
+from pdml_spdz.linalg import gaussian, orthonormalise, sine
+
+ORIGIN = {
+    "time": "2026-01-01T00:00:00+00:00",
+    "commit": "abc",
+    "machine": {"processor": "a", "cores": 2, "memory_gb": 8.0, "load": 0.1},
+    "versions": {"python": "3.11", "numpy": "2", "openssl": "3"},
+    "mp_spdz": None,
+}
+ROW = Row("embedded", "OT", "projection", "cold", 31, 3)
+
+
+def cell(d: int, seconds: Spread | float, row: Row = ROW, **values: float) -> Cell:
+    online = seconds if isinstance(seconds, Spread) else Spread(seconds, seconds, seconds, 5)
+    return Cell(row.key(d), {"online s": online} | {name.replace("_", " "): exact(v) for name, v in values.items()})
+
+
+def result(*cells: Cell, checks: list[Check] | None = None) -> Result:
+    return Result("normed-sum", {"k": 7}, list(cells), checks or [], ["a note"], ORIGIN)
+
+
+# ---- statistics
+
+
+def test_a_ratio_has_the_bounds_of_both_quartiles() -> None:
+    found = ratio(Spread(10, 8, 12, 5), Spread(5, 4, 6, 7))
+    assert (found.median, found.low, found.high, found.n) == (2.0, 8 / 6, 3.0, 5)
+
+
+def test_spread_of_one_is_that_one() -> None:
+    assert spread([3.0]) == (3.0, 3.0, 3.0, 1)
+    assert spread([1.0, 2.0, 3.0]) == (2.0, 1.5, 2.5, 3)
+
+
+@given(st.floats(-1e3, 1e3), st.floats(0.1, 1e3), st.lists(st.integers(1, 10**6), min_size=2, max_size=6, unique=True))
+def test_a_straight_line_is_found(intercept: float, slope: float, x: list[int]) -> None:
+    found = line(x, [intercept + slope * v for v in x])
+    assert found.at(x[0]) == pytest.approx(intercept + slope * x[0], rel=1e-6, abs=1e-6)
+    assert found.r2 == pytest.approx(1.0, abs=1e-6)
+
+
+def test_a_parabola_is_no_line_for_the_lengths_that_are_measured() -> None:
+    assert line(LENGTHS, [v**2 for v in LENGTHS]).r2 < R2
+
+
+# ---- cells that are too long
+
+
+def test_scaled_values_lie_on_the_line_through_the_last_two_cells() -> None:
+    cells = [cell(10, 99.0), cell(100, 2.0, offline_MB=5, error_ulp=1), cell(200, 3.0, offline_MB=7, error_ulp=2)]
+    found = scaled(cells, ROW.key(1000), 1000)
+    assert found.scaled_from == 200
+    assert found.key["d"] == 1000
+    assert found.values["online s"].median == pytest.approx(11.0)
+    assert found.values["offline MB"].median == pytest.approx(23.0)
+    assert found.values[ERROR] == exact(2)  # an error is not extrapolated
+
+
+def test_noise_that_falls_with_d_is_not_taken_for_a_line() -> None:
+    found = scaled([cell(100, 3.0, rounds=178), cell(200, 2.0, rounds=178)], ROW.key(1000), 1000)
+    assert found.values["online s"].median == pytest.approx(10.0)
+    assert found.values["rounds"].median == pytest.approx(178)
+
+
+def test_quartiles_are_scaled_with_their_median() -> None:
+    found = scaled([cell(100, 1.0), cell(200, Spread(2.0, 1.0, 4.0, 5))], ROW.key(400), 400).values["online s"]
+    assert (found.median, found.low, found.high) == pytest.approx((4.0, 2.0, 8.0))
+
+
+def test_beyond_the_limit_cells_are_scaled_and_marked() -> None:
+    asked = []
+
+    def measure(row: Row, d: int, request: Request) -> Cell:
+        asked.append(d)
+        return cell(d, 1.0 + 0.01 * d, row)
+
+    cells = climb(ROW, Request(dims=(1000, 100, 10000), limit=0.0), lambda text: None, measure)
+    assert asked == [100, 200]  # two points make a line
+    assert [(c.key["d"], c.scaled_from) for c in cells[:2]] == [(100, 0), (1000, 200)]
+    assert cells[1].values["online s"].median == pytest.approx(11.0)
+    assert cells[2].values == {}  # fifty times the longest: nothing is claimed
+    assert "raise --limit" in cells[2].missing
+
+
+def test_within_the_limit_everything_is_measured_after_a_probe() -> None:
+    asked = []
+
+    def measure(row: Row, d: int, request: Request) -> Cell:
+        asked.append(d)
+        return cell(d, 1.0, row)
+
+    cells = climb(ROW, Request(dims=(10000,), limit=60.0), lambda text: None, measure)
+    assert asked == [1000, 10000]
+    assert [(c.key["d"], c.scaled_from) for c in cells] == [(10000, 0)]
+
+
+def test_forecast_of_a_cell() -> None:
+    assert forecast([], [], 1000) == 0.0
+    assert forecast([10], [2.0], 1000) == pytest.approx(20.0)
+    assert forecast([10, 100, 1000], [9.0, 1.0, 10.0], 2000) == pytest.approx(20.0)
+
+
+def test_engines_outside_run_only_where_asked() -> None:
+    found = list(rows(Request(parties=(2, 3), outside=(3,))))
+    assert {r.engine for r in found if r.M == 2} == {"embedded"}
+    assert {r.engine for r in found if r.M == 3} == {"embedded", "mp-spdz", "mpyc", "spu"}
+    assert [r.where for r in found if r.engine == "mp-spdz" and r.program == "paper"] == ["cold"]
+
+
+# ---- files
+
+
+def test_a_result_survives_its_file(tmp_path: Path) -> None:
+    check = Check("a", 3.0, 2.0, unit=" times", scaled=True)
+    before = result(cell(10, 1.5), replace(cell(100, 2.5), scaled_from=10), checks=[check])
+    before.save(tmp_path / "r.json")
+    assert load(tmp_path / "r.json") == before
+    with (tmp_path / "r.csv").open() as file:
+        table = list(csv.DictReader(file))
+    assert [(r["d"], r["scaled_from"], r["online s"]) for r in table] == [("10", "", "1.5"), ("100", "10", "2.5")]
+
+
+@pytest.mark.parametrize("text", ["", "[]", '{"format": 0}', '{"format": 1, "cells": [{}], "checks": []}'])
+def test_what_is_no_result_is_refused(tmp_path: Path, text: str) -> None:
+    (tmp_path / "r.json").write_text(text)
+    with pytest.raises(InputError, match="not a result of a benchmark"):
+        load(tmp_path / "r.json")
+
+
+# ---- comparison
+
+
+def test_changes_beyond_noise_are_told_from_noise() -> None:
+    a = result(cell(10, Spread(1.0, 0.9, 1.1, 5)), cell(100, Spread(1.0, 0.9, 1.1, 5), rounds=2), cell(1000, exact(1)))
+    b = result(cell(10, Spread(1.1, 1.0, 1.2, 5)), cell(100, Spread(0.5, 0.4, 0.6, 5), rounds=3), cell(1000, exact(9)))
+    changes, notes = compare(a, b)
+    assert [c.verdict for c in changes] == ["same", "less", "more", "too few"]
+    assert changes[1].ratio == pytest.approx((0.5, 0.4 / 1.1, 0.6 / 0.9, 5))
+    assert notes == []
+
+
+def test_scaled_and_measured_are_never_compared() -> None:
+    changes, notes = compare(result(cell(10, 1.0)), result(replace(cell(10, 1.0), scaled_from=5)))
+    assert changes == []
+    assert "scaled in one, measured in the other" in notes[0]
+
+
+def test_what_makes_a_comparison_doubtful_is_said() -> None:
+    a = result(cell(10, 1.0), Cell(ROW.key(20), missing="nothing"))
+    machine = ORIGIN["machine"] | {"cores": 64, "load": 9.0}  # type: ignore[operator]
+    b = replace(a, origin=ORIGIN | {"machine": machine}, settings={"k": 3})
+    _, notes = compare(a, b)
+    assert [n for n in notes if "cores: 2 and 64" in n]
+    assert [n for n in notes if "load was 0.1" in n]
+    assert [n for n in notes if "settings differs in k" in n]
+    assert [n for n in notes if "d = 20: not in both" in n]
+    with pytest.raises(InputError, match="is of the benchmark normed-sum"):
+        compare(a, replace(a, benchmark="svd"))
+
+
+def test_compare_from_the_command_line(tmp_path: Path) -> None:
+    result(cell(10, 1.0)).save(tmp_path / "a.json")
+    result(cell(10, 3.0)).save(tmp_path / "b.json")
+    done = CliRunner().invoke(bench, ["compare", str(tmp_path / "a.json"), str(tmp_path / "b.json")])
+    assert done.exit_code == 0, done.output
+    assert "3 (3 .. 3)" in done.output
+    assert "more" in done.output
+
+
+# ---- promises
+
+
+def promised() -> Result:
+    """Exactly what was promised, in seconds: MPyC 20 s, cold 1 s online and 5 s in all, ..."""
+    fit, spdz = replace(ROW, where="fit"), replace(ROW, engine="mp-spdz", protocol="semi")
+    return result(
+        cell(10000, 1.0, total_s=5.0),
+        cell(10000, 0.1, fit, total_s=1.0, iteration_s=5.0, secsum_s=1.0),
+        cell(10000, 20.0, replace(ROW, engine="mpyc", bits=24)),
+        cell(100, 1.0, fit, offline_MB=1.0),
+        cell(100, 300.0, replace(spdz, program="paper"), offline_MB=500.0),
+    )
+
+
+def test_every_promise_is_checked_at_its_bound() -> None:
+    found = checks(promised(), 7)
+    assert [(c.found, c.wanted) for c in found] == [(20, 20), (4, 4), (20, 20), (5, 5), (300, 300), (500, 500)]
+    assert all(c.ok for c in found)
+
+
+@pytest.mark.parametrize("i", range(5))
+def test_promises_that_are_not_kept_are_seen(i: int) -> None:
+    whole = promised()
+    slower = whole.cells[i]
+    factor = 0.5 if slower.key["engine"] != "embedded" else 2.0
+    values = {n: v.times(factor) if n != "secsum s" else v for n, v in slower.values.items()}
+    cells = [*whole.cells[:i], replace(slower, values=values), *whole.cells[i + 1 :]]
+    assert not all(c.ok for c in checks(replace(whole, cells=cells), 7))
+
+
+def test_a_promise_kept_by_a_scaled_cell_says_so() -> None:
+    whole = promised()
+    cells = [replace(c, scaled_from=10) if c.key["engine"] == "mpyc" else c for c in whole.cells]
+    found = checks(replace(whole, cells=cells), 7)
+    assert [c.scaled for c in found] == [True, True, True, False, False, False]
+    assert "found ~20 times" in str(found[0])
+    assert [c.verdict for c in found] == ["scaled"] * 3 + ["yes"] * 3
+
+
+def test_growth_is_checked_on_measured_cells_only() -> None:
+    cells = [cell(d, 1.0, online_MB=2.0 + 0.5 * d) for d in (10, 100, 1000)]
+    (found,) = straight(cells, "d", ("online MB",))
+    assert found.ok
+    assert found.found == pytest.approx(1.0)
+    bent = [*cells[:2], cell(1000, 1.0, online_MB=1e6), cell(300, 1.0, online_MB=2.0)]
+    assert not straight(bent, "d", ("online MB",))[0].ok
+    assert straight([*cells[:2], replace(cells[2], scaled_from=100)], "d", ("online MB",)) == []
+
+
+def test_bytes_that_depend_on_rows_are_seen() -> None:
+    cells = [Cell({"engine": "secsum", "n": n}, {"fit MB": exact(5.0)}) for n in (10, 1000)]
+    assert constant(cells, "n", ("fit MB",))[0].ok
+    assert not constant([cells[0], replace(cells[1], values={"fit MB": exact(5.1)})], "n", ("fit MB",))[0].ok
+
+
+# ---- tables and the page
+
+
+def test_the_table_has_the_papers_figures_marks_and_missing_engines() -> None:
+    missing = Cell(replace(ROW, engine="mpyc").key(100), missing="pip install mpyc")
+    grid = paper_grid(result(cell(100, 0.002), replace(cell(1000, 3.0), scaled_from=200), missing))
+    assert grid.header == ["engine", "M", "d = 100", "d = 1,000"]
+    assert grid.rows[0] == ["the paper (2018)", "3", f"{PAPER[3][100]} s", f"{PAPER[3][1000]} s"]
+    assert grid.rows[1] == ["embedded, cold (31 bits)", "3", "2 ms", "~3 s [200]"]
+    assert grid.rows[2] == ["mpyc: pip install mpyc", "3", "-", "-"]
+    far = Cell(ROW.key(1000), missing="too long")
+    assert paper_grid(result(cell(100, 0.002), far)).rows[1][2:] == ["2 ms", "beyond --limit"]
+    assert cost_grid(result(cell(100, 1.0, rounds=178))).rows[0][-1] == "178"
+
+
+def test_numbers_are_short() -> None:
+    assert [number(v, "s") for v in (0.0000123, 0.0123, 1.5, 12345.0)] == ["12.3 µs", "12.3 ms", "1.5 s", "12,345 s"]
+    assert spread_text(Spread(0.01, 0.008, 0.012, 5), "s") == "10 (8 .. 12) ms"
+    assert number(math.nan) == "nan"
+
+
+def test_the_page_is_written_from_results_alone(tmp_path: Path) -> None:
+    promised().save(tmp_path / "normed-sum.json")
+    for out in ("a", "b"):
+        (tmp_path / out).mkdir()
+        files = write(tmp_path, tmp_path / out / "performance.md")
+        assert {f.suffix for f in files} == {".md", ".png", ".svg"}
+    text = (tmp_path / "a" / "performance.md").read_text()
+    assert "| embedded, cold (31 bits) | 3 |" in text
+    assert "commit abc" in text
+    assert "performance-normed-sum.svg" in text
+    for name in ("performance.md", "performance-normed-sum.svg"):  # the same results make the same files
+        assert (tmp_path / "a" / name).read_bytes() == (tmp_path / "b" / name).read_bytes()
+    with pytest.raises(InputError, match="holds no results"):
+        write(tmp_path / "a", tmp_path / "c.md")
+
+
+# ---- networks, scenarios, exact arithmetic
+
+
+def test_a_network_adds_latency_for_rounds_and_bandwidth_for_bytes() -> None:
+    assert CONTINENT.seconds(rounds=10, bytes_sent=12.5e6) == pytest.approx(10 * 0.05 + 1.0)
+    assert LOOPBACK.seconds(rounds=10, bytes_sent=1e9) == 0.0
+
+
+def test_forecast_of_a_fit_is_a_line_in_its_iterations() -> None:
+    short = {10: scenarios.Totals(2.0, 100.0, 1e6), 30: scenarios.Totals(4.0, 160.0, 3e6)}
+    whole = scenarios.forecast(short, 300)
+    assert (whole.seconds, whole.rounds, whole.sent) == pytest.approx((31.0, 970.0, 30e6))
+    assert whole.over(CONTINENT) == pytest.approx(31.0 + 970 * 0.05 + 2.4)
+
+
+def test_exact_direction_is_that_of_floats_but_for_their_rounding() -> None:
+    rng = np.random.default_rng(0)
+    x = [rng.standard_normal(20) * 2.0**-30 for _ in range(3)]
+    s = np.sum(x, axis=0)
+    assert np.max(np.abs(precision.exact_direction(x) - s / np.linalg.norm(s))) < 1e-14
+
+
+def test_exact_iterations_are_those_of_floats_but_for_their_rounding() -> None:
+    d = 8
+    tables = precision.study_rows(d, 10.0)
+    X = np.vstack(tables)
+    V = gaussian(np.random.default_rng(precision.SEED), d, precision.K, 1.0 / d)
+    for _ in range(precision.TAU):
+        V = orthonormalise(X.T @ (X @ V))[0]
+    assert sine(precision.exact_subspace(tables, d), V) < 1e-13
+
+
+def test_the_papers_arithmetic_fails_where_its_squares_vanish() -> None:
+    """A norm of 2^-n leaves 31 - 2 n bits of its square, and none from n = 16 on."""
+    unit = np.full(4, 0.5)
+
+    def error(n: int) -> float:
+        u = precision.paper_normed_sum([precision._integers(unit * 2.0**-n, 31)], 31)
+        return math.inf if u is None else float(np.max(np.abs(precision._reals(u, 31) - unit)))
+
+    assert error(0) <= 2.0**-31
+    assert error(16) == math.inf
+
+
+# ---- the command line
+
+
+def test_lists_on_the_command_line() -> None:
+    assert Numbers().convert("100,10^4", None, None) == (100, 10000)
+    for wrong in ("", "1,x", "0", "10^"):
+        with pytest.raises(click.BadParameter):
+            Numbers().convert(wrong, None, None)
+    assert Words(("a", "b")).convert("b,a", None, None) == ("b", "a")
+    with pytest.raises(click.BadParameter, match="none of a, b"):
+        Words(("a", "b")).convert("c", None, None)
+
+
+def test_every_benchmark_has_a_command_with_an_example() -> None:
+    for part in suite(full=False):
+        if part.name not in ("growth", "end-to-end"):  # parts of `bench all` only
+            assert "Example" in (bench.commands[part.name].help or "")
+
+
+def test_results_say_what_they_were_measured_on() -> None:
+    found = origin()
+    assert found["machine"]["cores"] >= 1
+    assert found["versions"]["numpy"] == np.__version__
+    assert str(Path.home()) not in str(found)

@@ -77,6 +77,7 @@ def fit(run: PartyRun, data: Data, link: Link, engine: Engine, mu: Reals | None 
     report["seconds"]["loop"] = round(loop, 6)
     report |= _svd_facts(study, result)
     save_array(run.directory / "V.npy", result.V)
+    run.see("V", result.V)
     save_json(run.directory / "report.json", report)
     return report
 

@@ -161,9 +161,12 @@ def topic_sums(transcript: Transcript) -> tuple[Reals, Reals]:
 
 
 def features_of_others(transcript: Transcript, known: Known) -> Finding:
-    """Which features occur in honest rows at all: num is not zero where the coalition has nothing."""
+    """Which features occur in honest rows at all: num is positive where the coalition has nothing.
+
+    Where no row has a feature, what is left of it for a topic is never positive.
+    """
     num, den = topic_sums(transcript)
-    used = np.any(np.abs(num) > 1e-9 * np.abs(num).max(), axis=0)
+    used = np.any(num > 1e-9 * np.abs(num).max(), axis=0)
     own = sum((column_sums(X) for X in known.own), np.zeros(num.shape[1]))
     others = used & (own == 0)
     figures: dict[str, float] = {"features": int(others.sum()), "total_weight": float(den.sum())}

@@ -168,8 +168,8 @@ def epsilon_bound(within: Reals, without: Reals, *, delta: float = 0.0, level: f
     both = np.sort(np.concatenate(first, axis=-1), axis=-1)
     places = np.unique(np.linspace(0, 2 * half - 1, THRESHOLDS).astype(int))
     thresholds = both[..., places]
-    # Of so many events the one that looks best in a thin tail is mostly luck: a bound that holds for all of them at once
-    # prefers those that are well supported.
+    # Of so many events the one that looks best in a thin tail is mostly luck: a bound that holds for all of them at
+    # once prefers those that are well supported.
     events = 4 * thresholds.shape[-1] * thresholds.shape[-2]
     options = _bounds(_hits(first, thresholds), half, delta, level / events)  # (..., statistics, thresholds, 4)
     flat = options.reshape(*options.shape[:-3], -1)

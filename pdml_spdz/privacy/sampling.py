@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import json
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
@@ -10,8 +9,8 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import scipy.sparse as sp
 
+from pdml_spdz.data import Data
 from pdml_spdz.errors import InputError, ResumeError
 from pdml_spdz.linalg import Rows
 from pdml_spdz.storage import replaced, save_json, writing
@@ -141,7 +140,4 @@ class Store:
 
 def digest(X: Rows) -> str:
     """Of the population: samples of other rows are not these samples."""
-    h = hashlib.sha256(repr(X.shape).encode())
-    for array in (X.data, X.indices, X.indptr) if sp.issparse(X) else (np.ascontiguousarray(X),):
-        h.update(np.ascontiguousarray(array).tobytes())
-    return h.hexdigest()
+    return Data(X, None, "population").digest(b"")

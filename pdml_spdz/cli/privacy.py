@@ -79,7 +79,7 @@ def privacy() -> None:
 
 def _ksdp(file: Path, out: Path, as_json: bool, jobs: int, given: dict[str, Any]) -> tuple[dict[str, Any], list[View]]:
     judged = {name: given.pop(name) for name in ("pi", "level", "delta")}
-    X = data_files.load(file).X
+    rows = data_files.load(file).X
     others = given.pop("others")
     given["others"] = None if others is None else data_files.load(others).X
     given["documents"] = _documents(given["documents"])
@@ -89,7 +89,7 @@ def _ksdp(file: Path, out: Path, as_json: bool, jobs: int, given: dict[str, Any]
     with writing(out):
         out.mkdir(parents=True, exist_ok=True)
     question = Question(**given)
-    planned, assumptions = experiment(X, question, out / "samples")
+    planned, assumptions = experiment(rows, question, out / "samples")
     with Watcher(Console(stderr=as_json)) as watcher:
         samples = run(planned, jobs=jobs, progress=_progress(watcher))
     views = judge(samples, planned.plan.documents, **judged)

@@ -63,7 +63,7 @@ def experiment(X: Rows, q: Question, store: Path | None = None) -> tuple[Experim
     )
     assumptions = [
         f"{q.algorithm}, rank {q.rank}; {guess}. The coalition knows them.",
-        f"Databases of {size:,} of {n:,} rows; a larger one (more own rows, fewer colluding parties) usually shows less.",
+        f"Databases of {size:,} of {n:,} rows; a larger one (fewer colluding parties) usually shows less.",
         f"{len(documents)} records, {q.samples} databases with each and as many without it (simulator: {q.simulator}).",
         "The coalition follows the protocol and knows everything but which rows the victim's database has.",
     ]

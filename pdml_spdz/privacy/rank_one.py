@@ -113,21 +113,46 @@ def _roots(poles: Reals, weights: Reals, count: int) -> tuple[Indices, Reals]:
     origin = np.where(upper, i - 1, i)
     low = np.where(upper, -width / 2, np.where(middle < 0, width / 2, 0.0))
     high = np.where(upper, 0.0, np.where(middle < 0, width, width / 2))
-    tau = (low + high) / 2
+    own = weights[i]
+    other = np.where(i == 0, 0.0, weights[np.maximum(i - 1, 0)])
+    tau = _first_guess(middle, own, other, width, upper, (low, high))
+    done = np.zeros(count, bool)
     for _ in range(STEPS):
         f, slope = _f_and_slope(poles, weights, poles[origin], tau)
         low, high = np.where(f < 0, tau, low), np.where(f < 0, high, tau)
-        # Near its pole f is like a + b/tau: Newton's step for tau f(tau) is exact there.
-        g, g_slope = tau * f, f + tau * slope
+        # Newton's step for f times the distances from both poles, which is smooth between them.
+        below = np.where(upper, width + tau, tau)
+        beyond = np.where(i == 0, 1.0, np.where(upper, -tau, width - tau))
+        g = below * beyond * f
+        g_slope = (beyond - np.where(i == 0, 0.0, below)) * f + below * beyond * slope
         with np.errstate(divide="ignore", invalid="ignore"):
             step = tau - g / g_slope
-        inside = (step > low) & (step < high)
-        following = np.where(inside, step, (low + high) / 2)
-        done = np.abs(following - tau) <= 4.0 * EPS * np.abs(following)
-        tau = following
-        if done.all() or np.all(high - low <= 4.0 * EPS * np.abs(tau)):
+        near = np.abs(step - tau) <= 4.0 * EPS * np.abs(tau)
+        following = np.where(near | ((step > low) & (step < high)), step, (low + high) / 2)
+        tau, done = np.where(done, tau, following), done | near | (high - low <= 4.0 * EPS * np.abs(tau))
+        if done.all():
             break
     return origin, tau
+
+
+def _first_guess(
+    middle: Reals, own: Reals, other: Reals, width: Reals, upper: NDArray[np.bool_], bracket: tuple[Reals, Reals]
+) -> Reals:
+    """tau where f would be zero if all poles but the two neighbours did what they do in the middle of the interval.
+
+    middle : f there; own, other : weights of the pole below and of the one above. With s the distance from the origin,
+    c + a/s - b/(width - s) = 0, a and b with the signs of that end.
+    """
+    c = middle + 2.0 * own / width - np.where(other > 0, 2.0 * other / width, 0.0)
+    a, b = np.where(upper, other, -own), np.where(upper, own, -other)
+    # c s (width - s) + a (width - s) - b s = 0
+    A, B, C = -c, c * width - a - b, a * width
+    with np.errstate(divide="ignore", invalid="ignore"):
+        q = -0.5 * (B + np.copysign(np.sqrt(np.maximum(B * B - 4.0 * A * C, 0.0)), B))
+        roots = np.where(upper, -1.0, 1.0) * np.array([q / A, C / q])
+    low, high = bracket
+    inside = (roots > low) & (roots < high)
+    return np.where(inside[0], roots[0], np.where(inside[1], roots[1], (low + high) / 2))
 
 
 def _f(poles: Reals, weights: Reals, origin: Reals, tau: Reals) -> Reals:

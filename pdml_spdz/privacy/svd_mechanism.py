@@ -6,7 +6,7 @@ Sigma^2 its leading eigenvalues; n_v, n_a rows of the victim and of the adversar
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -17,6 +17,7 @@ from pdml_spdz.fixedpoint import Reals
 from pdml_spdz.linalg import GramMatrix, Rows, column_sums, fix_signs, orthonormalise
 from pdml_spdz.privacy.mechanism import Content, Mechanism, Observables
 from pdml_spdz.privacy.rank_one import Eigen, top_after_row
+from pdml_spdz.privacy.symmetric import LowRank, OneMore, Symmetric, Whole
 
 VIEWS = ("pd-svd", "sigma", "transcript")
 DENSE = 2000  # above it no eigendecomposition of all of S: warm starts instead
@@ -112,18 +113,20 @@ class SvdMechanism(Mechanism):
 
     def observables(self, content: Content, i: int | None, x: Reals) -> Observables:
         n, mean = int(content["n"]), content["mean"]
-        seen = {"estimate": self._own["estimate"], "trace": self._own["trace"]}
+        seen = _Seen(estimate=self._own["estimate"], trace=self._own["trace"])
+        base = content.setdefault("whole", Whole(content["S"])) if "S" in content else None
         if i is None:
-            return seen | {"V": content["V"], "values": content["values"], "S": content.get("S"), "mean": mean, "n": n}
-        S = content.get("S")
-        if S is not None:
-            more = x - mean if self.centred else x
-            place = np.flatnonzero(more)
-            block = np.outer(more[place], more[place]) * (n / (n + 1.0) if self.centred else 1.0)
-            S = S.copy()
-            S[np.ix_(place, place)] += block
+            nothing = np.zeros(len(x))
+            seen.update(V=content["V"], values=content["values"], mean=mean, n=n)
+            seen["covariance"] = None if base is None else OneMore(base, nothing)
+            seen["low_rank"] = content.setdefault("low_rank", _low_rank(seen))  # the same for all records
+            return seen
+        more, factor = (x - mean, n / (n + 1.0)) if self.centred else (x, 1.0)
+        seen["covariance"] = None if base is None else OneMore(base, more, factor)
         mean = (n * mean + x) / (n + 1) if self.centred else mean
-        return seen | {"V": content["V"][i], "values": content["values"][i], "S": S, "mean": mean, "n": n + 1}
+        seen.update(V=content["V"][i], values=content["values"][i], mean=mean, n=n + 1)
+        seen["low_rank"] = _low_rank(seen)
+        return seen
 
     def statistics(self, seen: Observables, x: Reals) -> dict[str, float]:
         found: dict[str, float] = {}
@@ -143,46 +146,58 @@ class SvdMechanism(Mechanism):
             "pd-svd": share,
             "sigma": np.concatenate([share, seen["values"], share * seen["values"]]),
         }
-        if seen["S"] is not None:
-            Sy = seen["S"] @ y
-            diagonal = np.diag(seen["S"])
+        S = seen["covariance"]
+        if S is not None:
+            Sy, diagonal = S.times(y), S.diagonal()
             by_view["transcript"] = np.array([y @ Sy, Sy @ Sy, (y * y) @ diagonal]) / diagonal.sum()
         return {view: by_view[view] for view in self.views}
 
 
-def _estimate(view: str, seen: Observables) -> Reals:
+class _Seen(dict[str, Any]):
+    """What is seen; "S", which may be large, is formed when a statistic asks for it."""
+
+    def __missing__(self, name: str) -> Any:
+        if name != "S" or self["covariance"] is None:
+            raise KeyError(name)
+        self["S"] = self["covariance"].matrix()
+        return self["S"]
+
+
+def _estimate(view: str, seen: Observables) -> Symmetric:
     """What the observer takes for S."""
     if view == "transcript":
         # c is not known: the trace is set to what the adversary's own rows let it expect.
-        return np.asarray(seen["S"] * (seen["trace"] / np.trace(seen["S"])))
-    V = seen["V"]
-    return np.asarray((V * (seen["estimate"] if view == "pd-svd" else seen["values"])) @ V.T)
+        S: OneMore = seen["covariance"]
+        return replace(S, scale=seen["trace"] / S.trace())
+    found: Symmetric = seen["low_rank"][view]
+    return found
 
 
-def correlation_statistics(S: Reals, x: Reals) -> dict[str, float]:
+def _low_rank(seen: Observables) -> dict[str, Symmetric]:
+    """What those take for S who see V and guess Sigma, or see it."""
+    return {"pd-svd": LowRank(seen["V"], seen["estimate"]), "sigma": LowRank(seen["V"], seen["values"])}
+
+
+def correlation_statistics(S: Symmetric, x: Reals) -> dict[str, float]:
     """The paper's two families, each by max, sum and sum of squares.
 
     W = |S o x x^T|; D = |S/||S||_F - x x^T/||x|||, and the same with ||x||^2, which makes both terms of size 1.
     Outside of the features of x, W is zero and D is |S|/||S||_F.
     """
     place = np.flatnonzero(x)
-    norm, size = float(np.linalg.norm(x)), float(np.linalg.norm(S))
-    block = S[np.ix_(place, place)]
+    norm, size = float(np.linalg.norm(x)), S.norm()
+    block = S.block(place)
     outer = np.outer(x[place], x[place])
     W = np.abs(block * outer)
     found = {"W max": W.max(initial=0.0), "W sum": W.sum(), "W squares": float(np.vdot(W, W))}
     if size == 0 or norm == 0:
         return found | {f"D{p} {how}": 0.0 for p in ("", "2") for how in ("max", "sum", "squares")}
-    A = np.abs(S)
-    inside = A[np.ix_(place, place)]
-    total = (A.sum() - inside.sum()) / size
-    squares = 1.0 - float(np.vdot(inside, inside)) / size**2
-    A[np.ix_(place, place)] = 0.0
-    largest = A.max() / size
+    total, largest = S.outside(place)
+    squares = max(0.0, 1.0 - float(np.vdot(block, block)) / size**2)
     for name, by in (("", norm), ("2", norm * norm)):
         D = np.abs(block / size - outer / by)
-        found[f"D{name} max"] = max(largest, D.max(initial=0.0))
-        found[f"D{name} sum"] = total + D.sum()
+        found[f"D{name} max"] = max(largest / size, D.max(initial=0.0))
+        found[f"D{name} sum"] = total / size + D.sum()
         found[f"D{name} squares"] = squares + float(np.vdot(D, D))
     return {name: float(value) for name, value in found.items()}
 

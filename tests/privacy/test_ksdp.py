@@ -19,6 +19,7 @@ from pdml_spdz.privacy.mechanism import Content, Mechanism, Observables, load_st
 from pdml_spdz.privacy.nmf_mechanism import NmfMechanism, box_coefficients
 from pdml_spdz.privacy.sampling import WITH, Store, Unit, database, generator, make_plan
 from pdml_spdz.privacy.svd_mechanism import SvdMechanism, correlation_statistics
+from pdml_spdz.privacy.symmetric import LowRank, OneMore, Whole
 from pdml_spdz.privacy.verdict import judge
 
 
@@ -176,7 +177,7 @@ def test_updates_give_the_statistics_of_a_run_from_raw_rows(centred: bool, spars
             seen = {"pd-svd": (V * guess) @ V.T, "sigma": (V * values) @ V.T}
             seen["transcript"] = S * scale * np.trace(own.T @ own) / np.trace(S)
             for view, estimate in seen.items():
-                for name, value in correlation_statistics(estimate, x - mean).items():
+                for name, value in correlation_statistics(Whole(estimate), x - mean).items():
                     # PD-SVD stops at 1e-12; statistics are at most quadratic in V and S.
                     assert found[f"{view}/{name}"] == pytest.approx(value, rel=1e-8, abs=1e-9), (view, name)
             if centred:
@@ -188,7 +189,7 @@ def test_correlation_statistics_are_those_of_the_definition() -> None:
     A = rng.normal(size=(9, 9))
     S, x = A @ A.T, rng.normal(size=9) * (rng.random(9) < 0.5)
     W = np.abs(S * np.outer(x, x))
-    found = correlation_statistics(S, x)
+    found = correlation_statistics(Whole(S), x)
     assert found["W max"] == pytest.approx(W.max())
     assert found["W sum"] == pytest.approx(W.sum())
     assert found["W squares"] == pytest.approx(np.sum(W**2))
@@ -243,3 +244,28 @@ def test_a_word_that_only_one_record_has_gives_it_away() -> None:
     assert view.flagged == (0,)
     support = samples.values[0, samples.names.index("pd-nmf/num support")]
     assert support[0].min() > support[1].max()
+
+
+@pytest.mark.parametrize("support", [0, 3, 9])
+def test_symmetric_matrices_say_of_themselves_what_their_entries_say(
+    support: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("pdml_spdz.privacy.symmetric.BLOCK", 4)
+    rng = np.random.default_rng(3)
+    A, x, place = rng.normal(size=(9, 9)), np.zeros(9), np.arange(9)[rng.permutation(9) < support]
+    x[place] = rng.normal(size=support)
+    V = np.linalg.qr(rng.normal(size=(9, 2)))[0]
+    one_more = OneMore(Whole(A + A.T), x, 0.5, 2.0)
+    assert one_more.matrix() == pytest.approx(2.0 * (A + A.T + 0.5 * np.outer(x, x)))
+    assert one_more.times(x) == pytest.approx(one_more.matrix() @ x)
+    assert one_more.diagonal() == pytest.approx(np.diag(one_more.matrix()))
+    for S in (Whole(A + A.T), LowRank(V, np.array([3.0, -1.0])), one_more):
+        M = S.matrix()
+        for inside in (place, np.array([0, 2])):
+            outside = np.ones((9, 9), bool)
+            outside[np.ix_(inside, inside)] = False
+            total, largest = S.outside(inside)
+            assert S.block(inside) == pytest.approx(M[np.ix_(inside, inside)])
+            assert total == pytest.approx(np.abs(M[outside]).sum())
+            assert largest == pytest.approx(np.abs(M[outside]).max(initial=0.0))
+        assert S.norm() == pytest.approx(np.linalg.norm(M))

@@ -46,10 +46,7 @@ def from_raw(experiment: Experiment, unit: Unit, document: int, how: str) -> tup
     parts = [chosen, mechanism.others, *([X[[document]]] if unit.arm == WITH else [])]
     joined = sp.csr_array(sp.vstack(parts))
     S = (joined.T @ joined).toarray()
-    if how == "pd-svd":
-        V = local_svd(joined, K, tol=1e-9)
-    else:
-        V = np.linalg.eigh(S)[1][:, ::-1][:, :K]
+    V = local_svd(joined, K, tol=1e-9) if how == "pd-svd" else np.linalg.eigh(S)[1][:, ::-1][:, :K]
     values = np.einsum("ij,ij->j", V, S @ V)
     content: dict[str, Any] = {"V": V, "values": values, "n": joined.shape[0], "mean": np.zeros(X.shape[1]), "S": S}
     x = X[[document]].toarray()[0]

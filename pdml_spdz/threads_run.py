@@ -24,9 +24,8 @@ from pdml_spdz.fixedpoint import Reals
 from pdml_spdz.job import PartyRun
 from pdml_spdz.linalg import Rows
 from pdml_spdz.local import RESULTS
-from pdml_spdz.party import FITS, recorded
+from pdml_spdz.party import FITS
 from pdml_spdz.study import Study
-from pdml_spdz.transcript import Transcript
 from pdml_spdz.transport.base import Link
 from pdml_spdz.transport.inprocess import mesh
 
@@ -40,18 +39,15 @@ class ThreadsResult:
     report: dict[str, Any]
 
 
-def run_in_threads(tables: Sequence[Rows], study: Study, transcript: Transcript | None = None) -> ThreadsResult:
-    """Run all parties to the end, one thread for each table; raises the error of the party that failed first.
-
-    transcript : what party 0 sees is added to it
-    """
+def run_in_threads(tables: Sequence[Rows], study: Study) -> ThreadsResult:
+    """Run all parties to the end, one thread for each table; raises the error of the party that failed first."""
     if len(tables) != study.M:
         raise StudyError(f"{len(tables)} tables for {study.M} parties.", "one table for each party")
     if study.engine == "mp-spdz":
         raise EngineError("the engine mp-spdz needs processes.", "another engine, or parties that are processes")
     with tempfile.TemporaryDirectory(prefix="pdml-spdz-") as private:
         out = Path(private)
-        reports = _all(tables, study, out, transcript)
+        reports = _all(tables, study, out)
         result = np.load(out / "party-0" / RESULTS[study.algorithm])
         mean = np.load(out / "party-0" / "mean.npy") if study.algorithm == "pca" else None
     report = dict(reports[0]) | {"party_id": None, "rows_own": None}
@@ -60,14 +56,14 @@ def run_in_threads(tables: Sequence[Rows], study: Study, transcript: Transcript 
     return ThreadsResult(result, mean, report)
 
 
-def _all(tables: Sequence[Rows], study: Study, out: Path, seen: Transcript | None) -> list[dict[str, Any]]:
+def _all(tables: Sequence[Rows], study: Study, out: Path) -> list[dict[str, Any]]:
     reports: dict[int, dict[str, Any]] = {}
     errors: list[BaseException] = []
 
     def go(link: Link) -> None:
         try:
             with link:
-                reports[link.me] = _party(link, study, tables[link.me], out, None if link.me else seen)
+                reports[link.me] = _party(link, study, tables[link.me], out)
         except BaseException as error:  # noqa: BLE001 - raised again below, in the caller's thread
             errors.append(error)
 
@@ -82,9 +78,9 @@ def _all(tables: Sequence[Rows], study: Study, out: Path, seen: Transcript | Non
     return [reports[m] for m in range(study.M)]
 
 
-def _party(link: Link, study: Study, X: Rows, out: Path, seen: Transcript | None) -> dict[str, Any]:
+def _party(link: Link, study: Study, X: Rows, out: Path) -> dict[str, Any]:
     """What `party.run_party` does once it has a link and rows."""
-    run = PartyRun(study, link.me, data=out / f"rows-{link.me}", certs=out, out=out, transcript=seen)
+    run = PartyRun(study, link.me, data=out / f"rows-{link.me}", certs=out, out=out)
     run.prepare_output()
     X = sp.csr_array(X, dtype=np.float64) if sp.issparse(X) else np.ascontiguousarray(X, np.float64)
     data = Data(X, None, f"the rows of P{link.me}")
@@ -92,4 +88,4 @@ def _party(link: Link, study: Study, X: Rows, out: Path, seen: Transcript | None
     handshake.compare_features(link, data)
     nobody = Identity(link.me, out, {})  # only mp-spdz, which needs processes, would use it
     with make_engine(run, link, agreed.run, nobody) as engine:
-        return recorded(run, lambda: FITS[study.algorithm](run, data, link, engine))
+        return FITS[study.algorithm](run, data, link, engine)

@@ -7,8 +7,6 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from pdml_spdz.algorithms.nmf import Settings, addend_bounds
-from pdml_spdz.algorithms.rri import Penalties
 from pdml_spdz.errors import EngineError, InputError
 from pdml_spdz.fixedpoint import Reals
 from pdml_spdz.linalg import GramMatrix, Rows, column_sums
@@ -147,17 +145,13 @@ def _scale(
     return Finding(name, needed, words, error <= CLOSE, figures | {"relative_error": error})
 
 
-def topic_sums(transcript: Transcript) -> tuple[Reals, Reals]:
-    """(num, den) of the last sweep, (k, d) and (k, 1 or d), in the rows' own units."""
-    facts = transcript.facts
-    d, k = facts["d"], facts["rank"]
+def last_sweep(transcript: Transcript) -> Reals:
+    """num of every topic in the last sweep, (k, d), up to a positive factor for each number."""
+    d, k = transcript.facts["d"], transcript.facts["rank"]
     sums = [entry.arrays["s"] for entry in transcript.steps("sum:topic")][-k:]
     if len(sums) < k:
         raise InputError("the transcript has no whole sweep of topics.", "a recorded nmf, run to its end")
-    weighted = len(sums[0]) > d + 1
-    bounds = addend_bounds(Settings(1, 0.0, facts["bound"]["addend"], Penalties(), weighted), d)
-    scaled = np.array(sums) * bounds
-    return scaled[:, :d], scaled[:, d:]
+    return np.array(sums)[:, :d]
 
 
 def features_of_others(transcript: Transcript, known: Known) -> Finding:
@@ -165,11 +159,11 @@ def features_of_others(transcript: Transcript, known: Known) -> Finding:
 
     Where no row has a feature, what is left of it for a topic is never positive.
     """
-    num, den = topic_sums(transcript)
-    used = np.any(num > 1e-9 * np.abs(num).max(), axis=0)
+    num = last_sweep(transcript)
+    used = np.any(num > 0, axis=0)
     own = sum((column_sums(X) for X in known.own), np.zeros(num.shape[1]))
     others = used & (own == 0)
-    figures: dict[str, float] = {"features": int(others.sum()), "total_weight": float(den.sum())}
+    figures: dict[str, float] = {"features": int(others.sum())}
     success = bool(others.any()) and bool(known.own)
     got = f"{int(others.sum())} features that occur in honest rows and in none of the coalition's"
     if known.honest:

@@ -14,13 +14,12 @@ from functools import cache
 import numpy as np
 import scipy.sparse as sp
 
-from pdml_spdz.algorithms.nmf import Settings, State, pd_nmf_iter
-from pdml_spdz.algorithms.nmf_start import Alone, own_sum
-from pdml_spdz.algorithms.rri import FullPart, ObservedPart, Part, Penalties
-from pdml_spdz.clock import Clock
+from pdml_spdz.algorithms.nmf import Settings
+from pdml_spdz.algorithms.rri import FullPart, ObservedPart, Penalties
 from pdml_spdz.errors import EngineError, InputError
 from pdml_spdz.fixedpoint import Reals
 from pdml_spdz.linalg import Rows, centred_covariance, covariance, fix_signs, orthonormalise
+from pdml_spdz.privacy.joined import Joined
 
 
 @dataclass(frozen=True)
@@ -110,7 +109,7 @@ class Clipping:
     weight: float
 
 
-class NoisyPart(Part):
+class NoisyPart:
     """One party's part of PD-NMF whose num and den are differentially private before they leave it.
 
     1. W_t as ever; each row's share of num is scaled down to at most clip.num, of den to at most clip.weight^2, in l2
@@ -161,36 +160,9 @@ class NoisyPart(Part):
     def moved(self, t: int, before: Reals, T: Reals) -> None:
         self.inner.moved(t, before, T)
 
-    def error(self, T: Reals) -> float:
-        return self.inner.error(T)
-
-    def norm(self) -> float:
-        return self.inner.norm()
-
 
 def _shrink(lengths: Reals, most: float) -> Reals:
     return np.asarray(np.minimum(1.0, most / np.maximum(lengths, 1e-300)))
-
-
-class Everyone(Part):
-    """Several parties' parts as one: their sums, without anything in between."""
-
-    def __init__(self, parts: Sequence[Part]) -> None:
-        self.parts, self.d = parts, parts[0].d
-
-    def update(self, t: int, T: Reals, p: Penalties) -> tuple[Reals, Reals]:
-        sums = [part.update(t, T, p) for part in self.parts]
-        return np.asarray(sum(num for num, _ in sums)), np.asarray(sum(den for _, den in sums))
-
-    def moved(self, t: int, before: Reals, T: Reals) -> None:
-        for part in self.parts:
-            part.moved(t, before, T)
-
-    def error(self, T: Reals) -> float:
-        return sum(part.error(T) for part in self.parts)
-
-    def norm(self) -> float:
-        return sum(part.norm() for part in self.parts)
 
 
 def private_nmf(
@@ -199,10 +171,9 @@ def private_nmf(
     """T (k, d) of PD-NMF in which every party makes its own num and den private in every sweep."""
     seeds = np.random.SeedSequence(seed).generate_state(len(parts))
     noisy = [NoisyPart(part, clip, budget, len(T), settings.tau, int(s)) for part, s in zip(parts, seeds, strict=True)]
-    everyone = Everyone(noisy)
     # Noise may be larger than any bound on the rows: nothing is encoded here, so no bound is needed.
-    room = 1e12 * max(everyone.norm(), 1.0) * (1.0 + max(noisy[0].sigma))
-    return pd_nmf_iter(everyone, State(T), replace(settings, bound=room), own_sum, Alone(), clock=Clock()).T
+    room = 1e12 * sum(part.norm() + 1.0 for part in parts) * (1.0 + max(noisy[0].sigma))
+    return Joined(noisy).iterate(T, replace(settings, bound=room))
 
 
 def usual_clipping(parts: Sequence[FullPart | ObservedPart], T: Reals) -> Clipping:

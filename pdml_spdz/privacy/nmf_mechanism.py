@@ -8,45 +8,18 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
-from pdml_spdz.algorithms.nmf import Settings, State, pd_nmf_iter
-from pdml_spdz.algorithms.nmf_start import Alone, nnsvd, own_sum, rri_nmf
-from pdml_spdz.algorithms.rri import FullPart, Part, Penalties, part
-from pdml_spdz.clock import Clock
+from pdml_spdz.algorithms.nmf import Settings
+from pdml_spdz.algorithms.nmf_start import nnsvd, rri_nmf
+from pdml_spdz.algorithms.rri import FullPart, Penalties, part
 from pdml_spdz.errors import InputError
 from pdml_spdz.fixedpoint import Reals
 from pdml_spdz.linalg import Rows
+from pdml_spdz.privacy.joined import Joined
 from pdml_spdz.privacy.mechanism import Content, Mechanism, Observables
 
 STARTS = ("random", "pd")
 SEEN = ("T", "den", "num")
-
-
-class TwoParties(Part):
-    """The victim's rows and everyone else's in one PD-NMF; the victim's own num and den of the last sweep are kept."""
-
-    def __init__(self, victim: Part, others: Part, k: int) -> None:
-        self.victim, self.others, self.d = victim, others, victim.d
-        self.num: Reals = np.zeros((k, self.d))
-        self.den: list[Reals] = [np.zeros(1)] * k
-
-    def update(self, t: int, T: Reals, p: Penalties) -> tuple[Reals, Reals]:
-        num, den = self.victim.update(t, T, p)
-        self.num[t], self.den[t] = num, den
-        num_o, den_o = self.others.update(t, T, p)
-        return num + num_o, den + den_o
-
-    def moved(self, t: int, before: Reals, T: Reals) -> None:
-        self.victim.moved(t, before, T)
-        self.others.moved(t, before, T)
-
-    def error(self, T: Reals) -> float:
-        return self.victim.error(T) + self.others.error(T)
-
-    def norm(self) -> float:
-        return self.victim.norm() + self.others.norm()
-
-    def seen(self, T: Reals) -> Content:
-        return {"T": T, "den": np.array([float(np.sum(den)) for den in self.den]), "num": self.num.copy()}
+ROOM = 1e6  # numbers that are not encoded need no bound: one that is never met
 
 
 @dataclass(frozen=True)
@@ -91,23 +64,20 @@ class NmfMechanism(Mechanism):
             own = Settings(self.sweeps, 0.0, 1.0)
             topics = []
             for table in tables:
-                W, T_m = rri_nmf(table, nnsvd(table, k), replace(own, bound=_room(table)))
+                W, T_m = rri_nmf(table, nnsvd(table, k), replace(own, bound=ROOM * (FullPart(table, 1).norm() + 1.0)))
                 topics.append(np.linalg.norm(W, axis=0)[:, None] * T_m)
-            first = TwoParties(FullPart(topics[0], k), FullPart(topics[1], k), k)
-            T = self._iterate(first, T, weighted=False)
-            seen = {f"init_{name}": value for name, value in first.seen(T).items()}
+            first = Joined([FullPart(That, k) for That in topics])
+            T = first.iterate(T, replace(own, bound=ROOM * sum(float(np.vdot(That, That)) + 1.0 for That in topics)))
+            seen = {f"init_{name}": value for name, value in _seen(first, T).items()}
         parts = [part(table, k, weighted=self.weighted) for table in tables]
         if self.weighted:
             for p in parts:
                 p.fit(T, self.penalties, sweeps=5)
-        both = TwoParties(parts[0], parts[1], k)
-        T = self._iterate(both, T, weighted=self.weighted)
-        return seen | both.seen(T)
-
-    def _iterate(self, both: TwoParties, T: Reals, *, weighted: bool) -> Reals:
-        penalties = self.penalties if weighted else Penalties()
-        settings = Settings(self.sweeps, 0.0, 1e6 * max(both.norm(), 1.0), penalties, weighted)
-        return pd_nmf_iter(both, State(T), settings, own_sum, Alone(), clock=Clock()).T
+        both = Joined(parts)
+        room = ROOM * sum(p.norm() + 1.0 for p in parts)
+        penalties = self.penalties if self.weighted else Penalties()
+        T = both.iterate(T, Settings(self.sweeps, 0.0, room, penalties, self.weighted))
+        return seen | _seen(both, T)
 
     def sample_without(self, X: Rows, rng: np.random.Generator) -> Content:
         return self.run(X, int(rng.integers(2**63)))
@@ -133,8 +103,14 @@ class NmfMechanism(Mechanism):
         return {"pd-nmf": np.concatenate([np.sort(a), np.sort(a * seen["den"]), np.sort(seen["num"] @ x)])}
 
 
-def _room(table: Rows) -> float:
-    return 1e6 * max(FullPart(table, 1).norm(), 1.0)
+def _seen(both: Joined, T: Reals) -> Content:
+    """T, and the victim's own num and den of the last sweep; den in one number for each topic."""
+    topics = range(len(T))
+    return {
+        "T": T,
+        "den": np.array([float(np.sum(both.den[t])) for t in topics]),
+        "num": np.array([both.num[t] for t in topics]),
+    }
 
 
 def box_coefficients(T: Reals, x: Reals, sweeps: int = 500) -> Reals:

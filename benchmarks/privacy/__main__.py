@@ -1,0 +1,42 @@
+"""python -m benchmarks.privacy [--data DIR] [--full] [--only NAME]: goes on where it stopped."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import sys
+from pathlib import Path
+
+from benchmarks.experiments import cells
+from benchmarks.privacy import measure, noise, page, recorded
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(prog="python -m benchmarks.privacy", description=__doc__)
+    parser.add_argument(
+        "--data", type=Path, default=Path(os.environ.get("PDML_DATA", "data")), help="[PDML_DATA or data/]"
+    )
+    parser.add_argument("--out", type=Path, default=Path("runs/privacy"))
+    parser.add_argument("--page", type=Path, help="where the page goes [OUT/small/README.md]")
+    parser.add_argument("--full", action="store_true", help="the paper's grid instead of a small one")
+    parser.add_argument("--only", nargs="*", help="nmf, svd, noise, attacks")
+    parser.add_argument("--jobs", type=int, default=os.cpu_count() or 1)
+    given = parser.parse_args()
+    grids = measure.cells(given.data, full=given.full)
+    grids |= {"noise": noise.cells(given.data, full=given.full), "attacks": recorded.cells(given.data)}
+    grids = {name: grid for name, grid in grids.items() if grid and (not given.only or name in given.only)}
+    if not grids:
+        sys.exit(f"nothing to run: no data set is in {given.data}; pass --data DIR or set PDML_DATA")
+    out = given.out / ("full" if given.full else "small")
+    # Each recorded run is M processes already.
+    results = {
+        name: cells.run(grid, out / f"{name}.csv", 1 if name == "attacks" else given.jobs)
+        for name, grid in grids.items()
+    }
+    where = given.page or out / "README.md"
+    where.parent.mkdir(parents=True, exist_ok=True)
+    print(page.write(results, where, full=given.full))
+
+
+if __name__ == "__main__":
+    main()

@@ -9,9 +9,10 @@ import numpy as np
 import scipy.sparse as sp
 
 from pdml_spdz.errors import InputError
-from pdml_spdz.linalg import Rows
+from pdml_spdz.linalg import EPS, Rows
 
 LISTED = 20
+DENSE = 2000  # features up to which leverages are computed
 HALF = 0.5  # a row that is so much of some direction by itself is told by that direction
 
 
@@ -61,12 +62,11 @@ def own_risks(X: Rows) -> OwnRisks:
     order = np.argsort(-single, kind="stable")[:LISTED]
     heavy: tuple[tuple[int, float], ...] = ()
     n, d = X.shape
-    if d <= 2000:
-        dense = X.toarray() if sp.issparse(X) else np.asarray(X)
-        leverage = np.sum(np.linalg.svd(dense, full_matrices=False)[0] ** 2, axis=1) if n > d else np.ones(n)
-        if n > d:
-            worst = np.argsort(-leverage, kind="stable")[:LISTED]
-            heavy = tuple((int(i), float(leverage[i])) for i in worst if leverage[i] > HALF)
+    if d <= DENSE and n > d:
+        U, sigma, _ = np.linalg.svd(X.toarray() if sp.issparse(X) else np.asarray(X), full_matrices=False)
+        leverage = np.sum(U[:, sigma > n * EPS * sigma[0]] ** 2, axis=1)
+        worst = np.argsort(-leverage, kind="stable")[:LISTED]
+        heavy = tuple((int(i), float(leverage[i])) for i in worst if leverage[i] > HALF)
     return OwnRisks(
         n, d, int(np.sum(users == 0)), n < d, tuple((int(i), int(single[i])) for i in order if single[i] > 0), heavy
     )

@@ -164,17 +164,18 @@ def _charts(views: list[dict[str, Any]]) -> list[str]:
     if not views:
         return []
     curves, areas = [], []
+    low = min(max(r["p"], 1e-12) for v in views for r in v["records"]) / 10
     for v in views:
         p = np.sort([max(r["p"], 1e-12) for r in v["records"]])
         share = np.arange(1, len(p) + 1) / len(p)
-        curves.append(Curve(v["name"], [1e-12, *p, 1.0], [0.0, *share, 1.0], "steps"))
+        curves.append(Curve(v["name"], [low, *p, 1.0], [0.0, *share, 1.0], "steps"))
         auc = np.sort([r["auc"] for r in v["records"]])
         areas.append(Curve(v["name"], list(share), list(auc), "dots"))
     m = len(views[0]["statistics"])
-    at = np.geomspace(1e-12, 1.0, 200)
+    at = np.geomspace(low, 1.0, 200)
     curves.append(Curve("by chance", list(at), list(1.0 - (1.0 - at) ** m), dashed=True))
     areas.append(Curve("guessing", [0.0, 1.0], [0.5, 0.5], dashed=True))
     return [
         chart("Smallest p of each record", curves, "p (further left is worse)", "share of records", x_log=True),
-        chart("AUC of each record, sorted", areas, "share of records", "AUC"),
+        chart("AUC of each record, sorted", areas, "share of records", "AUC", top=1.0),
     ]

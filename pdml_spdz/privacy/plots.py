@@ -25,20 +25,21 @@ class Curve:
     dashed: bool = False
 
 
-def chart(title: str, curves: Sequence[Curve], x_label: str, y_label: str, *, x_log: bool = False) -> str:
-    """One chart with a legend; axes from zero to one step beyond the largest number (x: decades if logarithmic)."""
+def chart(
+    title: str, curves: Sequence[Curve], x_label: str, y_label: str, *, x_log: bool = False, top: float = 0.0
+) -> str:
+    """One chart with a legend at the upper left; axes from zero (x: from a power of ten) to the largest number, y at
+    least to `top`.
+    """
     xs = np.concatenate([np.asarray(c.x, float) for c in curves])
     ys = np.concatenate([np.asarray(c.y, float) for c in curves])
     floor = 10.0 ** np.floor(np.log10(max(xs[xs > 0].min(initial=1.0), 1e-30))) if x_log else 0.0
-    scale = _Scale(floor, max(float(xs.max(initial=0.0)), 1e-9), max(float(ys.max(initial=0.0)), 1e-9), x_log)
+    scale = _Scale(floor, max(float(xs.max(initial=0.0)), 1e-9), max(float(ys.max(initial=top)), 1e-9), x_log)
     body = [_axes(scale, x_label, y_label), f'<text x="{LEFT}" y="16" class="t">{escape(title)}</text>']
     for i, curve in enumerate(curves):
         colour = COLOURS[i % len(COLOURS)]
         body.append(_draw(scale, curve, colour))
-        body.append(
-            f'<text x="{WIDTH - RIGHT - 4}" y="{TOP + 14 * (i + 1)}" text-anchor="end" fill="{colour}">'
-            f"{escape(curve.label)}</text>"
-        )
+        body.append(f'<text x="{LEFT + 8}" y="{TOP + 14 * (i + 1)}" fill="{colour}">{escape(curve.label)}</text>')
     return (
         f'<svg viewBox="0 0 {WIDTH} {HEIGHT}" width="{WIDTH}" height="{HEIGHT}" role="img" '
         f'aria-label="{escape(title)}">{"".join(body)}</svg>'

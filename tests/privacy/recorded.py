@@ -20,7 +20,7 @@ from pdml_spdz.transport.base import Link
 from pdml_spdz.transport.inprocess import mesh
 
 
-def record(tables: Sequence[Rows], out: Path, **settings: Any) -> Transcript:
+def record(tables: Sequence[Rows], out: Path, *, resume: bool = False, **settings: Any) -> Transcript:
     """Party 0's transcript of a whole fit, as it is on disk afterwards."""
     study = local_study(len(tables), **settings)
     errors: list[BaseException] = []
@@ -29,10 +29,10 @@ def record(tables: Sequence[Rows], out: Path, **settings: Any) -> Transcript:
         try:
             with link:
                 seen = Transcript() if link.me == 0 else None
-                run = PartyRun(study, link.me, Path(f"rows-{link.me}"), out, out, transcript=seen)
+                run = PartyRun(study, link.me, Path(f"rows-{link.me}"), out, out, resume, transcript=seen)
                 run.prepare_output()
                 data = Data(tables[link.me], None, "rows")
-                agreed = handshake.meet(link, study, resume=False)
+                agreed = handshake.meet(link, study, resume=resume)
                 with make_engine(run, link, agreed.run, Identity(link.me, out, {})) as engine:
                     recorded(run, lambda: FITS[study.algorithm](run, data, link, engine))
         except BaseException as error:  # noqa: BLE001

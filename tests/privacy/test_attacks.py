@@ -114,6 +114,16 @@ def test_resumed_part_of_a_transcript_stands_alone() -> None:
     assert scaled_covariance(seen).core == pytest.approx(3 * np.eye(2))
 
 
+def test_resumed_run_goes_on_with_its_transcript(tmp_path: Path) -> None:
+    rows = tables()
+    first = svd(tmp_path, rows, engine="secsum", iterations=3)
+    whole = svd(tmp_path, rows, engine="secsum", iterations=5, resume=True)
+    steps = [entry.step for entry in whole.entries]
+    assert steps[: len(first.entries)] == [entry.step for entry in first.entries]
+    assert steps[len(first.entries) :] == [RESUMED, "columns", "columns", "V"]
+    assert len(list(whole.steps("columns"))) == 2
+
+
 def test_file_that_is_no_transcript_is_an_error(tmp_path: Path) -> None:
     with pytest.raises(InputError, match="does not exist"):
         load(tmp_path / "transcript.npz")

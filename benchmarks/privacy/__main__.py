@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import os
+import shutil
 import sys
 from pathlib import Path
 
@@ -33,6 +34,7 @@ def main() -> None:
         name: cells.run(grid, out / f"{name}.csv", 1 if name == "attacks" else given.jobs)
         for name, grid in grids.items()
     }
+    shutil.rmtree(measure.SAMPLES, ignore_errors=True)
     where = given.page or out / "README.md"
     where.parent.mkdir(parents=True, exist_ok=True)
     print(page.write(results, where, full=given.full))

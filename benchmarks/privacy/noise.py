@@ -125,7 +125,7 @@ def _start(k: int, d: int, seed: int) -> Reals:
 
 
 def cells(directory: Path, *, full: bool) -> list[Cell]:
-    shares, trials = ((0.01, 0.03, 0.1, 0.3), 5) if full else ((0.01, 0.05, 0.2), 2)
+    shares, trials = ((0.01, 0.03, 0.1, 0.3), 5) if full else ((0.01, 0.05, 0.2), 1)
     limit, terms = (0, 2000) if full else (4000, 1000)
     k, M = 7, 3
     settings: list[tuple[str, str, Any, tuple[Any, ...]]] = [("pcr", name, pcr, (name,)) for name in ("Songs", "News")]

@@ -18,7 +18,7 @@ from pdml_spdz.local import LocalRun, local_study, run_local
 from pdml_spdz.privacy.attack_run import Known, attack
 from pdml_spdz.study import NmfSettings
 
-M, K, ITERATIONS, TERMS = 3, 5, 15, 200
+M, K, ITERATIONS, TERMS = 3, 8, 15, 200
 ENGINES: dict[str, dict[str, Any]] = {
     "plain": {"engine": "plain"},
     "secsum": {"engine": "secsum"},

@@ -57,9 +57,7 @@ def grid(transcript: Transcript, known: Known) -> Finding:
     """The norm of an opened sum from the grid of its inputs."""
     facts = transcript.facts
     if facts.get("reveal") == "sum":
-        return Finding(
-            "norm from the grid", "nothing", "norms are revealed by this engine: there is nothing to find", True
-        )
+        return Finding("norm from the grid", "nothing", "this engine reveals the norms: c = 1", True)
     try:
         V, Y, _ = directions(transcript)
     except EngineError as missing:

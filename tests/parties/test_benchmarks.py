@@ -17,6 +17,7 @@ ROOT = Path(__file__).parents[2]
     [
         ("sec_sum", ["50", "2"], {"rows", "time_ratio"}),
         ("svd", ["60", "8", "2"], {"loops", "ratio", "memory_over_data"}),
+        ("privacy", ["20", "3", "4"], {"quick", "ratios", "worst"}),
         ("embedded", ["40", "2", "2"], {"loop", "ratio", "cold", "material"}),
     ],
 )

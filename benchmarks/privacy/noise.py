@@ -17,7 +17,7 @@ from pdml_spdz.applications import uplift
 from pdml_spdz.applications.recommender import Scale, hold_out
 from pdml_spdz.fixedpoint import Reals
 from pdml_spdz.linalg import Rows, column_sums
-from pdml_spdz.privacy.dp import Budget, private_nmf, private_power_method, usual_clipping
+from pdml_spdz.privacy.dp import Budget, private_nmf, private_power_method, row_norms, usual_clipping
 
 SVD_BUDGET, NMF_BUDGET = Budget(0.1, 1e-5), Budget(0.25, 0.01)  # the paper's
 ITERATIONS, SWEEPS = 10, 10
@@ -38,19 +38,20 @@ def _percent(gains: list[uplift.Uplift]) -> float:
     return float(np.mean([g.percent for g in gains]))
 
 
-def _longest(X: Rows) -> float:
-    """The longest row: taken as public, a gift to the baseline."""
-    squares = X.multiply(X).sum(axis=1) if sp.issparse(X) else np.sum(X * X, axis=1)
-    return float(np.sqrt(np.max(np.asarray(squares))))
-
-
 def _bases(X: Rows, k: int, mean: Reals | None, seed: int) -> dict[str, Reals]:
-    """V of the pooled rows, exact (what PD-SVD gives) and with noise."""
+    """V of the pooled rows, exact (what PD-SVD gives) and with noise; the longest row is taken as public."""
     centred = X if mean is None else X - mean
     found = {"exact": uplift.local_svd(X, k, mean=mean, tol=1e-7)}
     for neighbours in ("entry", "row"):
         found[f"dp-{neighbours}"] = private_power_method(
-            X, k, ITERATIONS, SVD_BUDGET, length=_longest(centred), neighbours=neighbours, seed=seed, mean=mean
+            X,
+            k,
+            ITERATIONS,
+            SVD_BUDGET,
+            length=float(row_norms(centred).max()),
+            neighbours=neighbours,
+            seed=seed,
+            mean=mean,
         )
     return found
 

@@ -59,11 +59,15 @@ def _unit_sigma(budget: Budget) -> float:
     return float(loss.standard_deviation)
 
 
+def row_norms(X: Rows) -> Reals:
+    """(n,), l2"""
+    squares = X.multiply(X).sum(axis=1) if sp.issparse(X) else np.sum(X * X, axis=1)
+    return np.sqrt(np.asarray(squares, np.float64).reshape(-1))
+
+
 def clipped_rows(X: Rows, length: float) -> Rows:
     """Rows longer than `length` (a public number) are scaled down to it."""
-    squares = X.multiply(X).sum(axis=1) if sp.issparse(X) else np.sum(X * X, axis=1)
-    norms = np.sqrt(np.asarray(squares, np.float64).reshape(-1))
-    factor = np.minimum(1.0, length / np.maximum(norms, 1e-300))
+    factor = np.minimum(1.0, length / np.maximum(row_norms(X), 1e-300))
     return sp.csr_array(sp.diags_array(factor) @ X) if sp.issparse(X) else X * factor[:, None]
 
 
@@ -124,9 +128,7 @@ class NoisyPart:
         unit = gaussian_sigma(budget, 1.0, 2 * k * sweeps)
         self.sigma = unit * clip.num, unit * clip.weight**2
         if isinstance(inner, FullPart):
-            X = inner.X
-            squares = X.multiply(X).sum(axis=1) if sp.issparse(X) else np.sum(X * X, axis=1)
-            self._sizes: Reals = np.asarray(squares, np.float64).reshape(-1)
+            self._sizes = row_norms(inner.X) ** 2
 
     def update(self, t: int, T: Reals, p: Penalties) -> tuple[Reals, Reals]:
         # What the inner part returns is exact and stays here; it sets W_t.
@@ -182,12 +184,8 @@ def usual_clipping(parts: Sequence[FullPart | ObservedPart], T: Reals) -> Clippi
     for part in parts:
         part.fit(T, Penalties(), sweeps=5)
         w = part.W.max(axis=1)
-        if isinstance(part, FullPart):
-            X = part.X
-            squares = np.asarray(X.multiply(X).sum(axis=1) if sp.issparse(X) else np.sum(X * X, axis=1)).reshape(-1)
-        else:
-            squares = np.bincount(part.rows, part.E**2, len(part.W))
-        lengths.append(w * np.sqrt(squares))
+        left = row_norms(part.X) if isinstance(part, FullPart) else np.sqrt(np.bincount(part.rows, part.E**2, len(w)))
+        lengths.append(w * left)
         weights.append(w)
         part.restore(np.zeros_like(part.W), T)
     return Clipping(

@@ -28,6 +28,13 @@ NOT_COVERED = (
     "Records that were not among those looked at.",
 )
 RISKY = 15
+OBSERVERS = {
+    "pd-svd": "the result V_k only (PD-SVD)",
+    "sigma": "V_k and Σ (an SVD that reveals Σ)",
+    "transcript": "the whole transcript of PD-SVD",
+    "pd-nmf": "the topics and this party's own sums (PD-NMF, all others collude)",
+    "user": "what your own statistics look at",
+}
 
 
 def save_ksdp(directory: Path, settings: dict[str, Any], views: Sequence[View]) -> dict[str, Any]:
@@ -96,7 +103,7 @@ def _p(value: float | None) -> str:
 def _content(ksdp: dict[str, Any] | None, attack: dict[str, Any] | None, own: dict[str, Any] | None) -> dict[str, Any]:
     views = [_completed(v) for v in (ksdp or {}).get("views", [])]
     findings = (attack or {}).get("findings", [])
-    risky = [record | {"view": v["name"]} for v in views for record in v["records"]]
+    risky = [record | {"view": v["observer"]} for v in views for record in v["records"]]
     risky.sort(key=lambda r: (r["adjusted"], r["p"]))
     first = views[0] if views else {}
     return {
@@ -130,6 +137,7 @@ def _completed(view: dict[str, Any]) -> dict[str, Any]:
     if view["constant"]:
         power += f" Statistics that never changed and so say nothing: {', '.join(view['constant'])}."
     return view | {
+        "observer": OBSERVERS.get(view["name"], view["name"]),
         "power": power,
         "mean_auc": float(np.mean([r["auc"] for r in records])),
         "largest_epsilon": max(r["epsilon_family"] for r in records),
@@ -142,7 +150,7 @@ def _summary(views: list[dict[str, Any]], findings: list[dict[str, Any]], own: d
         told, of = len(v["flagged"]), len(v["records"])
         verdict = f"{told} of {of} records can be told" if told else f"none of {of} records could be told"
         lines.append(
-            f"Who sees {v['name']}: {verdict}; smallest p {_p(v['pi'])}, at least ε = {v['largest_epsilon']:.2f}."
+            f"Who sees {v['observer']}: {verdict}; smallest p {_p(v['pi'])}, at least ε = {v['largest_epsilon']:.2f}."
         )
     won = [f["attack"] for f in findings if f["success"]]
     if findings:

@@ -103,49 +103,66 @@ def _view(samples: Samples, name: str, documents: Sequence[int], pi: float, leve
     chosen = [i for i, full in enumerate(samples.names) if full.split("/", 1)[0] == name]
     values = samples.values[:, chosen]
     features = _features(samples, name, values)
+    statistics = [samples.names[i].split("/", 1)[1] for i in chosen] + [LEARNED] * (features is not None)
     p, D = p_values(values, features)
     adjusted = measures.holm(p.reshape(1, -1)).reshape(p.shape)
-    statistics = [samples.names[i].split("/", 1)[1] for i in chosen] + [LEARNED] * (features is not None)
-    scored = values if features is None else _with_scores(values, features)
-    best = [int(i) for i in p.argmin(axis=1)]
+    records = _records(documents, statistics, (p, D, adjusted), values, features, level, delta)
+    smallest, n = p.min(axis=1), values.shape[-1]
+    return View(
+        name=name,
+        statistics=tuple(statistics),
+        constant=tuple(s for s, v in zip(statistics, np.moveaxis(values, 1, 0), strict=False) if _constant(v)),
+        samples=n,
+        pi=float(smallest.min()),
+        wanted_pi=pi,
+        mean_min_p=float(smallest.mean()),
+        sd_min_p=float(smallest.std(ddof=1)) if len(smallest) > 1 else float("nan"),
+        by_chance=1.0 / (p.shape[1] + 1),
+        level=level,
+        delta=delta,
+        flagged=tuple(record.document for record in records if record.adjusted <= level),
+        detectable=measures.detectable(n, p.size, level=level),
+        tpr_resolved={f"{rate:g}": (n // 2) * rate >= 1 for rate in RATES},
+        records=records,
+    )
+
+
+def _constant(values: Reals) -> bool:
+    """Of each record on its own: (documents, 2, samples)"""
+    return bool(np.ptp(values, axis=(1, 2)).max() == 0)
+
+
+def _records(
+    documents: Sequence[int],
+    statistics: list[str],
+    tests: tuple[Reals, Reals, Reals],
+    values: Reals,
+    features: Reals | None,
+    level: float,
+    delta: float,
+) -> tuple[Record, ...]:
+    """tests : p, D and adjusted p, each (documents, statistics)"""
+    p, D, adjusted = tests
     # The learned scores are for judging on the second half only; this one judges on both.
-    tests = measures.cross_fitted(values[:, :, 0], values[:, :, 1], RATES)
-    single = measures.epsilon_bound(scored[:, :, 0], scored[:, :, 1], delta=delta, level=level)
-    family = measures.epsilon_bound(scored[:, :, 0], scored[:, :, 1], delta=delta, level=level / len(p))
-    records = tuple(
+    told = measures.cross_fitted(values[:, :, 0], values[:, :, 1], RATES)
+    scored = values if features is None else _with_scores(values, features)
+    arms = scored[:, :, 0], scored[:, :, 1]
+    single = measures.epsilon_bound(*arms, delta=delta, level=level)
+    family = measures.epsilon_bound(*arms, delta=delta, level=level / len(p))
+    return tuple(
         Record(
-            int(documents[i]),
-            float(p[i].min()),
-            float(adjusted[i].min()),
-            statistics[best[i]],
-            float(D[i, best[i]]),
-            float(tests.auc[i]),
-            {f"{rate:g}": float(share[i]) for rate, share in tests.tpr.items()},
-            float(single.lower[i]),
-            float(single.upper[i]),
-            float(family.lower[i]),
+            document=int(documents[i]),
+            p=float(p[i].min()),
+            adjusted=float(adjusted[i].min()),
+            statistic=statistics[int(p[i].argmin())],
+            ks=float(D[i, int(p[i].argmin())]),
+            auc=float(told.auc[i]),
+            tpr={f"{rate:g}": float(share[i]) for rate, share in told.tpr.items()},
+            epsilon=float(single.lower[i]),
+            epsilon_upper=float(single.upper[i]),
+            epsilon_family=float(family.lower[i]),
         )
         for i in range(len(p))
-    )
-    smallest = p.min(axis=1)
-    constant = [statistics[j] for j in range(values.shape[1]) if np.ptp(values[:, j], axis=(1, 2)).max() == 0]
-    n = values.shape[-1]
-    return View(
-        name,
-        tuple(statistics),
-        tuple(constant),
-        n,
-        float(smallest.min()),
-        pi,
-        float(smallest.mean()),
-        float(smallest.std(ddof=1)) if len(smallest) > 1 else float("nan"),
-        1.0 / (p.shape[1] + 1),
-        level,
-        delta,
-        tuple(document for document, q in zip(documents, adjusted.min(axis=1), strict=True) if q <= level),
-        measures.detectable(n, p.size, level=level),
-        {f"{rate:g}": (n // 2) * rate >= 1 for rate in RATES},
-        records,
     )
 
 

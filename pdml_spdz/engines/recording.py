@@ -53,8 +53,8 @@ class RecordingEngine(Engine):
     def sec_sum(self) -> MaskedSum | ClearSum:
         return self._sum  # type: ignore[return-value]
 
-    def normed_sum(self, bound: Bound, shape: Shape) -> NormedSum:
-        inner = self.inner.normed_sum(bound, shape)
+    def normed_sum(self, bound: Bound, shape: Shape, *more: Any) -> NormedSum:
+        inner = self.inner.normed_sum(bound, shape, *more)
 
         def recorded(x: Reals, g: Reals) -> NormedColumns:
             columns = inner(x, g)

@@ -45,11 +45,13 @@ def attack(transcript: Transcript, known: Known) -> list[Finding]:
     findings = [grid(transcript, known)]
     if algorithm == "normed-sum":
         return findings
-    S = _covariance(transcript, [*known.own, *known.honest]) if known.honest else None
+    mu = _mean(transcript)
+    if algorithm == "pca" and mu is None:
+        return [*findings, covariance(transcript, None)]  # a mean that is hidden hides the coalition's own part, too
+    S = _covariance([*known.own, *known.honest], mu) if known.honest else None
     findings.append(covariance(transcript, S))
     if known.own and transcript.facts["reveal"] != "sum":
-        S_A = _covariance(transcript, known.own)
-        findings += scales(transcript, S_A, S)
+        findings += scales(transcript, _covariance(known.own, mu), S)
     return findings
 
 
@@ -172,18 +174,16 @@ def features_of_others(transcript: Transcript, known: Known) -> Finding:
     return Finding("features of the honest parties", COALITION, got, success, figures)
 
 
-def _covariance(transcript: Transcript, tables: Sequence[Rows]) -> Reals:
-    """X^T X of some parties' rows; for pca less the public mean."""
+def _covariance(tables: Sequence[Rows], mu: Reals | None) -> Reals:
+    """X^T X of some parties' rows, less the public mean if there is one."""
     total = np.sum([GramMatrix(X).S for X in tables], axis=0)
-    if transcript.facts["algorithm"] == "pca":
-        mu = _mean(transcript)
+    if mu is not None:
         t, n = sum(column_sums(X) for X in tables), sum(X.shape[0] for X in tables)
         total = total - np.outer(t, mu) - np.outer(mu, t) + n * np.outer(mu, mu)
     return np.asarray(total)
 
 
-def _mean(transcript: Transcript) -> Reals:
+def _mean(transcript: Transcript) -> Reals | None:
+    """Of all rows, where a pca has shown it."""
     sums = [entry.arrays["s"] for entry in transcript.steps("sum:mean")]
-    if not sums:
-        raise InputError("the transcript has no mean.", "a pca with open centring")
-    return np.asarray(sums[-1] / transcript.facts["rows_all"])
+    return np.asarray(sums[-1] / transcript.facts["rows_all"]) if sums else None

@@ -145,10 +145,11 @@ def init(nmf: list[Row]) -> Answer:
         # The variance of an AUC of n + n samples where nothing leaks is (2 n + 1)/(12 n^2), at most twice of it here.
         n = int(a["samples"])
         variances.append(2 * (2 * n + 1) / (12 * n * n) / int(a["records"]))
-        texts.append(
-            f"{cell_name(a)}: mean smallest p {float(a['mean_min_p']):.3f} (by chance {float(a['by_chance']):.3f}) and "
-            f"{float(b['mean_min_p']):.3f} ({float(b['by_chance']):.3f}), AUC {float(a['auc']):.2f} and {float(b['auc']):.2f}"
+        both = " and ".join(
+            f"mean smallest p {float(r['mean_min_p']):.3f} (by chance {float(r['by_chance']):.3f}), AUC {float(r['auc']):.2f}"
+            for r in (a, b)
         )
+        texts.append(f"{cell_name(a)}: {both}")
     mean, error = float(np.mean(differences)), float(np.sqrt(np.sum(variances)) / len(variances))
     answer = "no difference found" if abs(mean) < 2 * error else "yes" if mean < 0 else "no"
     figures = f"PD-NMF-Init and random 2x: {'; '.join(texts)}. AUC differs by {mean:+.3f} ± {error:.3f}"

@@ -146,7 +146,7 @@ def init(nmf: list[Row]) -> Answer:
         n = int(a["samples"])
         variances.append(2 * (2 * n + 1) / (12 * n * n) / int(a["records"]))
         both = " and ".join(
-            f"mean smallest p {float(r['mean_min_p']):.3f} (by chance {float(r['by_chance']):.3f}), AUC {float(r['auc']):.2f}"
+            f"p {float(r['mean_min_p']):.3f} (by chance {float(r['by_chance']):.3f}), AUC {float(r['auc']):.2f}"
             for r in (a, b)
         )
         texts.append(f"{cell_name(a)}: {both}")

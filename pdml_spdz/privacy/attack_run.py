@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 
 import numpy as np
 
 from pdml_spdz.errors import EngineError, InputError
 from pdml_spdz.fixedpoint import Reals
 from pdml_spdz.linalg import GramMatrix, Rows, column_sums
+from pdml_spdz.precision import Precision
 from pdml_spdz.privacy.attacks import (
     Finding,
     directions,
@@ -64,12 +65,13 @@ def grid(transcript: Transcript, known: Known) -> Finding:
         V, Y, _ = directions(transcript)
     except EngineError as missing:
         return Finding("norm from the grid", TRANSCRIPT, missing.found, False)
+    precision = Precision(**{f.name: facts["precision"][f.name] for f in fields(Precision)})
     noise = np.concatenate([entry.arrays["noise"] for entry in transcript.steps("columns")])
     norms = np.linalg.norm(Y, axis=0)
     tried, found = [], 0
     for i in np.unique(np.linspace(0, Y.shape[1] - 1, GRID_COLUMNS).astype(int)):
         u, error = Y[:, i] / norms[i], float(noise[i]) / np.sqrt(len(Y))
-        for f in sorted({facts["precision"]["f_out"], facts["precision"]["f_in"]}):
+        for f in (precision.f_out, precision.f_in):
             try:
                 norm = norm_from_grid(u, f, error)
             except EngineError as missing:

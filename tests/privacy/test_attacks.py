@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -10,6 +11,7 @@ import pytest
 import scipy.sparse as sp
 
 from pdml_spdz.errors import InputError
+from pdml_spdz.precision import Precision
 from pdml_spdz.privacy.attack_run import Known, attack
 from pdml_spdz.privacy.attacks import Finding, directions, norm_ratios, scaled_covariance
 from pdml_spdz.privacy.risks import effective_size, effective_sizes, own_risks
@@ -71,8 +73,7 @@ def hidden_scale(seen: Transcript, c: float) -> Transcript:
         if entry.step == "columns":
             arrays["scaled"] = np.rint(np.ldexp(c * arrays["scaled"], 31)) * 2.0**-31
         entries.append(Entry(entry.step, arrays))
-    precision = {"f_out": 31, "f_in": 87}
-    return Transcript(entries, seen.facts | {"reveal": "normed", "precision": precision})
+    return Transcript(entries, seen.facts | {"reveal": "normed", "precision": asdict(Precision(3))})
 
 
 def test_columns_normalised_one_by_one_give_their_ratios_away(tmp_path: Path) -> None:

@@ -25,6 +25,7 @@ from pdml_spdz.transcript import Transcript
 TRANSCRIPT = "one party's transcript"
 COALITION = "the transcript and the rows of all parties but the honest ones"
 GRID_COLUMNS = 8  # lattice reductions: as many as there is patience for
+WELL = 1e-3  # directions that the V_t show so much of: rounding grows by no more than a thousand
 CLOSE = 1e-3  # a scale that is right to so much counts as found
 
 
@@ -112,8 +113,8 @@ def covariance(transcript: Transcript, S: Reals | None) -> Finding:
 
 
 def scales(transcript: Transcript, S_A: Reals, S: Reals | None) -> list[Finding]:
-    """The secret factor by the coalition's own part."""
-    found = scaled_covariance(transcript)
+    """The secret factor by the coalition's own part, where c S is known well."""
+    found = scaled_covariance(transcript, tolerance=WELL)
     true = None
     if S is not None:
         true = float(np.vdot(found.Y, S @ found.B) / np.vdot(S @ found.B, S @ found.B))

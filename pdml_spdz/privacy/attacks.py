@@ -161,7 +161,9 @@ def scale_from_semidefiniteness(found: Reconstruction, S_A: Reals) -> tuple[floa
     """
     own = found.B.T @ S_A @ found.B
     values, Q = np.linalg.eigh(found.core)
-    kept = values > 1e-7 * values[-1]  # below it c S is known by its rounding only
+    # What is not symmetric in B^T Y is rounding, and says how much of it there is: small values are not known.
+    raw = found.B.T @ found.Y
+    kept = values > max(1e3 * float(np.linalg.norm(raw - raw.T, 2)), 1e-9 * values[-1])
     half = Q[:, kept] / np.sqrt(values[kept])
     ratios = np.linalg.eigvalsh(half.T @ ((own + own.T) / 2) @ half)  # of S_A to c S; 1/c at most
     if not len(ratios) or ratios[-1] <= 0:

@@ -39,8 +39,9 @@ def _percent(gains: list[uplift.Uplift]) -> float:
 
 
 def _bases(X: Rows, k: int, mean: Reals | None, seed: int) -> dict[str, Reals]:
-    """V of the pooled rows, exact (what PD-SVD gives) and with noise; the longest row is taken as public."""
+    """V of the pooled rows, exact (what PD-SVD gives) and with noise; the median length of rows is taken as public."""
     centred = X if mean is None else X - mean
+    length = float(np.median(row_norms(centred)))  # longer rows are clipped: the longest would drown all in noise
     found = {"exact": uplift.local_svd(X, k, mean=mean, tol=1e-7)}
     for neighbours in ("entry", "row"):
         found[f"dp-{neighbours}"] = private_power_method(
@@ -48,7 +49,7 @@ def _bases(X: Rows, k: int, mean: Reals | None, seed: int) -> dict[str, Reals]:
             k,
             ITERATIONS,
             SVD_BUDGET,
-            length=float(row_norms(centred).max()),
+            length=length,
             neighbours=neighbours,
             seed=seed,
             mean=mean,

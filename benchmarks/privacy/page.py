@@ -78,7 +78,8 @@ def svd_table(rows: list[Row]) -> list[str]:
 def noise_table(rows: list[Row]) -> list[str]:
     head = ["experiment", "data", "party size", "PD-SVD / PD-NMF", "DP, entries", "DP, rows"]
     lines = []
-    for key in dict.fromkeys((r["experiment"], r["data"], r["party_share"]) for r in rows):
+    keys = {(r["experiment"], r["data"], r["party_share"]) for r in rows}
+    for key in sorted(keys, key=lambda k: (k[0], k[1], float(k[2]))):
         mine = [r for r in rows if (r["experiment"], r["data"], r["party_share"]) == key]
         cells = []
         for method in ("exact", "dp-entry", "dp-row"):

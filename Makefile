@@ -21,7 +21,7 @@ DIM        ?= 64
 FILES      ?= examples/digits/party-0.csv.gz examples/digits/party-1.csv.gz examples/digits/party-2.csv.gz
 ARGS       ?=
 
-.PHONY: help svd nmf offline-phase test test-spdz check lint bench experiments clean
+.PHONY: help svd nmf offline-phase test test-spdz check lint bench experiments privacy clean
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "  make %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -57,6 +57,9 @@ bench: $(VENV)/.dev-stamp ## what everything costs, wanted and found (ten minute
 experiments: $(VENV)/.dev-stamp ## the paper's experiments (PDML_DATA=DIR: where the official data sets are), a small grid; ARGS=--full: the whole
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check -e '.[experiments]'
 	OMP_NUM_THREADS=1 $(BIN)/python -m benchmarks.experiments $(ARGS)
+
+privacy: $(VENV)/.dev-stamp ## the paper's privacy experiments (PDML_DATA=DIR), a small size; ARGS=--full: the paper's
+	OMP_NUM_THREADS=1 $(BIN)/python -m benchmarks.privacy $(ARGS)
 
 clean: ## remove the virtual environment and what runs left behind
 	rm -rf $(VENV) runs build dist .mypy_cache .ruff_cache .pytest_cache .hypothesis

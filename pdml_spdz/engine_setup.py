@@ -14,6 +14,7 @@ from pdml_spdz.engines.mp_spdz.engine import MpSpdzEngine, MpSpdzOptions, progra
 from pdml_spdz.engines.mp_spdz.place import Place
 from pdml_spdz.engines.mp_spdz.protocols import protocol
 from pdml_spdz.engines.plain import PlainEngine
+from pdml_spdz.engines.recording import RecordingEngine
 from pdml_spdz.engines.secsum import SecSumEngine
 from pdml_spdz.errors import StockError, StudyError
 from pdml_spdz.job import PartyRun, stock_root
@@ -29,6 +30,11 @@ DEFAULT_PROTOCOL = "semi"
 
 def make_engine(run: PartyRun, link: Link, session: bytes, identity: Identity) -> Engine:
     """The study's engine on this link; `session` is the public identity of the run."""
+    engine = _engine(run, link, session, identity)
+    return engine if run.transcript is None else RecordingEngine(engine, run.transcript)
+
+
+def _engine(run: PartyRun, link: Link, session: bytes, identity: Identity) -> Engine:
     study = run.study
     if study.engine == "plain":
         return PlainEngine(link)

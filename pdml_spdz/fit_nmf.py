@@ -55,11 +55,13 @@ def fit(run: PartyRun, data: Data, link: Link, engine: Engine) -> dict[str, Any]
     if not run.resume:
         state = _start(run, rows.X, link, engine, agree, settings)
         save_array(run.directory / "T0.npy", state.T)
+        run.see("T0", state.T)
         if study.nmf.w_start == "nnls":
             with clock("local"):
                 local.fit(state.T, settings.penalties)
 
     def done(state: State) -> None:
+        run.see("T", state.T)
         with clock("local"):
             meta = {name: value for name, value in asdict(state).items() if name != "T"}
             checkpoints.save(Checkpoint(state.t, state.T, meta, bound, local.W))

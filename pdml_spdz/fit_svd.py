@@ -91,6 +91,7 @@ def fit_view(run: PartyRun, data: Data, link: Link, engine: Engine, rows: View) 
     save_array(run.directory / "V.npy", result.V)
     if rows.scale is not None:
         save_array(run.directory / "scale.npy", rows.scale)
+    run.see("V", result.V)
     save_json(run.directory / "report.json", report)
     return report
 

@@ -11,8 +11,10 @@ from typing import Any
 import platformdirs
 
 from pdml_spdz.errors import StorageError
+from pdml_spdz.fixedpoint import Reals
 from pdml_spdz.storage import writing
 from pdml_spdz.study import Study
+from pdml_spdz.transcript import FILE, Transcript
 
 Event = dict[str, Any]
 FEATURES = ("mean.npy", "scale.npy")  # what a fit keeps of the features besides its result
@@ -36,6 +38,7 @@ class PartyRun:
     stock: Path | None = None
     repeats: Path | None = None
     mp_spdz: Path | None = None
+    transcript: Transcript | None = None  # what this party sees is written down there
 
     @property
     def directory(self) -> Path:
@@ -43,6 +46,11 @@ class PartyRun:
 
     def note(self, text: str) -> None:
         self.notify({"event": "note", "text": text})
+
+    def see(self, step: str, array: Reals) -> None:
+        """Something that all parties agreed on, for the transcript if there is one."""
+        if self.transcript is not None:
+            self.transcript.see(step, value=array)
 
     def prepare_output(self) -> None:
         """Refuse to replace a finished run that nobody asked to replace."""
@@ -59,7 +67,7 @@ class PartyRun:
     def remove_older(self) -> None:
         """The results of an older run go when the parties have met and mean the same thing, not before."""
         with writing(self.directory):
-            for name in ("report.json", "V.npy", "V0.npy", "u.npy", "T.npy", "T0.npy", "W.npy", *FEATURES):
+            for name in ("report.json", "V.npy", "V0.npy", "u.npy", "T.npy", "T0.npy", "W.npy", *FEATURES, FILE):
                 (self.directory / name).unlink(missing_ok=True)
 
 

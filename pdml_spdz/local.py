@@ -38,6 +38,7 @@ class LocalRun:
     notify: Callable[[int, Event], None] = field(default=lambda party, event: None)
     environment: Callable[[int], dict[str, str]] = field(default=lambda party: {})
     mp_spdz: Path | None = None
+    record_transcript: bool = False
 
 
 @dataclass(frozen=True)
@@ -92,6 +93,7 @@ def _command(run: LocalRun, m: int, study: Path) -> list[str]:
         arguments += ["--stock", str(run.stock)]
     if run.mp_spdz is not None:
         arguments += ["--mp-spdz", str(run.mp_spdz)]
+    arguments += ["--record-transcript"] * run.record_transcript
     return arguments + ["--resume"] * run.resume + ["--force"] * run.force
 
 

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import socket
+from collections.abc import Callable
 from dataclasses import asdict
 from typing import Any
 
 from pdml_spdz import certs, fit_nmf, fit_normed_sum, fit_pca, fit_svd, handshake
 from pdml_spdz import data as data_files
+from pdml_spdz import transcript as transcripts
 from pdml_spdz.certs import Identity
 from pdml_spdz.checkpoint import Checkpoints
 from pdml_spdz.clock import Clock
@@ -19,6 +21,7 @@ from pdml_spdz.job import PartyRun, stock_root
 from pdml_spdz.offline.make import make
 from pdml_spdz.prepare import agreed
 from pdml_spdz.primitives.agree import Agreement
+from pdml_spdz.storage import save_json
 from pdml_spdz.transport.base import Link
 from pdml_spdz.transport.connect import Meeting, connect, listen
 
@@ -41,7 +44,29 @@ def run_party(run: PartyRun) -> dict[str, Any]:
         met = handshake.meet(link, study, resume=run.resume)
         handshake.compare_features(link, data)
         with make_engine(run, link, met.run, meeting.identity) as engine:
-            return FITS[study.algorithm](run, data, link, engine)
+            return recorded(run, lambda: FITS[study.algorithm](run, data, link, engine))
+
+
+def recorded(run: PartyRun, fit: Callable[[], dict[str, Any]]) -> dict[str, Any]:
+    """The fit's report; the transcript, if one is wanted, is kept however the fit ends.
+
+    A resumed run goes on with the older transcript.
+    """
+    path, transcript = run.directory / transcripts.FILE, run.transcript
+    if transcript is None:
+        return fit()
+    run.note(f"RECORDING: {transcripts.WARNING}")
+    if run.resume and path.is_file():
+        transcript.entries[:0] = [*transcripts.load(path).entries, transcripts.Entry(transcripts.RESUMED)]
+    try:
+        report = fit()
+        report["warnings"] = [*report["warnings"], transcripts.WARNING]
+        report["transcript"] = transcript.counts()
+        save_json(run.directory / "report.json", report)
+        transcript.facts = report
+        return report
+    finally:
+        transcript.save(path)
 
 
 def make_stock(run: PartyRun) -> dict[str, Any]:

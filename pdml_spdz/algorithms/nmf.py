@@ -5,10 +5,11 @@ from __future__ import annotations
 import secrets
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
+from typing import Protocol
 
 import numpy as np
 
-from pdml_spdz.algorithms.rri import CAP, Part, Penalties
+from pdml_spdz.algorithms.rri import CAP, Penalties
 from pdml_spdz.algorithms.simplex import project
 from pdml_spdz.clock import Clock
 from pdml_spdz.errors import QuotaError
@@ -63,8 +64,18 @@ class Result:
     warnings: list[str] = field(default_factory=list)
 
 
+class Summands(Protocol):
+    """What PD-NMF-Iter needs of a party's rows (`rri.Part`): its addends, and to hear of a topic that has moved."""
+
+    d: int
+
+    def update(self, t: int, T: Reals, p: Penalties) -> tuple[Reals, Reals]: ...
+
+    def moved(self, t: int, before: Reals, T: Reals) -> None: ...
+
+
 def pd_nmf_iter(
-    part: Part,
+    part: Summands,
     state: State,
     settings: Settings,
     sec_sum: SecSum,

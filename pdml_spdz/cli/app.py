@@ -22,6 +22,7 @@ from pdml_spdz.cli.normed_sum import normed_sum
 from pdml_spdz.cli.offline import offline
 from pdml_spdz.cli.party import party
 from pdml_spdz.cli.pca import pca
+from pdml_spdz.cli.privacy import privacy
 from pdml_spdz.cli.programs import precision, render
 from pdml_spdz.cli.svd import svd
 from pdml_spdz.errors import PdmlError, exit_codes
@@ -50,13 +51,14 @@ def cli() -> None:
       pdml-spdz certs make --id 0                    this party's key and certificate
       pdml-spdz party study.toml --id 0 --data a.csv one party of a study over the network
       pdml-spdz offline make --dim 64 --rank 5       material for a run, before there is data
+      pdml-spdz privacy assess a.csv --rank 5        what would the others learn of my records?
       pdml-spdz doctor                               what is installed, what is missing
     """
 
 
 COMMANDS = (
     *(svd, pca, nmf, normed_sum, documents),
-    *(party, offline, init, certs, doctor, mp_spdz, render, precision, bench),
+    *(party, offline, privacy, init, certs, doctor, mp_spdz, render, precision, bench),
 )
 for command in COMMANDS:
     cli.add_command(command)

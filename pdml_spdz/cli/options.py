@@ -159,9 +159,13 @@ NMF: list[Option] = [
         help="secsum: masks that cancel. plain: INSECURE.",
     ),
 ]
+RECORD: Option = click.option(
+    "--record-transcript", is_flag=True, help="Keep all that a party sees (transcript.npz), for `privacy attack`."
+)
 LOCAL: list[Option] = [
     click.option("--stock", type=click.Path(path_type=Path), help="Where offline stocks are [default: ./offline]."),
     click.option("--mp-spdz", type=click.Path(path_type=Path), help="Where MP-SPDZ is [default: MP_SPDZ_HOME]."),
+    RECORD,
     click.option("--force", is_flag=True, help="Replace a finished run in --out."),
     click.option("--json", "as_json", is_flag=True, help="Print report.json, and nothing else, on standard output."),
 ]

@@ -13,10 +13,12 @@ import click
 from rich.console import Console
 
 from pdml_spdz import process, study
+from pdml_spdz.cli.options import RECORD
 from pdml_spdz.cli.show import Watcher, show_result
 from pdml_spdz.errors import PdmlError
 from pdml_spdz.job import PartyRun
 from pdml_spdz.party import run_party
+from pdml_spdz.transcript import Transcript
 
 
 def address(context: click.Context, parameter: click.Parameter, value: str | None) -> tuple[str, int] | None:
@@ -42,6 +44,7 @@ def address(context: click.Context, parameter: click.Parameter, value: str | Non
 @click.option("--listen", callback=address, metavar="HOST:PORT", help="Listen here instead of the study's address.")
 @click.option("--stock", type=click.Path(path_type=Path), help="Where offline stocks are [default: ./offline].")
 @click.option("--mp-spdz", type=click.Path(path_type=Path), help="Where MP-SPDZ is [default: MP_SPDZ_HOME].")
+@RECORD
 @click.option("--resume", is_flag=True, help="Go on from the last finished iteration in --out (all parties must).")
 @click.option("--force", is_flag=True, help="Replace a finished run in --out.")
 @click.option("--json", "as_json", is_flag=True, help="Print report.json, and nothing else, on standard output.")
@@ -56,6 +59,7 @@ def party(
     listen: tuple[str, int] | None,
     stock: Path | None,
     mp_spdz: Path | None,
+    record_transcript: bool,
     resume: bool,
     force: bool,
     as_json: bool,
@@ -79,7 +83,19 @@ def party(
         agreed = study.load(study_file)
         return run_party(
             PartyRun(
-                agreed, me, data, where, out, resume, force, listener, listen, notify, stock=stock, mp_spdz=mp_spdz
+                agreed,
+                me,
+                data,
+                where,
+                out,
+                resume,
+                force,
+                listener,
+                listen,
+                notify,
+                stock=stock,
+                mp_spdz=mp_spdz,
+                transcript=Transcript() if record_transcript else None,
             )
         )
 

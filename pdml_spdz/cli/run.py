@@ -25,7 +25,8 @@ def run_and_show(
 ) -> None:
     """Run one local party for each file, compare the result with the pooled one, show or print the report."""
     given = dict(given)
-    local = {name: given.pop(name, None) for name in ("out", "resume", "force", "stock", "mp_spdz", "as_json")}
+    names = ("out", "resume", "force", "stock", "mp_spdz", "record_transcript", "as_json")
+    local = {name: given.pop(name, None) for name in names}
     study = local_study(len(files), **study_settings(given))
     out = local["out"] or Path("runs") / f"{study.algorithm}-{dt.datetime.now():%Y%m%d-%H%M%S}"
     with Watcher(console) as watcher:
@@ -39,6 +40,7 @@ def run_and_show(
                 local["stock"],
                 watcher,
                 mp_spdz=local["mp_spdz"],
+                record_transcript=bool(local["record_transcript"]),
             )
         )
     report = result.report

@@ -46,6 +46,8 @@ class Watcher:
             self._bar("iterations", event["t"], event["of"], f"change {event['change']:.1e}")
         elif event["event"] == "offline" and party == 0:
             self._bar("offline phase", event["done"], event["of"], event["detail"])
+        elif event["event"] == "samples":
+            self._bar("samples", event["done"], event["of"], event["detail"])
 
     def _bar(self, name: str, done: int, total: int, detail: str) -> None:
         if self._task is None:

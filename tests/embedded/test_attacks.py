@@ -6,7 +6,8 @@ import numpy as np
 from scipy import stats
 
 from pdml_spdz.precision import Precision
-from tests.attacks import norm_from_grid, recovered
+from pdml_spdz.privacy.attacks import norm_from_grid
+from pdml_spdz.privacy.attacks import same_norm as recovered
 from tests.embedded.helpers import normed_sum, rounded, split, unit
 
 D = 60

@@ -104,6 +104,7 @@ def test_mpyc_computes_the_same_sum() -> None:
     [
         ("embedded", ["40", "2", "2"], {"normed", "secsum", "ratio", "cold", "material"}),
         ("nmf", ["30", "40", "12"], {"ratings", "documents", "bytes"}),
+        ("privacy", ["20", "3", "4"], {"quick", "ratios", "worst"}),
     ],
 )
 def test_a_benchmark_of_one_question_runs_and_says_where_its_numbers_come_from(

@@ -1,0 +1,128 @@
+"""KSDP by party size. [PDML Table "KSDP", Fig. "KSDP of SVD"]"""
+
+from __future__ import annotations
+
+import hashlib
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from benchmarks.experiments.cells import Cell, Row
+from benchmarks.privacy import data
+from pdml_spdz.algorithms.rri import Penalties
+from pdml_spdz.linalg import Rows
+from pdml_spdz.privacy.ksdp import Experiment, run
+from pdml_spdz.privacy.mechanism import Mechanism
+from pdml_spdz.privacy.nmf_mechanism import NmfMechanism
+from pdml_spdz.privacy.sampling import make_plan
+from pdml_spdz.privacy.svd_mechanism import SvdMechanism
+from pdml_spdz.privacy.verdict import View, judge
+
+RATINGS = Penalties(beta=1.0, delta=1.0)
+SAMPLES = Path("runs/privacy/samples")
+
+
+def population(directory: Path, name: str, terms: int) -> Rows:
+    if name == "ML-1M":
+        return data.ratings(directory)
+    if name == "Songs":
+        return data.table(directory, name)[0]
+    return data.texts(directory, name, terms, 0)
+
+
+def split(X: Rows, share: float, seed: int) -> tuple[Rows, Rows, int]:
+    """(rows to draw the victim's databases from, the adversary's rows, size of each): parties of the same size."""
+    n = X.shape[0]
+    size = max(8, int(share * n))
+    order = np.random.default_rng(seed).permutation(n)
+    return X[np.sort(order[size:])], X[np.sort(order[:size])], size
+
+
+def nmf(
+    directory: Path, name: str, terms: int, k: int, share: float, start: str, sweeps: int, documents: int, samples: int
+) -> list[Row]:
+    X, others, size = split(population(directory, name, terms), share, 1)
+    weighted = name == "ML-1M"
+    init = "pd" if start == "PD-NMF-Init" else "random"
+    tau = 2 * sweeps if start == "random 2x" else sweeps
+    mechanism = NmfMechanism(others, k, tau, init, weighted, RATINGS if weighted else Penalties())
+    return measured(X, mechanism, size, documents, samples)
+
+
+def svd(directory: Path, name: str, terms: int, k: int, share: float, documents: int, samples: int) -> list[Row]:
+    X, others, size = split(population(directory, name, terms), share, 1)
+    mechanism = SvdMechanism(others, k, size, centred=name == "Songs")
+    return measured(X, mechanism, size, documents, samples)
+
+
+def measured(
+    X: Rows, mechanism: Mechanism, size: int, documents: int, samples: int, store: Path = SAMPLES
+) -> list[Row]:
+    """A row for each view. Samples are kept until the whole grid is done: an interrupted cell goes on."""
+    chosen = np.random.default_rng(2).choice(X.shape[0], documents, replace=False)
+    plan = make_plan(X.shape[0], [int(i) for i in np.sort(chosen)], size, samples, seed=3, group=documents)
+    name = hashlib.sha256(repr((mechanism.settings(), plan, X.shape)).encode()).hexdigest()[:16]
+    found = judge(run(Experiment(X, plan, mechanism, store=store / name)), plan.documents)
+    return [_row(view, size) for view in found]
+
+
+def _row(view: View, size: int) -> Row:
+    best: dict[str, int] = {}
+    for record in view.records:
+        best[record.statistic] = best.get(record.statistic, 0) + 1
+    return {
+        "view": view.name,
+        "rows": size,
+        "pi": view.pi,
+        "mean_min_p": view.mean_min_p,
+        "sd_min_p": view.sd_min_p,
+        "by_chance": view.by_chance,
+        "flagged": len(view.flagged),
+        "records": len(view.records),
+        "auc": float(np.mean([r.auc for r in view.records])),
+        "epsilon": max(r.epsilon_family for r in view.records),
+        "detectable_shift": view.detectable.shift,
+        "best_statistic": max(best, key=lambda name: best[name]),
+        "p": " ".join(f"{r.p:.3g}" for r in view.records),
+    }
+
+
+def cells(directory: Path, *, full: bool) -> dict[str, list[Cell]]:
+    """The paper's grids, or small ones."""
+    shares = (0.005, 0.03, 0.1)
+    documents, samples = (50, 200) if full else (8, 30)
+    sweeps, terms = (20, 10_000) if full else (10, 1000)
+    ks = (7, 14) if full else (7,)
+    found: dict[str, list[Cell]] = {"nmf": [], "svd": []}
+    for name in ("Enron", "ML-1M"):
+        if not data.has(directory, name):
+            continue
+        starts = ("random", "random 2x", "PD-NMF-Init") if name == "Enron" else ("random",)
+        found["nmf"] += [
+            Cell(
+                _settings(name, k, share, documents, samples) | {"start": start, "sweeps": sweeps},
+                nmf,
+                (directory, name, terms, k, share, start, sweeps, documents, samples),
+            )
+            for k in ks
+            for start in starts
+            for share in (shares if full or start == "random" else (0.03,))
+        ]
+    documents, samples = (200, 50) if full else (40, 50)
+    terms = 2000 if full else 1000
+    found["svd"] = [
+        Cell(
+            _settings(name, 7, share, documents, samples),
+            svd,
+            (directory, name, terms, 7, share, documents, samples),
+        )
+        for name in ("Songs", "Enron")
+        if data.has(directory, name)
+        for share in (0.005, 0.03, 0.1, 0.333)
+    ]
+    return {name: grid for name, grid in found.items() if grid}
+
+
+def _settings(name: str, k: int, share: float, documents: int, samples: int) -> dict[str, Any]:
+    return {"data": name, "k": k, "party_share": share, "documents": documents, "samples": samples}

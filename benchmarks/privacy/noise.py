@@ -1,0 +1,146 @@
+"""What privacy by noise costs: uplift of joining with DP inside, beside PD-SVD and PD-NMF. [PDML Fig. uplift]"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+
+from benchmarks.experiments.cells import Cell, Row
+from benchmarks.privacy import data
+from pdml_spdz.algorithms.nmf import Settings
+from pdml_spdz.algorithms.nmf_start import rri_nmf
+from pdml_spdz.algorithms.rri import FullPart, ObservedPart, Penalties
+from pdml_spdz.applications import uplift
+from pdml_spdz.applications.recommender import Scale, hold_out
+from pdml_spdz.fixedpoint import Reals
+from pdml_spdz.linalg import Rows, column_sums
+from pdml_spdz.privacy.dp import Budget, private_nmf, private_power_method, row_norms, usual_clipping
+
+SVD_BUDGET, NMF_BUDGET = Budget(0.1, 1e-5), Budget(0.25, 0.01)  # the paper's
+ITERATIONS, SWEEPS = 10, 10
+
+
+HELD_OUT = 0.2
+
+
+def parties(n: int, share: float, M: int, seed: int) -> tuple[list[Any], Any]:
+    """Row numbers of M parties, none in two of them, and of held-out rows."""
+    order = np.random.default_rng(seed).permutation(n)
+    held, rest = order[: int(HELD_OUT * n)], order[int(HELD_OUT * n) :]
+    size = max(2, min(int(share * n), len(rest) // M))
+    return [rest[m * size : (m + 1) * size] for m in range(M)], held
+
+
+def _percent(gains: list[uplift.Uplift]) -> float:
+    return float(np.mean([g.percent for g in gains]))
+
+
+def _bases(X: Rows, k: int, mean: Reals | None, seed: int) -> dict[str, Reals]:
+    """V of the pooled rows, exact (what PD-SVD gives) and with noise; the median length of rows is taken as public."""
+    centred = X if mean is None else X - mean
+    length = float(np.median(row_norms(centred)))  # longer rows are clipped: the longest would drown all in noise
+    found = {"exact": uplift.local_svd(X, k, mean=mean, tol=1e-7)}
+    for neighbours in ("entry", "row"):
+        found[f"dp-{neighbours}"] = private_power_method(
+            X,
+            k,
+            ITERATIONS,
+            SVD_BUDGET,
+            length=length,
+            neighbours=neighbours,
+            seed=seed,
+            mean=mean,
+        )
+    return found
+
+
+def pcr(directory: Path, name: str, k: int, share: float, M: int, trial: int) -> list[Row]:
+    X, y = data.table(directory, name)
+    rows, held = parties(len(X), share, M, trial)
+    pooled = X[np.concatenate(rows)]
+    mean = column_sums(pooled) / len(pooled)
+    test = X[held], y[held]
+    return [
+        {
+            "method": method,
+            "uplift_percent": _percent([uplift.regression_uplift(X[r], y[r], test, V, mean) for r in rows]),
+        }
+        for method, V in _bases(pooled, k, mean, trial).items()
+    ]
+
+
+def lra(directory: Path, name: str, limit: int, terms: int, k: int, share: float, M: int, trial: int) -> list[Row]:
+    X = data.texts(directory, name, terms, limit)
+    rows, held = parties(X.shape[0], share, M, trial)
+    return [
+        {"method": method, "uplift_percent": _percent([uplift.low_rank_uplift(X[r], X[held], V) for r in rows])}
+        for method, V in _bases(X[np.concatenate(rows)], k, None, trial).items()
+    ]
+
+
+def topics(directory: Path, name: str, limit: int, terms: int, k: int, share: float, M: int, trial: int) -> list[Row]:
+    X = data.texts(directory, name, terms, limit)
+    rows, held = parties(X.shape[0], share, M, trial)
+    T = _start(k, X.shape[1], trial)
+    parts = [FullPart(X[r], k) for r in rows]
+    settings = Settings(SWEEPS, 0.0, 1.0)
+    clip = usual_clipping(parts, T)
+    pooled = X[np.concatenate(rows)]
+    found = {
+        "exact": rri_nmf(pooled, T, uplift.own_settings(pooled, SWEEPS, 0.0, None, False))[1],
+        "dp-row": private_nmf(parts, T, settings, clip, NMF_BUDGET, trial),
+    }
+    return [
+        {"method": m, "uplift_percent": _percent([uplift.topics_uplift(X[r], X[held], T_m, tau=SWEEPS) for r in rows])}
+        for m, T_m in found.items()
+    ]
+
+
+def recommender(directory: Path, k: int, share: float, M: int, trial: int) -> list[Row]:
+    X = data.ratings(directory)
+    rows, _ = parties(X.shape[0], share, M, trial)
+    halves = [hold_out(X[r], HELD_OUT, 1000 + trial) for r in rows]
+    p, scale = Penalties(beta=1.0, delta=1.0), Scale(1.0, 5.0)
+    T = 2.0 * _start(k, X.shape[1], trial) * X.shape[1] / k
+    known = [kept for kept, _ in halves]
+    pooled = sp.csr_array(sp.vstack(known))
+    exact = rri_nmf(pooled, T, uplift.own_settings(pooled, SWEEPS, 0.0, p, True))[1]
+    parts = [ObservedPart(kept, k) for kept in known]
+    noisy = private_nmf(parts, T, Settings(SWEEPS, 0.0, 1.0, p, True), usual_clipping(parts, T), NMF_BUDGET, trial)
+    return [
+        {
+            "method": m,
+            "uplift_percent": _percent(
+                [uplift.recommender_uplift(kept, held, T_m, scale, p, tau=SWEEPS) for kept, held in halves]
+            ),
+        }
+        for m, T_m in (("exact", exact), ("dp-row", noisy))
+    ]
+
+
+def _start(k: int, d: int, seed: int) -> Reals:
+    T = np.random.default_rng(seed).uniform(size=(k, d))
+    return np.asarray(T / T.sum(axis=1, keepdims=True))
+
+
+def cells(directory: Path, *, full: bool) -> list[Cell]:
+    shares, trials = ((0.01, 0.03, 0.1, 0.3), 5) if full else ((0.01, 0.05, 0.2), 1)
+    limit, terms = (0, 2000) if full else (4000, 1000)
+    k, M = 7, 3
+    settings: list[tuple[str, str, Any, tuple[Any, ...]]] = [("pcr", name, pcr, (name,)) for name in ("Songs", "News")]
+    settings += [("lra", name, lra, (name, limit, terms)) for name in ("20NG", "Enron")]
+    settings += [("topics", "Enron", topics, ("Enron", limit, terms)), ("recommender", "ML-1M", recommender, ())]
+    return [
+        Cell(
+            {"experiment": experiment, "data": name, "k": k, "party_share": share, "trial": trial, "limit": limit},
+            compute,
+            (directory, *arguments, k, share, M, trial),
+        )
+        for experiment, name, compute, arguments in settings
+        if data.has(directory, name)
+        for share in shares
+        for trial in range(trials)
+    ]

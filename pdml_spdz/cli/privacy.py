@@ -1,0 +1,271 @@
+"""pdml-spdz privacy: what do the others learn about any one of my records?"""
+
+from __future__ import annotations
+
+import json
+import os
+import secrets
+from collections.abc import Callable
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+import click
+from rich.console import Console
+from rich.table import Table
+
+from pdml_spdz import data as data_files
+from pdml_spdz import transcript as transcripts
+from pdml_spdz.cli.options import Option, options
+from pdml_spdz.cli.show import Watcher
+from pdml_spdz.errors import InputError
+from pdml_spdz.privacy import page
+from pdml_spdz.privacy.assess import ALGORITHMS, Question, experiment, to_exclude
+from pdml_spdz.privacy.attack_run import Known, attack
+from pdml_spdz.privacy.ksdp import run
+from pdml_spdz.privacy.nmf_mechanism import STARTS
+from pdml_spdz.privacy.risks import EffectiveSize, effective_sizes, own_risks
+from pdml_spdz.privacy.sampling import SIMULATORS
+from pdml_spdz.privacy.svd_mechanism import VIEWS
+from pdml_spdz.privacy.verdict import View, judge
+from pdml_spdz.storage import writing
+
+_path = click.Path(path_type=Path)
+_positive = click.IntRange(1)
+_json: Option = click.option("--json", "as_json", is_flag=True, help="Machine-readable output on standard output.")
+MEASURE: list[Option] = [
+    click.option("--algorithm", type=click.Choice(ALGORITHMS), default="svd", show_default=True),
+    click.option("--rank", "-k", type=_positive, required=True, help="Of the factorisation."),
+    click.option("--others", type=_path, help="Rows that stand for the other parties' [default: drawn from FILE]."),
+    click.option(
+        "--size", type=click.IntRange(0), default=0, help="Rows of a sampled database [default: half of FILE]."
+    ),
+    click.option("--documents", default="50", show_default=True, metavar="N|all|@FILE", help="Which records."),
+    click.option("--samples", type=click.IntRange(4), default=100, show_default=True, help="Databases in each arm."),
+    click.option(
+        "--simulator", type=click.Choice(SIMULATORS), default="new", show_default=True, help="Databases without x."
+    ),
+    click.option(
+        "--view", "views", type=click.Choice(VIEWS), multiple=True, help="Observers of svd, pca [default: all]."
+    ),
+    click.option("--sweeps", type=_positive, default=20, show_default=True, help="Of nmf."),
+    click.option("--start", type=click.Choice(STARTS), default="random", show_default=True, help="Of nmf."),
+    click.option("--weighted", is_flag=True, help="Of nmf: what a sparse file does not store is missing."),
+    click.option(
+        "--statistic", "statistics", multiple=True, metavar="FILE.py:NAME", help="One more: f(seen, x) -> number."
+    ),
+    click.option("--pi", type=click.FloatRange(0, 1), default=0.05, show_default=True, help="The p that is wanted."),
+    click.option("--level", type=click.FloatRange(0, 1, min_open=True), default=0.05, show_default=True),
+    click.option("--delta", type=click.FloatRange(0, 1), default=0.0, show_default=True, help="Of (epsilon, delta)."),
+    click.option("--seed", type=click.IntRange(0), help="Of the samples [default: drawn, and kept in --out]."),
+    click.option("--jobs", type=_positive, default=os.cpu_count() or 1, help="Processes [default: all cores]."),
+    _json,
+]
+
+
+@click.group()
+def privacy() -> None:
+    """What do the others learn about any one of my records?
+
+    \b
+    Examples:
+      pdml-spdz privacy assess rows.csv --rank 5 --out runs/mine             before joining: measure, write a report
+      pdml-spdz svd a.csv b.csv --rank 5 --record-transcript --out runs/x    a run that keeps what a party sees
+      pdml-spdz privacy attack runs/x --own b.csv                            what a coalition makes of it
+      pdml-spdz privacy report runs/x                                        one page, privacy.html
+      pdml-spdz privacy exclude runs/mine --out leave-out.txt                the records to leave out
+    """
+
+
+def _ksdp(file: Path, out: Path, as_json: bool, jobs: int, given: dict[str, Any]) -> tuple[dict[str, Any], list[View]]:
+    judged = {name: given.pop(name) for name in ("pi", "level", "delta")}
+    rows = data_files.load(file).X
+    others = given.pop("others")
+    given["others"] = None if others is None else data_files.load(others).X
+    given["documents"] = _documents(given["documents"])
+    given["views"] = given["views"] or VIEWS
+    if given["seed"] is None:
+        given["seed"] = _kept_seed(out)
+    with writing(out):
+        out.mkdir(parents=True, exist_ok=True)
+    question = Question(**given)
+    planned, assumptions = experiment(rows, question, out / "samples")
+    with Watcher(Console(stderr=as_json)) as watcher:
+        samples = run(planned, jobs=jobs, progress=_progress(watcher))
+    views = judge(samples, planned.plan.documents, **judged)
+    settings = {
+        "file": file.name,
+        "assumptions": assumptions,
+        "plan": asdict(planned.plan),
+        "mechanism": planned.mechanism.settings(),
+    }
+    return page.save_ksdp(out, settings, views), views
+
+
+def _progress(watcher: Watcher) -> Callable[[int, int], None]:
+    return lambda done, of: watcher(0, {"event": "samples", "done": done, "of": of, "detail": "databases"})
+
+
+def _kept_seed(out: Path) -> int:
+    """Of samples that an earlier run has begun, or a new one."""
+    begun = page.read(out / "samples", "plan.json")
+    return secrets.randbits(62) if begun is None else int(begun["plan"]["seed"])
+
+
+def _documents(text: str) -> int | list[int]:
+    if text == "all":
+        return 0
+    try:
+        if text.startswith("@"):
+            lines = Path(text[1:]).read_text(encoding="utf-8").split()
+            return [int(line) for line in lines]
+        return int(text)
+    except (OSError, ValueError):
+        raise InputError(f"--documents is {text!r}.", "a number, all, or @FILE with row numbers from 0") from None
+
+
+def _show(console: Console, views: list[View]) -> None:
+    table = Table("observer", "told", "pi", "mean min p", "by chance", "mean AUC", "epsilon >=")
+    for v in views:
+        table.add_row(
+            v.name,
+            f"{len(v.flagged)} of {len(v.records)}",
+            f"{v.pi:.2g}",
+            f"{v.mean_min_p:.3f} ± {v.sd_min_p:.3f}",
+            f"{v.by_chance:.3f}",
+            f"{sum(r.auc for r in v.records) / len(v.records):.3f}",
+            f"{max(r.epsilon_family for r in v.records):.2f}",
+        )
+    console.print(table)
+
+
+@privacy.command()
+@click.argument("file", type=_path)
+@options(MEASURE)
+@click.option("--out", type=_path, default=Path("runs/ksdp"), show_default=True, help="Samples and results.")
+def ksdp(file: Path, out: Path, as_json: bool, jobs: int, **given: Any) -> None:
+    """KS distributional privacy of the rows of FILE: can one tell whether a record is there?
+
+    Interrupted, the same command goes on with the samples that are missing; with another --statistic it serves itself
+    from those that are there.
+
+    \b
+    Examples:
+      pdml-spdz privacy ksdp rows.npz --algorithm nmf --rank 7 --size 500 --documents 50 --samples 200
+      pdml-spdz privacy ksdp rows.csv --rank 7 --statistic mine.py:largest --out runs/ksdp
+    """
+    content, views = _ksdp(file, out, as_json, jobs, given)
+    if as_json:
+        click.echo(json.dumps(content))
+        return
+    console = Console()
+    _show(console, views)
+    console.print(f"in {out / page.KSDP}; `pdml-spdz privacy report {out}` makes a page of it", highlight=False)
+
+
+@privacy.command()
+@click.argument("file", type=_path)
+@options(MEASURE)
+@click.option("--rows", "sizes", metavar="N,N,...", help="How many rows each party has, this one first, if known.")
+@click.option("--out", type=_path, default=Path("runs/assess"), show_default=True, help="Samples, results, page.")
+def assess(file: Path, out: Path, as_json: bool, jobs: int, sizes: str | None, **given: Any) -> None:
+    """Before joining: measure FILE with a guess of the others' rows, look at the rows, write a report.
+
+    \b
+    Examples:
+      pdml-spdz privacy assess rows.csv --rank 5
+      pdml-spdz privacy assess rows.npz --algorithm nmf --rank 20 --others public.npz --rows 1000,5000,800
+    """
+    known = _sizes(sizes)
+    content, views = _ksdp(file, out, as_json, jobs, given)
+    page.save_own(out, own_risks(data_files.load(file).X), known)
+    written = page.write(out)
+    if as_json:
+        click.echo(json.dumps(content))
+        return
+    console = Console()
+    _show(console, views)
+    console.print(f"report: {written}", highlight=False)
+
+
+def _sizes(text: str | None) -> list[EffectiveSize]:
+    if text is None:
+        return []
+    try:
+        rows = [int(part) for part in text.split(",")]
+    except ValueError:
+        rows = []
+    if len(rows) < 2 or min(rows) < 1:
+        raise InputError(f"--rows is {text!r}.", "two or more numbers of rows, this party's first: 1000,5000,800")
+    return effective_sizes(rows, 0)
+
+
+@privacy.command("attack")
+@click.argument("directory", type=_path)
+@click.option("--own", type=_path, multiple=True, help="Rows of a colluding party (again for each of them).")
+@click.option("--honest", type=_path, multiple=True, help="Rows of an honest party, to compare with (demonstration).")
+@click.option("--id", "me", type=click.IntRange(0), default=0, show_default=True, help="Whose transcript.")
+@_json
+def attack_command(directory: Path, own: tuple[Path, ...], honest: tuple[Path, ...], me: int, as_json: bool) -> None:
+    """What a coalition makes of a recorded run: DIRECTORY is the --out of a run with --record-transcript.
+
+    \b
+    Examples:
+      pdml-spdz privacy attack runs/x
+      pdml-spdz privacy attack runs/x --own b.csv --own c.csv --honest a.csv
+    """
+    seen = transcripts.load(directory / f"party-{me}" / transcripts.FILE)
+    known = Known([data_files.load(f).X for f in own], [data_files.load(f).X for f in honest])
+    findings = attack(seen, known)
+    rows = [page.read(path, "report.json") for path in sorted(directory.glob("party-*"))]
+    sizes = [int(r["rows_own"]) for r in rows if r is not None and r.get("rows_own")]
+    known_sizes = effective_sizes(sizes, min(range(len(sizes)), key=lambda m: sizes[m])) if len(sizes) > 1 else []
+    content = page.save_attack(directory, seen.facts, findings, known_sizes)
+    if as_json:
+        click.echo(json.dumps(content))
+        return
+    table = Table("attack", "needed", "got", "succeeded")
+    for f in findings:
+        table.add_row(f.attack, f.needed, f.got, "yes" if f.success else "no")
+    console = Console()
+    console.print(table)
+    if known_sizes:
+        words = ", ".join(f"{s.rows:,} ({s.colluding} colluding)" for s in known_sizes)
+        console.print(f"effective size of the smallest party: {words}", highlight=False)
+
+
+@privacy.command()
+@click.argument("directory", type=_path)
+def report(directory: Path) -> None:
+    """One page of all that was measured in DIRECTORY: privacy.html, which needs nothing else, and privacy.json.
+
+    \b
+    Example:
+      pdml-spdz privacy report runs/x
+    """
+    click.echo(str(page.write(directory)))
+
+
+@privacy.command()
+@click.argument("directory", type=_path)
+@click.option(
+    "--level", type=click.FloatRange(0, 1), default=0.05, show_default=True, help="Adjusted p of at most so much."
+)
+@click.option("--epsilon", type=click.FloatRange(0), help="And records whose epsilon certainly exceeds this.")
+@click.option("--view", "views", multiple=True, help="Only by these observers [default: any].")
+@click.option("--out", type=_path, help="File to write [default: DIRECTORY/exclude.txt].")
+def exclude(directory: Path, level: float, epsilon: float | None, views: tuple[str, ...], out: Path | None) -> None:
+    """The records to leave out: those that could be told, one row number (from 0) a line.
+
+    \b
+    Example:
+      pdml-spdz privacy exclude runs/mine --epsilon 1 --out leave-out.txt
+    """
+    measured = page.read(directory, page.KSDP)
+    if measured is None:
+        raise InputError(f"{directory} holds no measurement.", page.KSDP, "run `pdml-spdz privacy assess` first")
+    found = to_exclude(measured, level=level, epsilon=epsilon, views=views)
+    path = out or directory / "exclude.txt"
+    with writing(path):
+        path.write_text("".join(f"{i}\n" for i in found), encoding="utf-8")
+    click.echo(f"{len(found)} records in {path}")

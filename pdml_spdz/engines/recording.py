@@ -1,0 +1,77 @@
+"""An engine whose outputs are also written down. Nothing that travels changes."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from pdml_spdz.engines.base import Engine, Shape
+from pdml_spdz.fixedpoint import Reals
+from pdml_spdz.primitives.bound import Bound
+from pdml_spdz.primitives.normed_sum import NormedColumns, NormedSum
+from pdml_spdz.primitives.sec_sum import ClearSum, MaskedSum
+from pdml_spdz.transcript import Transcript
+
+
+class RecordedSum:
+    """A SecSum that keeps its results; all else is the inner one's."""
+
+    def __init__(self, inner: Any, transcript: Transcript) -> None:
+        self._inner, self._transcript = inner, transcript
+
+    def __call__(self, x: Reals, bound: float, purpose: str) -> Reals:
+        s: Reals = self._inner(x, bound, purpose)
+        self._transcript.see(f"sum:{purpose}", s=s)
+        return s
+
+    def exact(self, x: float, purpose: str) -> float:
+        s: float = self._inner.exact(x, purpose)
+        self._transcript.see(f"sum:{purpose}", s=np.array([s]))
+        return s
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._inner, name)
+
+
+class RecordingEngine(Engine):
+    """`inner`, with every SecSum and every NormedSecSum in a transcript.
+
+    Of a NormedSecSum: V (the public directions it was asked for), the columns U, what is known of them up to one factor
+    (c S V with one scale for a fit, S V itself where norms are revealed) and their noise. What was opened, y, is c S V
+    times a factor for each column that everyone computes from the earlier ones.
+    """
+
+    def __init__(self, inner: Engine, transcript: Transcript) -> None:
+        super().__init__(inner.link)
+        self.inner, self.transcript = inner, transcript
+        self.name, self.reveal, self.insecure = inner.name, inner.reveal, inner.insecure
+        self.security, self.warnings = inner.security, inner.warnings
+        self._sum = RecordedSum(inner.sec_sum, transcript)
+
+    @property
+    def sec_sum(self) -> MaskedSum | ClearSum:
+        return self._sum  # type: ignore[return-value]
+
+    def normed_sum(self, bound: Bound, shape: Shape, *more: Any) -> NormedSum:
+        inner = self.inner.normed_sum(bound, shape, *more)
+
+        def recorded(x: Reals, g: Reals) -> NormedColumns:
+            columns = inner(x, g)
+            U = columns.U if columns.scaled is None else None
+            self.transcript.see("columns", V=g, U=U, scaled=columns.scaled, norms=columns.norms, noise=columns.noise)
+            return columns
+
+        return recorded
+
+    def facts(self) -> dict[str, Any]:
+        return self.inner.facts()
+
+    def finish(self) -> None:
+        self.inner.finish()
+
+    def close(self) -> None:
+        self.inner.close()
+
+    def observables(self) -> list[str]:
+        return self.inner.observables()

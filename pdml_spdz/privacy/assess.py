@@ -1,0 +1,96 @@
+"""From one party's rows and a stated guess of the others' to a measurement of KSDP."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from pdml_spdz.errors import InputError
+from pdml_spdz.linalg import Rows
+from pdml_spdz.privacy.ksdp import Experiment
+from pdml_spdz.privacy.mechanism import Mechanism
+from pdml_spdz.privacy.nmf_mechanism import NmfMechanism
+from pdml_spdz.privacy.sampling import make_plan
+from pdml_spdz.privacy.svd_mechanism import VIEWS, SvdMechanism
+
+ALGORITHMS = ("svd", "pca", "nmf")
+
+
+@dataclass(frozen=True)
+class Question:
+    """What is to be measured.
+
+    size : rows of the victim's database in each sample, 0 for half of the rows
+    others : rows that stand for the other parties', None for as many rows as the victim's, drawn from its own
+    documents : how many records (chosen at random), or which; 0 for all
+    """
+
+    algorithm: str
+    rank: int
+    size: int = 0
+    others: Rows | None = None
+    documents: int | Sequence[int] = 50
+    samples: int = 100
+    simulator: str = "new"
+    seed: int = 0
+    sweeps: int = 20
+    start: str = "random"
+    weighted: bool = False
+    views: tuple[str, ...] = VIEWS
+    statistics: tuple[str, ...] = ()
+
+
+def experiment(X: Rows, q: Question, store: Path | None = None) -> tuple[Experiment, list[str]]:
+    """The experiment that answers the question, and what it assumes, in words."""
+    if q.algorithm not in ALGORITHMS:
+        raise InputError(f"the algorithm is {q.algorithm!r}.", f"one of {', '.join(ALGORITHMS)}")
+    if q.others is not None and q.others.shape[1] != X.shape[1]:
+        raise InputError(f"the others' rows have {q.others.shape[1]} columns.", f"{X.shape[1]}, as the party's own")
+    n = X.shape[0]
+    size = q.size or n // 2
+    rng = np.random.default_rng(np.random.SeedSequence(q.seed, spawn_key=(2**31,)))
+    documents = _documents(q.documents, n, rng)
+    plan = make_plan(n, documents, size, q.samples, q.seed, q.simulator)
+    others = X[np.sort(rng.choice(n, size))] if q.others is None else q.others
+    guess = (
+        f"{size:,} rows drawn from this party's own stand for the others'"
+        if q.others is None
+        else f"{others.shape[0]:,} rows that were given stand for the others'"
+    )
+    assumptions = [
+        f"{q.algorithm}, rank {q.rank}; {guess}. The coalition knows them.",
+        f"Databases of {size:,} of {n:,} rows; a larger one (fewer colluding parties) usually shows less.",
+        f"{len(documents)} records, {q.samples} databases with each and as many without it (simulator: {q.simulator}).",
+        "The coalition follows the protocol and knows everything but which rows the victim's database has.",
+    ]
+    return Experiment(X, plan, _mechanism(q, others, size), q.statistics, store), assumptions
+
+
+def _documents(wanted: int | Sequence[int], n: int, rng: np.random.Generator) -> list[int]:
+    if not isinstance(wanted, int):
+        return [int(i) for i in wanted]
+    if wanted < 0:
+        raise InputError(f"the number of records is {wanted}.", "zero (all) or more")
+    return sorted(int(i) for i in rng.choice(n, min(wanted or n, n), replace=False))
+
+
+def _mechanism(q: Question, others: Rows, size: int) -> Mechanism:
+    if q.algorithm == "nmf":
+        return NmfMechanism(others, q.rank, q.sweeps, q.start, q.weighted)
+    return SvdMechanism(others, q.rank, size, q.algorithm == "pca", q.views)
+
+
+def to_exclude(ksdp: dict[str, Any], *, level: float, epsilon: float | None, views: Sequence[str] = ()) -> list[int]:
+    """Records that can be told at this level after Holm's correction, or whose epsilon certainly exceeds the given."""
+    found = set()
+    for view in ksdp["views"]:
+        if views and view["name"] not in views:
+            continue
+        for record in view["records"]:
+            if record["adjusted"] <= level or (epsilon is not None and record["epsilon_family"] > epsilon):
+                found.add(int(record["document"]))
+    return sorted(found)

@@ -1,0 +1,192 @@
+"""All attacks on one recorded run, as a list of findings; compared with the truth where it is given."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, fields
+
+import numpy as np
+
+from pdml_spdz.errors import EngineError, InputError
+from pdml_spdz.fixedpoint import Reals
+from pdml_spdz.linalg import GramMatrix, Rows, column_sums
+from pdml_spdz.precision import Precision
+from pdml_spdz.privacy.attacks import (
+    Finding,
+    directions,
+    norm_from_grid,
+    same_norm,
+    scale_from_semidefiniteness,
+    scale_from_zero_columns,
+    scaled_covariance,
+)
+from pdml_spdz.transcript import Transcript
+
+TRANSCRIPT = "one party's transcript"
+COALITION = "the transcript and the rows of all parties but the honest ones"
+GRID_COLUMNS = 8  # lattice reductions: as many as there is patience for
+WELL = 1e-3  # directions that the V_t show so much of: rounding grows by no more than a thousand
+CLOSE = 1e-3  # a scale that is right to so much counts as found
+
+
+@dataclass(frozen=True)
+class Known:
+    """own : the rows of each colluding party; honest : those of the others, to compare with (a demonstration only)"""
+
+    own: Sequence[Rows] = ()
+    honest: Sequence[Rows] = ()
+
+
+def attack(transcript: Transcript, known: Known) -> list[Finding]:
+    """Every attack that fits the run's algorithm; where norms are revealed there is no factor to look for."""
+    algorithm = transcript.facts.get("algorithm")
+    if algorithm == "nmf":
+        return [features_of_others(transcript, known)]
+    if algorithm not in ("svd", "pca", "normed-sum"):
+        raise InputError(f"the transcript is of {algorithm!r}.", "one of svd, pca, nmf, normed-sum, run to its end")
+    findings = [grid(transcript, known)]
+    if algorithm == "normed-sum":
+        return findings
+    mu = _mean(transcript)
+    if algorithm == "pca" and mu is None:
+        return [*findings, covariance(transcript, None)]  # a mean that is hidden hides the coalition's own part, too
+    S = _covariance([*known.own, *known.honest], mu) if known.honest else None
+    findings.append(covariance(transcript, S))
+    if known.own and transcript.facts["reveal"] != "sum":
+        findings += scales(transcript, _covariance(known.own, mu), S)
+    return findings
+
+
+def grid(transcript: Transcript, known: Known) -> Finding:
+    """The norm of an opened sum from the grid of its inputs."""
+    facts = transcript.facts
+    if facts.get("reveal") == "sum":
+        return Finding("norm from the grid", "nothing", "this engine reveals the norms: c = 1", True)
+    try:
+        V, Y, _ = directions(transcript)
+    except EngineError as missing:
+        return Finding("norm from the grid", TRANSCRIPT, missing.found, False)
+    precision = Precision(**{f.name: facts["precision"][f.name] for f in fields(Precision)})
+    noise = np.concatenate([entry.arrays["noise"] for entry in transcript.steps("columns")])
+    norms = np.linalg.norm(Y, axis=0)
+    tried, found = [], 0
+    for i in np.unique(np.linspace(0, Y.shape[1] - 1, GRID_COLUMNS).astype(int)):
+        u, error = Y[:, i] / norms[i], float(noise[i]) / np.sqrt(len(Y))
+        for f in (precision.f_out, precision.f_in):
+            try:
+                norm = norm_from_grid(u, f, error)
+            except EngineError as missing:
+                return Finding("norm from the grid", TRANSCRIPT + " and fpylll", str(missing), False)
+            if norm is not None and _right(norm, V[:, i], known, facts):
+                found += 1
+        tried.append(int(i))
+    got = f"a grid in {found} of {len(tried)} columns" + ("" if found else ": nothing shows")
+    needed = f"{TRANSCRIPT} and lattice reduction on 40 of d = {len(Y)} coordinates"
+    return Finding("norm from the grid", needed, got, found > 0, {"columns": len(tried), "found": found})
+
+
+def _right(norm: float, v: Reals, known: Known, facts: dict[str, object]) -> bool:
+    """Whether a norm (relative to the bound) is the truth, where that is known; else it counts as found."""
+    if not known.honest or facts.get("algorithm") != "svd":
+        return True
+    s = sum(np.asarray(X.T @ (X @ v)) for X in [*known.own, *known.honest])
+    bound = facts["bound"]["total"]  # type: ignore[index]
+    return any(same_norm(norm, float(np.linalg.norm(s)) / (bound * scale)) for scale in (1.0, np.sqrt(facts["rank"])))  # type: ignore[call-overload]
+
+
+def covariance(transcript: Transcript, S: Reals | None) -> Finding:
+    """c S from the transcript alone."""
+    found = scaled_covariance(transcript)
+    d, r = found.B.shape
+    share = r / d
+    got = f"the covariance of all rows, up to one factor, on {r} of {d} dimensions"
+    figures: dict[str, float] = {"dimensions": r, "d": d}
+    if S is not None:
+        cS = found.matrix()
+        c = float(np.vdot(cS, S) / np.vdot(S, S))
+        error = float(np.linalg.norm(cS / c - S) / np.linalg.norm(S))
+        figures["relative_error"] = error
+        got += f"; relative error {error:.1e}"
+    return Finding(
+        "c S from the transcript", TRANSCRIPT, got, share > 0.5 or figures.get("relative_error", 1) < 0.1, figures
+    )
+
+
+def scales(transcript: Transcript, S_A: Reals, S: Reals | None) -> list[Finding]:
+    """The secret factor by the coalition's own part, where c S is known well."""
+    found = scaled_covariance(transcript, tolerance=WELL)
+    true = None
+    if S is not None:
+        true = float(np.vdot(found.Y, S @ found.B) / np.vdot(S @ found.B, S @ found.B))
+    findings = []
+    by_columns = scale_from_zero_columns(found, S_A)
+    name = "scale from zero columns"
+    needed = COALITION + ", and a feature that no honest row has"
+    if by_columns is None:
+        findings.append(Finding(name, needed, "no column that only the coalition uses", False))
+    else:
+        findings.append(_scale(name, needed, by_columns[0], true, {"misfit": by_columns[1]}))
+    by_sign = scale_from_semidefiniteness(found, S_A)
+    name = "scale from positive semidefiniteness"
+    needed = COALITION + f"; it is exact if the honest parties have fewer than {found.B.shape[1]} rows"
+    if by_sign is None:
+        findings.append(Finding(name, needed, "the coalition's rows say nothing here", False))
+    else:
+        findings.append(_scale(name, needed, by_sign[0], true, {"gap": by_sign[1]}, bound=True))
+    return findings
+
+
+def _scale(
+    name: str, needed: str, c: float, true: float | None, figures: dict[str, float], *, bound: bool = False
+) -> Finding:
+    figures = figures | {"c": c}
+    if true is None:
+        what = "an upper bound of the factor" if bound else "the factor"
+        return Finding(name, needed, f"{what}, c = {c:.6g} (no truth to compare with)", not bound, figures)
+    error = abs(c / true - 1.0)
+    words = f"c = {c:.6g}, off by {error:.1e} relative" + (": only a bound" if error > CLOSE else "")
+    return Finding(name, needed, words, error <= CLOSE, figures | {"relative_error": error})
+
+
+def last_sweep(transcript: Transcript) -> Reals:
+    """num of every topic in the last sweep, (k, d), up to a positive factor for each number."""
+    d, k = transcript.facts["d"], transcript.facts["rank"]
+    sums = [entry.arrays["s"] for entry in transcript.steps("sum:topic")][-k:]
+    if len(sums) < k:
+        raise InputError("the transcript has no whole sweep of topics.", "a recorded nmf, run to its end")
+    return np.array(sums)[:, :d]
+
+
+def features_of_others(transcript: Transcript, known: Known) -> Finding:
+    """Which features occur in honest rows at all: num is positive where the coalition has nothing.
+
+    Where no row has a feature, what is left of it for a topic is never positive.
+    """
+    num = last_sweep(transcript)
+    used = np.any(num > 0, axis=0)
+    own = sum((column_sums(X) for X in known.own), np.zeros(num.shape[1]))
+    others = used & (own == 0)
+    figures: dict[str, float] = {"features": int(others.sum())}
+    success = bool(others.any()) and bool(known.own)
+    got = f"{int(others.sum())} features that occur in honest rows and in none of the coalition's"
+    if known.honest:
+        true = (sum(column_sums(X) for X in known.honest) != 0) & (own == 0)
+        figures["recall"] = float(np.mean(others[true])) if true.any() else 1.0
+        figures["precision"] = float(np.mean(true[others])) if others.any() else 1.0
+        got += f" (of {int(true.sum())}, {figures['recall']:.0%} found, {figures['precision']:.0%} of them right)"
+    return Finding("features of the honest parties", COALITION, got, success, figures)
+
+
+def _covariance(tables: Sequence[Rows], mu: Reals | None) -> Reals:
+    """X^T X of some parties' rows, less the public mean if there is one."""
+    total = np.sum([GramMatrix(X).S for X in tables], axis=0)
+    if mu is not None:
+        t, n = sum(column_sums(X) for X in tables), sum(X.shape[0] for X in tables)
+        total = total - np.outer(t, mu) - np.outer(mu, t) + n * np.outer(mu, mu)
+    return np.asarray(total)
+
+
+def _mean(transcript: Transcript) -> Reals | None:
+    """Of all rows, where a pca has shown it."""
+    sums = [entry.arrays["s"] for entry in transcript.steps("sum:mean")]
+    return np.asarray(sums[-1] / transcript.facts["rows_all"]) if sums else None

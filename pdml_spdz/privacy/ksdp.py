@@ -1,0 +1,146 @@
+"""KS distributional privacy, measured. [PDML Alg. "Measuring pi-KSDP"]
+
+1. for every document x and j = 1 .. t: a random database with x and one without; the mechanism on each
+2. every statistic of what is seen, and of x: t numbers with x, t without
+3. the Kolmogorov-Smirnov test of the two; pi is the smallest p of all documents and statistics
+
+The paper's number is the mean over documents of the smallest p. Beside it stand what it hides: the worst record, what
+so many tests show by chance, how sure one can be, and how much would have gone unnoticed.
+"""
+
+from __future__ import annotations
+
+import multiprocessing as mp
+import os
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ProcessPoolExecutor, as_completed
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from pdml_spdz.fixedpoint import Reals
+from pdml_spdz.linalg import Rows
+from pdml_spdz.privacy.mechanism import Mechanism, Statistic, evaluate, load_statistic
+from pdml_spdz.privacy.sampling import WITH, Plan, Store, Unit, database, digest, generator
+
+Progress = Callable[[int, int], None]
+THREADS = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS")
+
+
+@dataclass(frozen=True)
+class Experiment:
+    """X : the population that databases are drawn from; user : more statistics, functions or "file.py:function"
+
+    store : where samples are kept for resuming and for further statistics; None: nowhere
+    """
+
+    X: Rows
+    plan: Plan
+    mechanism: Mechanism
+    user: tuple[Statistic | str, ...] = ()
+    store: Path | None = None
+
+
+@dataclass(frozen=True)
+class Samples:
+    """names : of statistics, "<view>/<name>"; values : (documents, statistics, 2 arms, samples)
+
+    features : for each view (documents, 2 arms, samples, features), for the learned attacker
+    """
+
+    names: tuple[str, ...]
+    values: Reals
+    features: dict[str, Reals] = field(default_factory=dict)
+
+
+Outcome = tuple[list[dict[str, float]], list[dict[str, Reals]]]
+
+
+def compute(experiment: Experiment, unit: Unit) -> Outcome:
+    """Statistics and features of one sample, for every document of its group; the sample comes from the store, or is
+    made now.
+    """
+    plan, mechanism = experiment.plan, experiment.mechanism
+    documents = [plan.documents[i] for i in plan.groups()[unit.g]]
+    records = experiment.X[documents]
+    store = None if experiment.store is None else Store(experiment.store)
+    content = None if store is None else store.load(unit)
+    if content is None:
+        rng = generator(plan, unit)
+        X = experiment.X[np.sort(database(plan, experiment.X.shape[0], unit, rng))]
+        with_x = unit.arm == WITH
+        content = mechanism.sample_with(X, records, rng) if with_x else mechanism.sample_without(X, rng)
+        if store is not None:
+            store.save(unit, content)
+    user = [load_statistic(s) if isinstance(s, str) else s for s in experiment.user]
+    values, features = [], []
+    for i, document in enumerate(documents):
+        x = np.asarray(records[[i]].todense() if hasattr(records, "todense") else records[i], np.float64).reshape(-1)
+        seen = mechanism.observables(content, i if unit.arm == WITH else None, x)
+        values.append(evaluate(mechanism, user, seen, x, f"document {document}, sample {unit.j} ({unit.name})"))
+        features.append(mechanism.features(seen, x))
+    return values, features
+
+
+def run(experiment: Experiment, *, jobs: int = 1, progress: Progress = lambda done, of: None) -> Samples:
+    """All samples of the plan. What an earlier, interrupted run has stored is taken as it is: every sample has a seed
+    of its own, none is ever left out, and nothing is judged before all are there.
+    """
+    plan = experiment.plan
+    if experiment.store is not None:
+        Store(experiment.store).begin(plan, experiment.mechanism.settings(), digest(experiment.X))
+    units = plan.units()
+    outcomes: dict[Unit, Outcome] = {}
+    for unit, outcome in _computed(experiment, units, jobs):
+        outcomes[unit] = outcome
+        progress(len(outcomes), len(units))
+    return _collected(plan, outcomes)
+
+
+def _computed(experiment: Experiment, units: Sequence[Unit], jobs: int) -> Iterator[tuple[Unit, Outcome]]:
+    if jobs <= 1:
+        for unit in units:
+            yield unit, compute(experiment, unit)
+        return
+    with _one_thread_each(), ProcessPoolExecutor(jobs, mp.get_context("spawn")) as pool:
+        futures = {pool.submit(compute, experiment, unit): unit for unit in units}
+        try:
+            for future in as_completed(futures):
+                yield futures[future], future.result()
+        except BaseException:
+            pool.shutdown(wait=False, cancel_futures=True)
+            raise
+
+
+@contextmanager
+def _one_thread_each() -> Iterator[None]:
+    """Processes started meanwhile compute with one thread each: there are as many of them as cores."""
+    before = {name: os.environ.get(name) for name in THREADS}
+    os.environ.update(dict.fromkeys(THREADS, "1"))
+    try:
+        yield
+    finally:
+        for name, value in before.items():
+            if value is None:
+                os.environ.pop(name, None)
+            else:
+                os.environ[name] = value
+
+
+def _collected(plan: Plan, outcomes: dict[Unit, Outcome]) -> Samples:
+    first_values, first_features = next(iter(outcomes.values()))
+    names = tuple(first_values[0])
+    values = np.empty((len(plan.documents), len(names), 2, plan.samples))
+    features: dict[str, Any] = {
+        view: np.empty((len(plan.documents), 2, plan.samples, len(f))) for view, f in first_features[0].items()
+    }
+    groups = plan.groups()
+    for unit, (found, described) in outcomes.items():
+        for position, row, numbers in zip(groups[unit.g], found, described, strict=True):
+            values[position, :, unit.arm, unit.j] = [row[name] for name in names]
+            for view, f in numbers.items():
+                features[view][position, unit.arm, unit.j] = f
+    return Samples(names, values, features)

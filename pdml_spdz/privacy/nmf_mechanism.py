@@ -1,0 +1,160 @@
+"""PD-NMF as an adversary sees it who knows the victim's own sums. [PDML §Privacy of PD-NMF]"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+
+from pdml_spdz.algorithms.nmf import Settings
+from pdml_spdz.algorithms.nmf_start import nnsvd, rri_nmf
+from pdml_spdz.algorithms.rri import FullPart, Penalties, part
+from pdml_spdz.errors import InputError
+from pdml_spdz.fixedpoint import Reals
+from pdml_spdz.linalg import Rows
+from pdml_spdz.privacy.joined import Joined
+from pdml_spdz.privacy.mechanism import Content, Mechanism, Observables
+
+STARTS = ("random", "pd")
+SEEN = ("T", "den", "num")
+ROOM = 1e6  # numbers that are not encoded need no bound: one that is never met
+
+
+@dataclass(frozen=True)
+class NmfMechanism(Mechanism):
+    """others : the adversary's rows, fixed. It knows its own sums and so sees the victim's (M = 2, or M - 1 collude).
+
+    start : "random", or "pd" (PD-NMF-Init, whose sums of the victim are seen too); sweeps : of PD-NMF-Iter, and of Init
+    weighted : what a sparse row does not store is missing; then T is not on the simplex
+    """
+
+    others: Rows
+    k: int
+    sweeps: int = 20
+    start: str = "random"
+    weighted: bool = False
+    penalties: Penalties = Penalties()  # noqa: RUF009 - frozen
+    name: str = "nmf"
+
+    def __post_init__(self) -> None:
+        if self.start not in STARTS:
+            raise InputError(f"the start is {self.start!r}.", f"one of {', '.join(STARTS)}")
+
+    def settings(self) -> dict[str, Any]:
+        return {
+            "name": "nmf",
+            "rank": self.k,
+            "others": list(self.others.shape),
+            "sweeps": self.sweeps,
+            "start": self.start,
+            "weighted": self.weighted,
+            "views": ["pd-nmf"],
+        }
+
+    def run(self, X: Rows, seed: int) -> Content:
+        """T and the victim's num and den of the last sweep (and of Init's), for the victim's rows X."""
+        k, d = self.k, X.shape[1]
+        T = np.random.default_rng(seed).uniform(size=(k, d))
+        T /= T.sum(axis=1, keepdims=True)
+        tables = X, self.others
+        seen: Content = {}
+        if self.start == "pd":
+            own = Settings(self.sweeps, 0.0, 1.0)
+            topics = []
+            for table in tables:
+                W, T_m = rri_nmf(table, nnsvd(table, k), replace(own, bound=ROOM * (FullPart(table, 1).norm() + 1.0)))
+                topics.append(np.linalg.norm(W, axis=0)[:, None] * T_m)
+            first = Joined([FullPart(That, k) for That in topics])
+            T = first.iterate(T, replace(own, bound=ROOM * sum(float(np.vdot(That, That)) + 1.0 for That in topics)))
+            seen = {f"init_{name}": value for name, value in _seen(first, T).items()}
+        parts = [part(table, k, weighted=self.weighted) for table in tables]
+        if self.weighted:
+            for p in parts:
+                p.fit(T, self.penalties, sweeps=5)
+        both = Joined(parts)
+        room = ROOM * sum(p.norm() + 1.0 for p in parts)
+        penalties = self.penalties if self.weighted else Penalties()
+        T = both.iterate(T, Settings(self.sweeps, 0.0, room, penalties, self.weighted))
+        return seen | _seen(both, T)
+
+    def sample_without(self, X: Rows, rng: np.random.Generator) -> Content:
+        return self.run(X, int(rng.integers(2**63)))
+
+    def sample_with(self, X: Rows, records: Rows, rng: np.random.Generator) -> Content:
+        seed = int(rng.integers(2**63))  # one T_0 for all records of this sample, as it does not depend on rows
+        stack = sp.vstack if sp.issparse(X) else np.vstack
+        found = [self.run(stack([X, records[[i]]]), seed) for i in range(records.shape[0])]
+        return {name: np.array([one[name] for one in found]) for name in found[0]}
+
+    def observables(self, content: Content, i: int | None, x: Reals) -> Observables:
+        return content if i is None else {name: value[i] for name, value in content.items()}
+
+    def statistics(self, seen: Observables, x: Reals) -> dict[str, float]:
+        found = {f"pd-nmf/{name}": value for name, value in topic_statistics(seen, x).items()}
+        if "init_T" in seen:
+            first = {name: seen[f"init_{name}"] for name in SEEN}
+            found |= {f"pd-nmf/init {name}": value for name, value in topic_statistics(first, x).items()}
+        return found
+
+    def features(self, seen: Observables, x: Reals) -> dict[str, Reals]:
+        a = box_coefficients(seen["T"], x)
+        return {"pd-nmf": np.concatenate([np.sort(a), np.sort(a * seen["den"]), np.sort(seen["num"] @ x)])}
+
+
+def _seen(both: Joined, T: Reals) -> Content:
+    """T, and the victim's own num and den of the last sweep; den in one number for each topic."""
+    topics = range(len(T))
+    return {
+        "T": T,
+        "den": np.array([float(np.sum(both.den[t])) for t in topics]),
+        "num": np.array([both.num[t] for t in topics]),
+    }
+
+
+def box_coefficients(T: Reals, x: Reals, sweeps: int = 500) -> Reals:
+    """argmin over u in [0, 1]^k of ||x - u T||^2, by coordinates: exact in the limit, and k is small."""
+    G, b = T @ T.T, T @ x
+    size = np.diag(G)
+    u = np.zeros(len(b))
+    for _ in range(sweeps):
+        before = u.copy()
+        for t in np.flatnonzero(size > 0):
+            u[t] = min(1.0, max(0.0, u[t] + (b[t] - G[t] @ u) / size[t]))
+        if np.max(np.abs(u - before), initial=0.0) <= 1e-12:
+            break
+    return u
+
+
+def topic_statistics(seen: Observables, x: Reals) -> dict[str, float]:
+    """The paper's statistic and others.
+
+    weighted coefficients : a.w^2, a the box-constrained coefficients of x, w^2 the victim's den  [PDML]
+    residual : ||x - a T||^2;  coefficients : sum of a;  total weight : sum of w^2
+    best cosine : of x to any topic;  weighted cosine : mean cosine by w^2
+    likelihood : mean log-probability of x's words in the victim's mixture of topics, smoothed
+    num projection : largest x.num_t/||x||;  num support : share of x's features of which the victim's num is positive
+    """
+    T, den, num = seen["T"], seen["den"], seen["num"]
+    a = box_coefficients(T, x)
+    norm, weight = max(float(np.linalg.norm(x)), 1e-300), max(float(den.sum()), 1e-300)
+    left = x - a @ T
+    lengths = np.maximum(np.linalg.norm(T, axis=1), 1e-300)
+    cosines = T @ x / (lengths * norm)
+    mixture = den @ T / weight
+    mixture = 0.99 * mixture / max(float(mixture.sum()), 1e-300) + 0.01 / len(x)
+    place = np.flatnonzero(x)
+    # Where no row has a feature, what is left of it for a topic is never positive.
+    shown = np.any(num[:, place] > 1e-12 * max(float(np.abs(num).max(initial=0.0)), 1e-300), axis=0)
+    return {
+        "weighted coefficients": float(a @ den),
+        "residual": float(left @ left),
+        "coefficients": float(a.sum()),
+        "total weight": float(den.sum()),
+        "best cosine": float(cosines.max()),
+        "weighted cosine": float(cosines @ den / weight),
+        "likelihood": float(x[place] @ np.log(mixture[place]) / max(float(x[place].sum()), 1e-300)),
+        "num projection": float(np.max(num @ x) / norm),
+        "num support": float(shown.mean()) if len(place) else 0.0,
+    }

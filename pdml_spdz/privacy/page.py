@@ -1,0 +1,189 @@
+"""One page on the privacy of a data set in a study, for people who decide; and the same as JSON."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from pdml_spdz import __version__
+from pdml_spdz.errors import InputError
+from pdml_spdz.privacy.attacks import Finding
+from pdml_spdz.privacy.plots import Curve, chart
+from pdml_spdz.privacy.risks import EffectiveSize, OwnRisks
+from pdml_spdz.privacy.verdict import View
+from pdml_spdz.storage import replaced, save_json
+from pdml_spdz.template_files import environment
+
+KSDP, ATTACK, OWN, PAGE, CONTENT = "ksdp.json", "attack.json", "own.json", "privacy.html", "privacy.json"
+NOT_COVERED = (
+    "Statistics that nobody thought of: KSDP tests a list of them (and one learned attacker), it does not bound all.",
+    "What an attacker knows besides: other data about the same people can make a harmless result telling.",
+    "Several runs on overlapping data: differences between their results were not looked at.",
+    "Parties that deviate from the protocol, stolen machines, timing.",
+    "Records that were not among those looked at.",
+)
+RISKY = 15
+OBSERVERS = {
+    "pd-svd": "the result V_k only (PD-SVD)",
+    "sigma": "V_k and Σ (an SVD that reveals Σ)",
+    "transcript": "the whole transcript of PD-SVD",
+    "pd-nmf": "the topics and this party's own sums (PD-NMF, all others collude)",
+    "user": "what your own statistics look at",
+}
+
+
+def save_ksdp(directory: Path, settings: dict[str, Any], views: Sequence[View]) -> dict[str, Any]:
+    content = {"version": __version__, "settings": settings, "views": [v.to_json() for v in views]}
+    save_json(directory / KSDP, content)
+    return content
+
+
+def save_attack(
+    directory: Path, facts: dict[str, Any], findings: Sequence[Finding], sizes: Sequence[EffectiveSize]
+) -> dict[str, Any]:
+    kept = ("algorithm", "engine", "protocol", "reveal", "parties", "d", "rank", "iterations", "transcript")
+    run = {name: facts.get(name) for name in (*kept, "bytes_sent", "bytes_received", "rounds", "observables")}
+    content = {
+        "version": __version__,
+        "run": run,
+        "findings": [asdict(f) for f in findings],
+        "sizes": [asdict(s) for s in sizes],
+    }
+    save_json(directory / ATTACK, content)
+    return content
+
+
+def save_own(directory: Path, own: OwnRisks, sizes: Sequence[EffectiveSize]) -> None:
+    save_json(directory / OWN, asdict(own) | {"sizes": [asdict(s) for s in sizes]})
+
+
+def read(directory: Path, name: str) -> dict[str, Any] | None:
+    path = directory / name
+    if not path.is_file():
+        return None
+    try:
+        content: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
+    except ValueError:
+        raise InputError(f"{path} cannot be read.", "what `pdml-spdz privacy` wrote") from None
+    return content
+
+
+def write(directory: Path) -> Path:
+    """directory/privacy.html and privacy.json from what `privacy ksdp`, `assess` and `attack` left there."""
+    ksdp, attack, own = (read(directory, name) for name in (KSDP, ATTACK, OWN))
+    if ksdp is None and attack is None:
+        raise InputError(
+            f"{directory} holds no measurement.",
+            f"{KSDP} or {ATTACK}",
+            "run `pdml-spdz privacy assess`, `ksdp` or `attack` with that directory first",
+        )
+    content = _content(ksdp, attack, own)
+    save_json(directory / CONTENT, content)
+    page = environment()
+    page.autoescape = True
+    page.filters["p"] = _p
+    with replaced(directory / PAGE) as temporary:
+        temporary.write_text(
+            page.get_template("privacy.html.j2").render(**content, charts=_charts(content["views"])), encoding="utf-8"
+        )
+    return directory / PAGE
+
+
+def _p(value: float | None) -> str:
+    if value is None:
+        return "-"
+    return f"{value:.1e}" if 0 < abs(value) < 1e-3 else f"{value:.3f}"
+
+
+def _content(ksdp: dict[str, Any] | None, attack: dict[str, Any] | None, own: dict[str, Any] | None) -> dict[str, Any]:
+    views = [_completed(v) for v in (ksdp or {}).get("views", [])]
+    findings = (attack or {}).get("findings", [])
+    risky = [record | {"view": v["observer"]} for v in views for record in v["records"]]
+    risky.sort(key=lambda r: (r["adjusted"], r["p"]))
+    first = views[0] if views else {}
+    return {
+        "title": "Privacy report",
+        "version": __version__,
+        "summary": _summary(views, findings, own),
+        "assumptions": (ksdp or {}).get("settings", {}).get("assumptions", []) + _run_words(attack),
+        "views": views,
+        "samples": first.get("samples"),
+        "wanted_pi": first.get("wanted_pi"),
+        "level": first.get("level"),
+        "resolved": first.get("tpr_resolved"),
+        "risky": risky[:RISKY],
+        "attacks": findings,
+        "seen": ((attack or {}).get("run") or {}).get("observables") or [],
+        "sizes": (attack or {}).get("sizes") or (own or {}).get("sizes") or [],
+        "own": own,
+        "not_covered": list(NOT_COVERED),
+    }
+
+
+def _completed(view: dict[str, Any]) -> dict[str, Any]:
+    records, least = view["records"], view["detectable"]
+    power = "so few samples cannot show anything after the correction: pass more --samples."
+    if least["distance"] is not None:
+        power = (
+            f"{view['samples']} samples find (in 80 of 100 cases) a record that shifts a statistic by "
+            f"{least['shift']:.2f} standard deviations, an AUC of {least['auc']:.2f}; smaller effects may have gone "
+            "unnoticed."
+        )
+    if view["constant"]:
+        power += f" Statistics that never changed and so say nothing: {', '.join(view['constant'])}."
+    return view | {
+        "observer": OBSERVERS.get(view["name"], view["name"]),
+        "power": power,
+        "mean_auc": float(np.mean([r["auc"] for r in records])),
+        "largest_epsilon": max(r["epsilon_family"] for r in records),
+    }
+
+
+def _summary(views: list[dict[str, Any]], findings: list[dict[str, Any]], own: dict[str, Any] | None) -> list[str]:
+    lines = []
+    for v in views:
+        told, of = len(v["flagged"]), len(v["records"])
+        verdict = f"{told} of {of} records can be told" if told else f"none of {of} records could be told"
+        lines.append(
+            f"Who sees {v['observer']}: {verdict}; smallest p {_p(v['pi'])}, at least ε = {v['largest_epsilon']:.2f}."
+        )
+    won = [f["attack"] for f in findings if f["success"]]
+    if findings:
+        lines.append(f"Attacks that succeeded on the recorded run: {', '.join(won) if won else 'none'}.")
+    if own and own["alone"]:
+        lines.append("Some rows have features that no other row has: look at them before joining.")
+    return lines
+
+
+def _run_words(attack: dict[str, Any] | None) -> list[str]:
+    if attack is None:
+        return []
+    run = attack["run"]
+    what = f"{run['algorithm']} of {run['parties']} parties, engine {run['engine']}, d = {run['d']}, rank {run['rank']}"
+    return [f"The recorded run: {what}, {run['iterations']} iterations; the coalition follows the protocol."]
+
+
+def _charts(views: list[dict[str, Any]]) -> list[str]:
+    if not views:
+        return []
+    curves, areas = [], []
+    low = min(max(r["p"], 1e-12) for v in views for r in v["records"]) / 10
+    for v in views:
+        p = np.sort([max(r["p"], 1e-12) for r in v["records"]])
+        share = np.arange(1, len(p) + 1) / len(p)
+        curves.append(Curve(v["name"], [low, *p, 1.0], [0.0, *share, 1.0], "steps"))
+        auc = np.sort([r["auc"] for r in v["records"]])
+        areas.append(Curve(v["name"], list(share), list(auc), "dots"))
+    m = len(views[0]["statistics"])
+    at = np.geomspace(low, 1.0, 200)
+    curves.append(Curve("by chance", list(at), list(1.0 - (1.0 - at) ** m), dashed=True))
+    areas.append(Curve("guessing", [0.0, 1.0], [0.5, 0.5], dashed=True))
+    return [
+        chart("Smallest p of each record", curves, "p (further left is worse)", "share of records", x_log=True),
+        chart("AUC of each record, sorted", areas, "share of records", "AUC", top=1.0),
+    ]

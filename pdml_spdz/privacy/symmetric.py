@@ -1,0 +1,161 @@
+"""Symmetric matrices that differ in one row of data, without forming each of them."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+from numpy.typing import NDArray
+
+from pdml_spdz.fixedpoint import Reals
+
+Place = NDArray[np.int64]
+BLOCK = 256  # rows of a matrix that are looked at together: they stay in the processor's cache
+
+
+class Symmetric(ABC):
+    """A symmetric matrix A (d, d). `place` are rows (and columns) of interest."""
+
+    @abstractmethod
+    def matrix(self) -> Reals:
+        """All of it."""
+
+    @abstractmethod
+    def block(self, place: Place) -> Reals:
+        """A[place, place]"""
+
+    @abstractmethod
+    def norm(self) -> float:
+        """||A||_F"""
+
+    @abstractmethod
+    def outside(self, place: Place) -> tuple[float, float]:
+        """(sum, max) of |A_ij| over all pairs that are not both in `place`."""
+
+
+@dataclass(frozen=True)
+class Magnitudes:
+    """total : sum of |A_ij|; largest : (d,), the largest |A_ij| of each row"""
+
+    total: float
+    largest: Reals
+
+    def outside(self, place: Place, block: Reals, rows: Reals) -> tuple[float, float]:
+        """rows : A[place], of which the columns in `place` are overwritten"""
+        rest = np.ones(len(self.largest), bool)
+        rest[place] = False
+        rows[:, place] = 0.0
+        largest = max(float(self.largest[rest].max(initial=0.0)), float(np.abs(rows).max(initial=0.0)))
+        return self.total - float(np.abs(block).sum()), largest
+
+
+@dataclass(frozen=True)
+class LowRank(Symmetric):
+    """V diag(values) V^T, V (d, k) orthonormal"""
+
+    V: Reals
+    values: Reals
+
+    def matrix(self) -> Reals:
+        return np.asarray((self.V * self.values) @ self.V.T)
+
+    def block(self, place: Place) -> Reals:
+        return np.asarray((self.V[place] * self.values) @ self.V[place].T)
+
+    def norm(self) -> float:
+        return float(np.linalg.norm(self.values))
+
+    @cached_property
+    def _magnitudes(self) -> Magnitudes:
+        d = len(self.V)
+        total, largest = 0.0, np.zeros(d)
+        for i in range(0, d, BLOCK):
+            part = np.abs((self.V[i : i + BLOCK] * self.values) @ self.V[i:].T)  # symmetric: the rest is its transpose
+            own = part[:, :BLOCK]
+            total += 2.0 * float(part.sum()) - float(own.sum())
+            largest[i : i + BLOCK] = np.maximum(largest[i : i + BLOCK], part.max(axis=1))
+            largest[i + BLOCK :] = np.maximum(largest[i + BLOCK :], part[:, BLOCK:].max(axis=0, initial=0.0))
+        return Magnitudes(total, largest)
+
+    def outside(self, place: Place) -> tuple[float, float]:
+        rows = np.asarray((self.V[place] * self.values) @ self.V.T)
+        return self._magnitudes.outside(place, self.block(place), rows)
+
+
+@dataclass(frozen=True)
+class Whole(Symmetric):
+    """A matrix as it is; what is looked up of it is kept, for all that differ from it in one row."""
+
+    A: Reals
+
+    def matrix(self) -> Reals:
+        return self.A
+
+    def block(self, place: Place) -> Reals:
+        return self.A[np.ix_(place, place)]
+
+    @cached_property
+    def _norm(self) -> float:
+        return float(np.linalg.norm(self.A))
+
+    def norm(self) -> float:
+        return self._norm
+
+    @cached_property
+    def _magnitudes(self) -> Magnitudes:
+        size = np.abs(self.A)
+        return Magnitudes(float(size.sum()), size.max(axis=1, initial=0.0))
+
+    def outside(self, place: Place) -> tuple[float, float]:
+        return self._magnitudes.outside(place, self.block(place), self.A[place])
+
+
+@dataclass(frozen=True)
+class OneMore(Symmetric):
+    """scale (A + factor x x^T): A changes only between features that x has."""
+
+    base: Whole
+    x: Reals
+    factor: float = 1.0
+    scale: float = 1.0
+
+    @cached_property
+    def _place(self) -> Place:
+        return np.flatnonzero(self.x)
+
+    @cached_property
+    def _change(self) -> Reals:
+        part = self.x[self._place]
+        return self.factor * np.outer(part, part)
+
+    def matrix(self) -> Reals:
+        A = self.base.A.copy()
+        A[np.ix_(self._place, self._place)] += self._change
+        return A * self.scale
+
+    def trace(self) -> float:
+        return self.scale * (float(np.trace(self.base.A)) + self.factor * float(self.x @ self.x))
+
+    def block(self, place: Place) -> Reals:
+        return self.scale * (self.base.block(place) + self.factor * np.outer(self.x[place], self.x[place]))
+
+    def norm(self) -> float:
+        old = self.base.block(self._place)
+        squares = self.base.norm() ** 2 + float(np.sum((2.0 * old + self._change) * self._change))
+        return self.scale * float(np.sqrt(max(squares, 0.0)))
+
+    def outside(self, place: Place) -> tuple[float, float]:
+        if not set(self._place.tolist()) <= set(place.tolist()):
+            return Whole(self.matrix()).outside(place)
+        total, largest = self.base.outside(place)
+        return self.scale * total, self.scale * largest
+
+    def times(self, y: Reals) -> Reals:
+        place = np.flatnonzero(y)
+        product = y[place] @ self.base.A[place]
+        return np.asarray(self.scale * (product + self.factor * float(self.x @ y) * self.x))
+
+    def diagonal(self) -> Reals:
+        return np.asarray(self.scale * (np.diag(self.base.A) + self.factor * self.x * self.x))

@@ -1,0 +1,48 @@
+"""Runs between threads that keep a transcript."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from pdml_spdz import handshake
+from pdml_spdz.certs import Identity
+from pdml_spdz.data import Data
+from pdml_spdz.engine_setup import make_engine
+from pdml_spdz.job import PartyRun
+from pdml_spdz.linalg import Rows
+from pdml_spdz.local import local_study
+from pdml_spdz.party import FITS, recorded
+from pdml_spdz.transcript import Transcript, load
+from pdml_spdz.transport.base import Link
+from pdml_spdz.transport.inprocess import mesh
+
+
+def record(tables: Sequence[Rows], out: Path, *, resume: bool = False, **settings: Any) -> Transcript:
+    """Party 0's transcript of a whole fit, as it is on disk afterwards."""
+    study = local_study(len(tables), **settings)
+    errors: list[BaseException] = []
+
+    def party(link: Link) -> None:
+        try:
+            with link:
+                seen = Transcript() if link.me == 0 else None
+                run = PartyRun(study, link.me, Path(f"rows-{link.me}"), out, out, resume, transcript=seen)
+                run.prepare_output()
+                data = Data(tables[link.me], None, "rows")
+                agreed = handshake.meet(link, study, resume=resume)
+                with make_engine(run, link, agreed.run, Identity(link.me, out, {})) as engine:
+                    recorded(run, lambda: FITS[study.algorithm](run, data, link, engine))
+        except BaseException as error:  # noqa: BLE001
+            errors.append(error)
+
+    threads = [threading.Thread(target=party, args=(link,)) for link in mesh(study.M)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    if errors:
+        raise errors[0]
+    return load(out / "party-0" / "transcript.npz")

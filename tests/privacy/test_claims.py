@@ -1,0 +1,93 @@
+"""Answers to the paper's claims follow from the rows of the tables, and from nothing else."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from benchmarks.privacy import claims, measure, page
+from pdml_spdz.privacy.nmf_mechanism import NmfMechanism
+
+
+def row(p: float, **more: Any) -> dict[str, str]:
+    rng = np.random.default_rng(int(1e6 * p))
+    records = p * rng.uniform(0.5, 1.5, size=20)
+    figures = {
+        "data": "Songs",
+        "k": 7,
+        "party_share": 0.1,
+        "view": "pd-svd",
+        "rows": 100,
+        "pi": records.min(),
+        "mean_min_p": records.mean(),
+        "sd_min_p": records.std(),
+        "by_chance": 0.1,
+        "flagged": 0,
+        "records": 20,
+        "auc": 0.5,
+        "epsilon": 0.0,
+        "best_statistic": "W max",
+        "p": " ".join(f"{x:.3g}" for x in records),
+    }
+    return {name: str(value) for name, value in (figures | more).items()}
+
+
+def svd(sigma: float, transcript: float, pd: float) -> list[dict[str, str]]:
+    by_view = {"sigma": sigma, "transcript": transcript, "pd-svd": pd}
+    return [row(p * g, view=view, party_share=s) for view, p in by_view.items() for s, g in ((0.005, 1), (0.1, 2))]
+
+
+@pytest.mark.parametrize(
+    ("p", "bounds", "hiding"),
+    [((0.1, 0.2, 0.3), "yes", "yes"), ((0.2, 0.1, 0.05), "no", "no"), ((0.1, 0.05, 0.2), "no", "yes")],
+)
+def test_claims_on_sigma_follow_the_order_of_the_p_values(
+    p: tuple[float, float, float], bounds: str, hiding: str
+) -> None:
+    rows = svd(*p)
+    assert claims.bounds(rows).answer == bounds
+    assert claims.hiding(rows).answer == hiding
+    assert claims.size(rows, "SVD").answer == "yes"
+
+
+def test_claim_on_size_is_denied_where_p_falls() -> None:
+    rows = [row(p, party_share=s) for p, s in ((0.3, 0.005), (0.2, 0.03), (0.1, 0.1))]
+    assert claims.size(rows, "SVD").answer == "no"
+
+
+def test_claim_of_privacy_is_denied_by_one_small_p() -> None:
+    rows = [row(0.3), row(0.3, party_share=0.2, pi=0.01)]
+    assert claims.private(rows, "PD-SVD", "pd-svd").answer == "no"
+    assert claims.private(rows[:1], "PD-SVD", "pd-svd").answer == "yes"
+
+
+@pytest.mark.parametrize(("uplifts", "answer"), [((-1, -1, -1, 2), "yes"), ((-1, 1, 1, -2), "no")])
+def test_claim_on_noise_counts_settings(uplifts: tuple[float, ...], answer: str) -> None:
+    settings = (("pcr", "Songs"), ("pcr", "News"), ("lra", "20NG"), ("lra", "Enron"))
+    rows = [
+        {"experiment": e, "data": name, "party_share": "0.1", "method": method, "uplift_percent": str(value)}
+        for (e, name), u in zip(settings, uplifts, strict=True)
+        for method, value in (("exact", 3.0), ("dp-entry", u), ("dp-row", u))
+    ]
+    assert claims.noise(rows).answer == answer
+
+
+def test_page_has_the_paper_beside_ours(tmp_path: Path) -> None:
+    nmf = [row(0.1, data="Enron", party_share=s, view="pd-nmf", start="random") for s in (0.005, 0.03, 0.1)]
+    text = page.write({"nmf": nmf, "svd": svd(0.1, 0.2, 0.3)}, tmp_path / "page.md", full=False).read_text()
+    assert "0.029 ± 0.02" in text
+    assert (tmp_path / "ksdp-songs.svg").is_file()
+    assert text.count("**yes**") + text.count("**no**") >= 6
+
+
+def test_cell_measures_what_the_table_shows(tmp_path: Path) -> None:
+    X = np.random.default_rng(0).gamma(0.7, size=(60, 5))
+    rows, others, size = measure.split(X, 0.2, 1)
+    assert (len(rows), len(others), size) == (48, 12, 12)
+    (found,) = measure.measured(rows, NmfMechanism(others, 2, 3), size, 3, 6, tmp_path)
+    assert found["records"] == 3
+    assert len(claims.p_of({"p": found["p"]})) == 3
+    assert float(found["pi"]) <= float(found["mean_min_p"])

@@ -226,7 +226,9 @@ def forecast(plan: Plan, kind: Kind) -> Forecast:
         n = count * len(digits) * digits.kappa
         sent += _frames(_ots(n), 32 * n)
     for n in plan.vectors:
-        sent += _frames(*(digits.message_size(size) for size in _pieces(n, _block(kind))))
+        whole, rest = divmod(n, _block(kind))  # there may be millions of pieces
+        sent += whole * _frames(digits.message_size(_block(kind)))
+        sent += _frames(*(digits.message_size(size) for size in _pieces(rest, _block(kind))))
     wide = (kind.scalar_bits / 512) ** 2, (kind.vector_bits / 192) ** 2
     seconds = SET_UP + plan.triples * PER_TRIPLE * wide[0]
     seconds += (len(plan.vectors) * PER_SCALAR + plan.numbers * PER_NUMBER) * wide[1]

@@ -134,13 +134,16 @@ class FixedScale:
 
     def __call__(self, x: Reals, g: Reals) -> NormedColumns:
         runner, (d, k) = self.runner, x.shape
+        g = np.asfortranarray(g)  # column by column, as programs read and write: nothing below strides over rows
         publics = [GO_ON]
         if self._execution is None:
             self._execution = runner.start(self.program)
             self._kappa, self._raised = np.ones(k), np.zeros(k, bool)
             publics = public_integers(g)
         expected = self._retune(g)
-        y = self._execution.call(x * self._kappa, publics, self._more(g, first=publics != [GO_ON]))
+        y = self._execution.call(
+            np.multiply(x, self._kappa, order="F"), publics, self._more(g, first=publics != [GO_ON])
+        )
         rounding = self._rounding(y)
         if publics != [GO_ON]:
             # rho = sum_i g_i.s_i with the g that the program has, and y_i = k s_i / rho.

@@ -141,9 +141,8 @@ class FixedScale:
             self._kappa, self._raised = np.ones(k), np.zeros(k, bool)
             publics = public_integers(g)
         expected = self._retune(g)
-        y = self._execution.call(
-            np.multiply(x, self._kappa, order="F"), publics, self._more(g, first=publics != [GO_ON])
-        )
+        more = self._more(g, first=publics != [GO_ON])
+        y = self._execution.call(np.multiply(x, self._kappa, order="F"), publics, more)
         rounding = self._rounding(y)
         if publics != [GO_ON]:
             # rho = sum_i g_i.s_i with the g that the program has, and y_i = k s_i / rho.

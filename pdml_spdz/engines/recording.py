@@ -46,8 +46,13 @@ class RecordingEngine(Engine):
         super().__init__(inner.link)
         self.inner, self.transcript = inner, transcript
         self.name, self.reveal, self.insecure = inner.name, inner.reveal, inner.insecure
-        self.security, self.warnings = inner.security, inner.warnings
+        self.security = inner.security
         self._sum = RecordedSum(inner.sec_sum, transcript)
+
+    @property
+    def warnings(self) -> tuple[str, ...]:  # type: ignore[override]
+        """The inner one's, also those it gives while it runs."""
+        return self.inner.warnings
 
     @property
     def sec_sum(self) -> MaskedSum | ClearSum:

@@ -10,19 +10,13 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Sequence
 from dataclasses import asdict
 
 from benchmarks.parties import quartiles, run_processes, save
 from pdml_spdz.bench import embedded
-from pdml_spdz.bench.links import Costs
+from pdml_spdz.bench.links import slowest
 
 BITS, REPEATS = 31, 12
-
-
-def slowest(parties: Sequence[Sequence[Costs]]) -> list[Costs]:
-    """Of each call, what it cost the party that took longest."""
-    return [max(calls, key=lambda cost: cost.online) for calls in zip(*parties, strict=True)]
 
 
 def main() -> None:

@@ -94,7 +94,6 @@ def nmf_accuracy(
     settings = replace(settings_of(study, size), tau=sweeps, tol=0.0)
     _, centralised = rri_nmf(X, T_0, settings, w_start=study.nmf.w_start)
     local = part(X, len(T), weighted=study.nmf.weighted)
-    local.restore(local.W, T)
     local.fit(T, settings.penalties)
     return {
         "reference": "RRI-NMF of the pooled rows from the same start",

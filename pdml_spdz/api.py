@@ -13,6 +13,7 @@ import scipy.sparse as sp
 
 from pdml_spdz.errors import InputError
 from pdml_spdz.fixedpoint import Reals
+from pdml_spdz.job import FEATURES
 from pdml_spdz.linalg import Rows
 from pdml_spdz.local import LocalResult, LocalRun, local_study, run_local
 from pdml_spdz.study import NmfSettings as NmfSettings  # for users
@@ -21,12 +22,13 @@ from pdml_spdz.study import NmfSettings as NmfSettings  # for users
 @dataclass(frozen=True)
 class SVDResult:
     """V : (d, k) right singular vectors of the pooled rows;
-    singular_values : (k,) if the run revealed them, else None.
+    singular_values : (k,) if the run revealed them, else None; scale : (d,) found with scale="secsum".
     """
 
     V: Reals
     singular_values: Reals | None
     report: dict[str, Any]
+    scale: Reals | None = None
 
 
 def svd(
@@ -46,42 +48,46 @@ def svd(
     """
     result = _run("svd", parties, rank, out, settings)
     sigma = result.report["singular_values"]
-    return SVDResult(result.V, None if sigma is None else np.array(sigma), result.report)
+    return SVDResult(result.V, None if sigma is None else np.array(sigma), result.report, _found(result, "scale.npy"))
 
 
 @dataclass(frozen=True)
 class PCAResult:
     """V : (d, k) principal components of the pooled rows; mean : (d,) their mean, or None if it is hidden;
-    explained_variance : (k,) if the run revealed it, else None.
+    explained_variance : (k,) if the run revealed it, else None; scale : (d,) found with scale="secsum".
     """
 
     V: Reals
     mean: Reals | None
     explained_variance: Reals | None
     report: dict[str, Any]
+    scale: Reals | None = None
 
 
 def pca(
     parties: Sequence[Rows | str | Path], *, rank: int, out: str | Path | None = None, **settings: Any
 ) -> PCAResult:
-    """The top-`rank` principal components of all parties' rows; n is seen by every party.
+    """The top-`rank` principal components of all parties' rows; n is seen by every party, unless
+    centre is "none" and neither variance nor scale asks for it.
 
     Arguments as for `svd`; among the settings are centre ("open": every party sees the mean; "hidden"; "none"),
     variance (reveal the explained variance), offsets, scales, and scale ("secsum": deviations by SecSum).
     """
     result = _run("pca", parties, rank, out, settings)
     variance = result.report.get("explained_variance")
-    mean = result.arrays.get("mean.npy", [None])[0]
-    return PCAResult(result.V, mean, None if variance is None else np.array(variance), result.report)
+    explained = None if variance is None else np.array(variance)
+    mean, scale = (_found(result, name) for name in FEATURES)
+    return PCAResult(result.V, mean, explained, result.report, scale)
 
 
 @dataclass(frozen=True)
 class NMFResult:
-    """T : (k, d) topics, common to all; W : for each party its own coefficients (n_m, k)."""
+    """T : (k, d) topics, common to all; W : for each party its own coefficients (n_m, k); scale as in SVDResult."""
 
     T: Reals
     W: list[Reals]
     report: dict[str, Any]
+    scale: Reals | None = None
 
 
 def nmf(
@@ -98,7 +104,12 @@ def nmf(
     """
     settings = {"iterations": 200, "tol": 1e-6} | settings | {"nmf": nmf or NmfSettings()}
     result = _run("nmf", parties, rank, out, settings)
-    return NMFResult(result.V, result.arrays["W.npy"], result.report)
+    return NMFResult(result.V, result.arrays["W.npy"], result.report, _found(result, "scale.npy"))
+
+
+def _found(result: LocalResult, name: str) -> Reals | None:
+    """An array that all parties have, if the run showed it."""
+    return result.arrays.get(name, [None])[0]
 
 
 def _run(

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from typing import Any
 
-import numpy as np
-
 from pdml_spdz import fit_svd
 from pdml_spdz.data import Data
 from pdml_spdz.engines.base import Engine
@@ -34,9 +32,7 @@ def fit(run: PartyRun, data: Data, link: Link, engine: Engine) -> dict[str, Any]
     sigma = report["singular_values"]
     if sigma is not None and rows.n is not None:
         report.setdefault("explained_variance", [s * s / (rows.n - 1) for s in sigma])
-    if rows.mu is not None:
-        save_array(run.directory / "mean.npy", original_mean(rows, run.study))
-    elif run.study.centre == "none":
-        save_array(run.directory / "mean.npy", np.zeros(data.d))
+    if run.study.centre != "hidden":
+        save_array(run.directory / "mean.npy", original_mean(rows, run.study, data.d))
     save_json(run.directory / "report.json", report)
     return report

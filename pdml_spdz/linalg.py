@@ -19,7 +19,7 @@ GRAM_BYTES = 2 << 30  # never form a Gram matrix above this size
 EXPECTED_ITERATIONS = 100  # what the choice between the two forms reckons with, if tau allows as many
 SPARSE_PENALTY = 4.0  # a flop on sparse rows costs about this many dense ones
 # With a few columns BLAS spends most of a product on rearranging the rows, unless it is so small that it does without:
-# then block after block, each in the cache for both of its products, takes a third of the time on one or two threads.
+# then block after block, each in the cache for both of its products, takes less time on one or two threads.
 SMALL_PRODUCT = 900_000  # multiplications
 FEWEST_ROWS = 6  # of a block: adding up (d, k) for every block must not cost more than it gains
 

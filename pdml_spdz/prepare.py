@@ -66,11 +66,11 @@ def over(X: Rows, scale: Reals) -> Rows:
     return sp.csr_array(X.multiply(1.0 / scale)) if sp.issparse(X) else X / scale
 
 
-def original_mean(rows: View, study: Study) -> Reals:
-    """mu in the units of the rows as they came."""
-    assert rows.mu is not None
+def original_mean(rows: View, study: Study, d: int) -> Reals:
+    """What was taken off the rows, in their units as they came: mu and the offsets; mu is 0 where there is none."""
     scale = (rows.scale if rows.scale is not None else 1.0) * (np.array(study.scales) if study.scales else 1.0)
-    mean: Reals = rows.mu * scale + (np.array(study.offsets) if study.offsets else 0.0)
+    mu = np.zeros(d) if rows.mu is None else rows.mu
+    mean: Reals = mu * scale + (np.array(study.offsets) if study.offsets else 0.0)
     return mean
 
 

@@ -169,7 +169,7 @@ def _raw(size: Size, repeats: int) -> dict[str, Spread]:
 
 
 def _ratios(result: Result, request: Request) -> list[Check]:
-    """What masks cost in a fit, and memory, of the size in the middle."""
+    """What masks cost in a fit of the size in the middle."""
     size = request.size
     found = []
     plain, masked = (result.find(engine=e, n=size.n, d=size.d, k=size.k, M=size.M) for e in ("plain", "secsum"))

@@ -148,7 +148,7 @@ def _state(link: Link) -> dict[str, float]:
 
 
 def slowest(parties: list[list[Costs]]) -> list[Costs]:
-    """For each repetition the party that took longest, with the other parties' largest counts."""
+    """For each repetition what it cost the party that took longest."""
     return [max(together, key=lambda c: c.online + c.offline) for together in zip(*parties, strict=True)]
 
 

@@ -25,7 +25,6 @@ from pdml_spdz.privacy.attack_run import Known, attack
 from pdml_spdz.privacy.ksdp import run
 from pdml_spdz.privacy.nmf_mechanism import STARTS
 from pdml_spdz.privacy.risks import EffectiveSize, effective_sizes, own_risks
-from pdml_spdz.privacy.sampling import SIMULATORS
 from pdml_spdz.privacy.svd_mechanism import VIEWS
 from pdml_spdz.privacy.verdict import View, judge
 from pdml_spdz.storage import writing
@@ -42,9 +41,6 @@ MEASURE: list[Option] = [
     ),
     click.option("--documents", default="50", show_default=True, metavar="N|all|@FILE", help="Which records."),
     click.option("--samples", type=click.IntRange(4), default=100, show_default=True, help="Databases in each arm."),
-    click.option(
-        "--simulator", type=click.Choice(SIMULATORS), default="new", show_default=True, help="Databases without x."
-    ),
     click.option(
         "--view", "views", type=click.Choice(VIEWS), multiple=True, help="Observers of svd, pca [default: all]."
     ),
@@ -88,6 +84,7 @@ def _ksdp(file: Path, out: Path, as_json: bool, jobs: int, given: dict[str, Any]
         given["seed"] = _kept_seed(out)
     with writing(out):
         out.mkdir(parents=True, exist_ok=True)
+        out.chmod(0o700)  # it names single records
     question = Question(**given)
     planned, assumptions = experiment(rows, question, out / "samples")
     with Watcher(Console(stderr=as_json)) as watcher:
@@ -267,5 +264,6 @@ def exclude(directory: Path, level: float, epsilon: float | None, views: tuple[s
     found = to_exclude(measured, level=level, epsilon=epsilon, views=views)
     path = out or directory / "exclude.txt"
     with writing(path):
+        path.touch(mode=0o600)
         path.write_text("".join(f"{i}\n" for i in found), encoding="utf-8")
     click.echo(f"{len(found)} records in {path}")

@@ -28,7 +28,7 @@ class CentredScale(FixedScale):
     largest are not told from it: they are dropped.
 
     Reveals: y_i in every call, and one bit, once: in range or not. Neither t nor S: C alone.
-    Cost: 2 rounds a call; 54 bytes a number and peer online, 840 offline (on the embedded engine; twice FixedScale's).
+    Cost: 2 rounds a call; 54 bytes a number and peer online, 840 offline (embedded; FixedScale: 30 and 420).
     Once: about 75 rounds, 64 + d + k triples, and d deltas for w.
     Ref: [PDML App. Extension to PCA], with the mean of all rows.
     """

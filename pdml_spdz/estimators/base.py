@@ -32,6 +32,24 @@ class Distributed(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimat
 
     _algorithm: str
 
+    def __init__(
+        self,
+        n_components: int,
+        max_iter: int,
+        tol: float,
+        engine: str,
+        bound: str | float,
+        random_state: Any,
+        transport: str,
+    ) -> None:
+        self.n_components = n_components
+        self.max_iter = max_iter
+        self.tol = tol
+        self.engine = engine
+        self.bound = bound
+        self.random_state = random_state
+        self.transport = transport
+
     def _fit(self, X: Any, parties: Sequence[Any] | None, **settings: Any) -> ThreadsResult:
         rank = _whole(self.n_components, "n_components")
         X = validate_data(self, X, accept_sparse="csr", dtype=np.float64, ensure_min_samples=2)

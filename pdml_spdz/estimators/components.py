@@ -44,13 +44,7 @@ class PDSVD(Distributed):
         random_state: Any = None,
         transport: str = "processes",
     ) -> None:
-        self.n_components = n_components
-        self.max_iter = max_iter
-        self.tol = tol
-        self.engine = engine
-        self.bound = bound
-        self.random_state = random_state
-        self.transport = transport
+        super().__init__(n_components, max_iter, tol, engine, bound, random_state, transport)
 
     def fit(self, X: Any, y: Any = None, *, parties: Sequence[Any] | None = None) -> Self:
         """parties : numbers of consecutive rows, or a label for each row; by default three equal parts"""
@@ -101,16 +95,10 @@ class PDPCA(Distributed):
         random_state: Any = None,
         transport: str = "processes",
     ) -> None:
-        self.n_components = n_components
-        self.max_iter = max_iter
-        self.tol = tol
+        super().__init__(n_components, max_iter, tol, engine, bound, random_state, transport)
         self.centre = centre
         self.variance = variance
         self.scale = scale
-        self.engine = engine
-        self.bound = bound
-        self.random_state = random_state
-        self.transport = transport
 
     def fit(self, X: Any, y: Any = None, *, parties: Sequence[Any] | None = None) -> Self:
         """parties : numbers of consecutive rows, or a label for each row; by default three equal parts"""

@@ -50,19 +50,13 @@ class PDNMF(Distributed):
         random_state: Any = None,
         transport: str = "processes",
     ) -> None:
-        self.n_components = n_components
-        self.max_iter = max_iter
-        self.tol = tol
+        super().__init__(n_components, max_iter, tol, engine, bound, random_state, transport)
         self.init = init
         self.weighted = weighted
         self.alpha = alpha
         self.beta = beta
         self.gamma = gamma
         self.delta = delta
-        self.engine = engine
-        self.bound = bound
-        self.random_state = random_state
-        self.transport = transport
 
     def fit(self, X: Any, y: Any = None, *, parties: Sequence[Any] | None = None) -> Self:
         """parties : numbers of consecutive rows, or a label for each row; by default three equal parts"""

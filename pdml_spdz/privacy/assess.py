@@ -35,7 +35,6 @@ class Question:
     others: Rows | None = None
     documents: int | Sequence[int] = 50
     samples: int = 100
-    simulator: str = "new"
     seed: int = 0
     sweeps: int = 20
     start: str = "random"
@@ -54,7 +53,7 @@ def experiment(X: Rows, q: Question, store: Path | None = None) -> tuple[Experim
     size = q.size or n // 2
     rng = np.random.default_rng(np.random.SeedSequence(q.seed, spawn_key=(2**31,)))
     documents = _documents(q.documents, n, rng)
-    plan = make_plan(n, documents, size, q.samples, q.seed, q.simulator)
+    plan = make_plan(n, documents, size, q.samples, q.seed)
     others = X[np.sort(rng.choice(n, size))] if q.others is None else q.others
     guess = (
         f"{size:,} rows drawn from this party's own stand for the others'"
@@ -64,7 +63,7 @@ def experiment(X: Rows, q: Question, store: Path | None = None) -> tuple[Experim
     assumptions = [
         f"{q.algorithm}, rank {q.rank}; {guess}. The coalition knows them.",
         f"Databases of {size:,} of {n:,} rows; a larger one (fewer colluding parties) usually shows less.",
-        f"{len(documents)} records, {q.samples} databases with each and as many without it (simulator: {q.simulator}).",
+        f"{len(documents)} records, {q.samples} databases with each and as many without it.",
         "The coalition follows the protocol and knows everything but which rows the victim's database has.",
     ]
     return Experiment(X, plan, _mechanism(q, others, size), q.statistics, store), assumptions

@@ -12,6 +12,7 @@ from pdml_spdz.fixedpoint import Reals
 from pdml_spdz.linalg import GramMatrix, Rows, column_sums
 from pdml_spdz.precision import Precision
 from pdml_spdz.privacy.attacks import (
+    COORDINATES,
     Finding,
     directions,
     norm_from_grid,
@@ -81,7 +82,9 @@ def grid(transcript: Transcript, known: Known) -> Finding:
                 found += 1
         tried.append(int(i))
     got = f"a grid in {found} of {len(tried)} columns" + ("" if found else ": nothing shows")
-    needed = f"{TRANSCRIPT} and lattice reduction on 40 of d = {len(Y)} coordinates"
+    if len(Y) <= COORDINATES:
+        got = f"not tried: it needs more than {COORDINATES} coordinates"
+    needed = f"{TRANSCRIPT} and lattice reduction on {COORDINATES} of d = {len(Y)} coordinates"
     return Finding("norm from the grid", needed, got, found > 0, {"columns": len(tried), "found": found})
 
 

@@ -18,7 +18,7 @@ from pdml_spdz.algorithms.nmf import Settings
 from pdml_spdz.algorithms.rri import FullPart, ObservedPart, Penalties
 from pdml_spdz.errors import EngineError, InputError
 from pdml_spdz.fixedpoint import Reals
-from pdml_spdz.linalg import Rows, centred_covariance, covariance, fix_signs, orthonormalise
+from pdml_spdz.linalg import Rows, covariance, fix_signs, orthonormalise
 from pdml_spdz.privacy.joined import Joined
 
 
@@ -93,7 +93,7 @@ def private_power_method(
     if mean is not None:
         X = (X.toarray() if sp.issparse(X) else X) - mean
     X = clipped_rows(X, length) / length
-    S = covariance(X, k, tau) if mean is None else centred_covariance(X, np.zeros(d), k, tau)
+    S = covariance(X, k, tau)
     if neighbours == "entry":
         sigma = math.sqrt(4.0 * k * tau * math.log(1.0 / budget.delta)) / budget.epsilon
     else:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -16,6 +16,7 @@ from pdml_spdz.fixedpoint import Reals
 from pdml_spdz.linalg import Rows
 from pdml_spdz.privacy.joined import Joined
 from pdml_spdz.privacy.mechanism import Content, Mechanism, Observables
+from pdml_spdz.privacy.sampling import digest
 
 STARTS = ("random", "pd")
 SEEN = ("T", "den", "num")
@@ -46,7 +47,8 @@ class NmfMechanism(Mechanism):
         return {
             "name": "nmf",
             "rank": self.k,
-            "others": list(self.others.shape),
+            "others": digest(self.others),
+            "penalties": asdict(self.penalties),
             "sweeps": self.sweeps,
             "start": self.start,
             "weighted": self.weighted,

@@ -17,7 +17,6 @@ from pdml_spdz.storage import replaced, save_json, writing
 
 WITH, WITHOUT = 0, 1
 ARMS = ("with", "without")
-SIMULATORS = ("new", "replace")
 
 
 @dataclass(frozen=True)
@@ -25,8 +24,7 @@ class Plan:
     """Everything that determines the samples.
 
     documents : rows of the population whose privacy is measured; size : rows of the victim's database
-    samples : databases in each arm; simulator : where the database without x comes from
-        new : an entirely new database of `size` rows; replace : `size` - 1 rows, and a random one in the place of x
+    samples : databases in each arm
     group : so many documents share their databases, of which none contains any of them
     """
 
@@ -34,7 +32,6 @@ class Plan:
     size: int
     samples: int
     seed: int
-    simulator: str = "new"
     group: int = 0
 
     def groups(self) -> list[tuple[int, ...]]:
@@ -61,12 +58,8 @@ class Unit:
         return f"{ARMS[self.arm]}-{self.g}-{self.j}.npz"
 
 
-def make_plan(
-    n: int, documents: Sequence[int], size: int, samples: int, seed: int, simulator: str = "new", group: int = 0
-) -> Plan:
+def make_plan(n: int, documents: Sequence[int], size: int, samples: int, seed: int, group: int = 0) -> Plan:
     """A plan that the population of n rows has room for."""
-    if simulator not in SIMULATORS:
-        raise InputError(f"the simulator is {simulator!r}.", f"one of {', '.join(SIMULATORS)}")
     if samples < 4:
         raise InputError(f"there are {samples} samples in an arm.", "at least 4: half of them choose, half judge")
     documents = tuple(int(i) for i in documents)
@@ -81,7 +74,7 @@ def make_plan(
             f"a size from 2 to {max(2, n - 2)}, better at most half of the rows",
             "pass a smaller --size",
         )
-    return Plan(documents, size, samples, seed, simulator, group)
+    return Plan(documents, size, samples, seed, group)
 
 
 def generator(plan: Plan, unit: Unit) -> np.random.Generator:
@@ -95,7 +88,7 @@ def database(plan: Plan, n: int, unit: Unit, rng: np.random.Generator) -> Any:
     pool = np.setdiff1d(np.arange(n), group)
     if unit.arm == WITH:
         return rng.choice(pool, plan.size - 1, replace=False)
-    # A random row in the place of x, or a new database: the same in law where one population is drawn from.
+    # The paper has a random row in the place of x, or a new database: the same in law, as one population is drawn from.
     return rng.choice(pool, plan.size, replace=False)
 
 

@@ -17,6 +17,7 @@ from pdml_spdz.fixedpoint import Reals
 from pdml_spdz.linalg import GramMatrix, Rows, column_sums, fix_signs, orthonormalise
 from pdml_spdz.privacy.mechanism import Content, Mechanism, Observables
 from pdml_spdz.privacy.rank_one import Eigen, top_after_row
+from pdml_spdz.privacy.sampling import digest
 from pdml_spdz.privacy.symmetric import LowRank, OneMore, Symmetric, Whole
 
 VIEWS = ("pd-svd", "sigma", "transcript")
@@ -65,12 +66,11 @@ class SvdMechanism(Mechanism):
         self._own["S"], self._own["t"] = GramMatrix(self.others).S, column_sums(self.others)
 
     def settings(self) -> dict[str, Any]:
-        shape = list(self.others.shape)
         return {
             "name": "pca" if self.centred else "svd",
             "rank": self.k,
             "victim_rows": self.n_v,
-            "others": shape,
+            "others": digest(self.others),
             "views": list(self.views),
         }
 

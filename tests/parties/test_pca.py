@@ -284,3 +284,24 @@ def test_two_rows_in_all_are_enough(tmp_path: Path) -> None:
     whole_fit(tables, tmp_path, algorithm="pca", rank=1, engine="secsum")
     direction = (tables[1] - tables[0]).T / np.sqrt(5.0)
     assert sine(direction, np.load(tmp_path / "party-0" / "V.npy")) <= 10 * EPS
+
+
+@pytest.mark.parametrize("centre", ["open", "none"])
+def test_mean_is_what_was_taken_off_the_rows_as_they_came(centre: str) -> None:
+    tables = [t[:, :4] for t in far_from_zero()[:2]]
+    offsets, scales = (90.0, 80.0, 70.0, 60.0), (1.0, 2.0, 4.0, 8.0)
+    study = local_study(
+        2,
+        algorithm="pca",
+        rank=1,
+        engine="secsum",
+        centre=centre,
+        offsets=offsets,
+        scales=scales,
+        iterations=3,
+        tol=0.0,
+    )
+    mean = run_in_threads(tables, study).mean
+    expected = np.mean(np.vstack(tables), axis=0) if centre == "open" else np.array(offsets)
+    # Sums are rounded to 2^-60 of their bound, which is some hundred times their size.
+    np.testing.assert_allclose(mean, expected, rtol=1e-12)

@@ -89,5 +89,6 @@ def test_cell_measures_what_the_table_shows(tmp_path: Path) -> None:
     assert (len(rows), len(others), size) == (48, 12, 12)
     (found,) = measure.measured(rows, NmfMechanism(others, 2, 3), size, 3, 6, tmp_path)
     assert found["records"] == 3
-    assert len(claims.p_of({"p": found["p"]})) == 3
-    assert float(found["pi"]) <= float(found["mean_min_p"])
+    p = claims.p_of({"p": found["p"]})
+    assert len(p) == 3
+    assert float(found["pi"]) == pytest.approx(min(p), rel=1e-3)  # as many digits as the table keeps

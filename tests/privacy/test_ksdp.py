@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -269,3 +271,15 @@ def test_symmetric_matrices_say_of_themselves_what_their_entries_say(
             assert total == pytest.approx(np.abs(M[outside]).sum())
             assert largest == pytest.approx(np.abs(M[outside]).max(initial=0.0))
         assert S.norm() == pytest.approx(np.linalg.norm(M))
+
+
+@pytest.mark.parametrize("mechanism", [lambda X: SvdMechanism(X, 2, 10), lambda X: NmfMechanism(X, 2, 3)])
+def test_other_rows_of_the_same_shape_are_another_plan(tmp_path: Path, mechanism: Callable[[Rows], Mechanism]) -> None:
+    X, plan = np.abs(rows()), make_plan(60, [1, 2], 10, 4, seed=5)
+    for others, fits in ((X[:8], True), (X[:8], True), (X[8:16], False)):
+        begin = partial(Store(tmp_path / "samples").begin, plan, mechanism(others).settings(), "population")
+        if fits:
+            begin()
+        else:
+            with pytest.raises(ResumeError, match="another plan"):
+                begin()

@@ -2,20 +2,16 @@
 
 from __future__ import annotations
 
-import tempfile
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-import scipy.sparse as sp
 
-from pdml_spdz.errors import InputError
 from pdml_spdz.fixedpoint import Reals
-from pdml_spdz.job import FEATURES
 from pdml_spdz.linalg import Rows
-from pdml_spdz.local import LocalResult, LocalRun, local_study, run_local
+from pdml_spdz.local import LocalResult, local_study, run_on_rows
 from pdml_spdz.study import NmfSettings as NmfSettings  # for users
 
 
@@ -48,7 +44,7 @@ def svd(
     """
     result = _run("svd", parties, rank, out, settings)
     sigma = result.report["singular_values"]
-    return SVDResult(result.V, None if sigma is None else np.array(sigma), result.report, _found(result, "scale.npy"))
+    return SVDResult(result.V, None if sigma is None else np.array(sigma), result.report, result.scale)
 
 
 @dataclass(frozen=True)
@@ -76,8 +72,7 @@ def pca(
     result = _run("pca", parties, rank, out, settings)
     variance = result.report.get("explained_variance")
     explained = None if variance is None else np.array(variance)
-    mean, scale = (_found(result, name) for name in FEATURES)
-    return PCAResult(result.V, mean, explained, result.report, scale)
+    return PCAResult(result.V, result.mean, explained, result.report, result.scale)
 
 
 @dataclass(frozen=True)
@@ -104,12 +99,7 @@ def nmf(
     """
     settings = {"iterations": 200, "tol": 1e-6} | settings | {"nmf": nmf or NmfSettings()}
     result = _run("nmf", parties, rank, out, settings)
-    return NMFResult(result.V, result.arrays["W.npy"], result.report, _found(result, "scale.npy"))
-
-
-def _found(result: LocalResult, name: str) -> Reals | None:
-    """An array that all parties have, if the run showed it."""
-    return result.arrays.get(name, [None])[0]
+    return NMFResult(result.V, result.arrays["W.npy"], result.report, result.scale)
 
 
 def _run(
@@ -122,10 +112,7 @@ def _run(
     if settings.get("seed") is not None:
         settings.setdefault("start", "seed")
     study = local_study(len(parties), algorithm=algorithm, rank=rank, **settings)
-    with tempfile.TemporaryDirectory(prefix="pdml-spdz-") as private:
-        files = [_as_file(rows, Path(private) / f"rows-{m}") for m, rows in enumerate(parties)]
-        target = Path(private) / "out" if out is None else Path(out)
-        return run_local(LocalRun(files, study, target))
+    return run_on_rows(parties, study, out)
 
 
 def normed_sum(parties: Sequence[Rows | str | Path], **settings: Any) -> Reals:
@@ -134,20 +121,4 @@ def normed_sum(parties: Sequence[Rows | str | Path], **settings: Any) -> Reals:
     parties : for each party its vector: an array (d,), or a path that `pdml-spdz normed-sum` would take
     settings : any setting of a study: engine, bound, precision, offline, ...
     """
-    study = local_study(len(parties), rank=1, algorithm="normed-sum", **settings)
-    with tempfile.TemporaryDirectory(prefix="pdml-spdz-") as private:
-        files = [_as_file(rows, Path(private) / f"vector-{m}") for m, rows in enumerate(parties)]
-        return run_local(LocalRun(files, study, Path(private) / "out")).V
-
-
-def _as_file(rows: Rows | str | Path, stem: Path) -> Path:
-    if isinstance(rows, str | Path):
-        return Path(rows)
-    if sp.issparse(rows):
-        sp.save_npz(path := stem.with_suffix(".npz"), sp.csr_array(rows))
-        return path
-    array = np.asarray(rows)
-    if array.dtype == object:
-        raise InputError("a party's rows are not an array of numbers.", "an array of shape (n, d), or a path")
-    np.save(path := stem.with_suffix(".npy"), array)
-    return path
+    return run_on_rows(parties, local_study(len(parties), rank=1, algorithm="normed-sum", **settings)).V

@@ -53,13 +53,8 @@ class PartyRun:
             self.transcript.see(step, value=array)
 
     def prepare_output(self) -> None:
-        """Refuse to replace a finished run that nobody asked to replace."""
-        done = self.directory / "report.json"
-        if done.exists() and not (self.force or self.resume):
-            raise StorageError(
-                f"{self.directory} already holds a finished run.",
-                do="choose another --out, pass --force to replace it, or --resume to go on from it",
-            )
+        """A directory for this party's files, without a finished run that nobody asked to replace."""
+        refuse_finished(self.directory, allowed=self.force or self.resume)
         with writing(self.directory):
             self.directory.mkdir(parents=True, exist_ok=True)
             self.directory.chmod(0o700)  # W and checkpoints are this party's alone
@@ -69,6 +64,15 @@ class PartyRun:
         with writing(self.directory):
             for name in ("report.json", "V.npy", "V0.npy", "u.npy", "T.npy", "T0.npy", "W.npy", *FEATURES, FILE):
                 (self.directory / name).unlink(missing_ok=True)
+
+
+def refuse_finished(out: Path, *, allowed: bool) -> None:
+    """Refuse to replace a finished run that nobody asked to replace."""
+    if (out / "report.json").exists() and not allowed:
+        raise StorageError(
+            f"{out} already holds a finished run.",
+            do="choose another --out, pass --force to replace it, or --resume to go on from it",
+        )
 
 
 def stock_root(given: Path | None = None) -> Path:

@@ -4,18 +4,20 @@ certificates and code that M hosts would use.
 
 from __future__ import annotations
 
+import tempfile
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+import scipy.sparse as sp
 
 from pdml_spdz import prepare
 from pdml_spdz.crew import Crew, run_crew
-from pdml_spdz.errors import StorageError, StudyError
+from pdml_spdz.errors import InputError, StudyError
 from pdml_spdz.fixedpoint import Reals
-from pdml_spdz.job import FEATURES
+from pdml_spdz.job import FEATURES, refuse_finished
 from pdml_spdz.linalg import Rows
 from pdml_spdz.storage import save_array, save_json
 from pdml_spdz.study import PartyEntry, Study, choose_engine
@@ -52,10 +54,20 @@ class LocalResult:
     out: Path
     arrays: dict[str, list[Reals]]  # what every party keeps besides, by name: its own W, the common mean
 
+    @property
+    def mean(self) -> Reals | None:
+        """Of all rows, if the run showed it."""
+        return self.arrays.get("mean.npy", [None])[0]
+
+    @property
+    def scale(self) -> Reals | None:
+        """What each feature was divided by, if SecSum found it."""
+        return self.arrays.get("scale.npy", [None])[0]
+
     def prepared(self, rows: Rows) -> Rows:
         """Rows as this run has factorised them, but for centring."""
         rows = prepare.moved(rows, np.array(self.study.offsets), np.array(self.study.scales))
-        return prepare.over(rows, self.arrays["scale.npy"][0]) if "scale.npy" in self.arrays else rows
+        return rows if self.scale is None else prepare.over(rows, self.scale)
 
 
 def local_study(parties: int, **settings: Any) -> Study:
@@ -66,25 +78,47 @@ def local_study(parties: int, **settings: Any) -> Study:
     return Study(parties=tuple(PartyEntry() for _ in range(parties)), **settings)
 
 
+def run_on_rows(
+    parties: Sequence[Rows | str | Path], study: Study, out: str | Path | None = None, **options: Any
+) -> LocalResult:
+    """`run_local` on arrays, or on files; what the parties write is kept in `out` only, if anywhere.
+
+    options : any of LocalRun's
+    """
+    with tempfile.TemporaryDirectory(prefix="pdml-spdz-") as private:
+        files = [_as_file(rows, Path(private) / f"rows-{m}") for m, rows in enumerate(parties)]
+        target = Path(private) / "out" if out is None else Path(out)
+        return run_local(LocalRun(files, study, target, **options))
+
+
 def run_local(run: LocalRun) -> LocalResult:
     """Run all parties to the end; raises the error of the party that failed first."""
     if len(run.files) != run.study.M:
         raise StudyError(f"{len(run.files)} files for {run.study.M} parties.", "one file for each party")
-    if (run.out / "report.json").exists() and not (run.force or run.resume):
-        raise StorageError(
-            f"{run.out} already holds a finished run.",
-            do="choose another --out, pass --force to replace it, or --resume to go on from it",
-        )
+    refuse_finished(run.out, allowed=run.force or run.resume)
     crew = Crew(run.study, run.out, lambda m, study: _command(run, m, study), run.notify, run.environment)
     reports = run_crew(crew)
     name = RESULTS[run.study.algorithm]
     V = np.load(run.out / "party-0" / name)
     save_array(run.out / name, V)
-    report = _joint_report(reports)
+    report = joint_report(reports)
     save_json(run.out / "report.json", report)
     parts = [run.out / f"party-{m}" for m in range(run.study.M)]
     arrays = {name: [np.load(p / name) for p in parts] for name in KEPT if (parts[0] / name).exists()}
     return LocalResult(V, run.study, report, reports, run.out, arrays)
+
+
+def _as_file(rows: Rows | str | Path, stem: Path) -> Path:
+    if isinstance(rows, str | Path):
+        return Path(rows)
+    if sp.issparse(rows):
+        sp.save_npz(path := stem.with_suffix(".npz"), sp.csr_array(rows))
+        return path
+    array = np.asarray(rows)
+    if array.dtype == object:
+        raise InputError("a party's rows are not an array of numbers.", "an array of shape (n, d), or a path")
+    np.save(path := stem.with_suffix(".npy"), array)
+    return path
 
 
 def _command(run: LocalRun, m: int, study: Path) -> list[str]:
@@ -97,8 +131,8 @@ def _command(run: LocalRun, m: int, study: Path) -> list[str]:
     return arguments + ["--resume"] * run.resume + ["--force"] * run.force
 
 
-def _joint_report(reports: list[dict[str, Any]]) -> dict[str, Any]:
-    """Party 0's report with what only the local command knows: no party's own, the slowest and largest of all."""
+def joint_report(reports: list[dict[str, Any]]) -> dict[str, Any]:
+    """Party 0's report with what only all of them say: no party's own, the slowest and largest of all."""
     joint = dict(reports[0])
     joint.update(party_id=None, rows_own=None)
     joint["bytes_sent"] = [r["bytes_sent"] for r in reports]

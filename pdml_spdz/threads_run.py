@@ -23,7 +23,7 @@ from pdml_spdz.errors import EngineError, StudyError
 from pdml_spdz.fixedpoint import Reals
 from pdml_spdz.job import FEATURES, Event, PartyRun
 from pdml_spdz.linalg import Rows
-from pdml_spdz.local import RESULTS
+from pdml_spdz.local import RESULTS, joint_report
 from pdml_spdz.party import FITS
 from pdml_spdz.study import Study
 from pdml_spdz.transport.base import Link
@@ -66,10 +66,7 @@ def run_in_threads(tables: Sequence[Rows], study: Study, *, keep: Collection[int
         result = np.load(out / "party-0" / RESULTS[study.algorithm])
         paths = [out / "party-0" / name for name in FEATURES]
         mean, scale = (np.load(path) if path.exists() else None for path in paths)
-    report = dict(reports[0]) | {"party_id": None, "rows_own": None}
-    for name in ("bytes_sent", "bytes_received"):
-        report[name] = [r[name] for r in reports]
-    return ThreadsResult(result, mean, scale, report, kept)
+    return ThreadsResult(result, mean, scale, joint_report(reports), kept)
 
 
 def run_on_link(

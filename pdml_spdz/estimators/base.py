@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-import tempfile
 import warnings
 from collections.abc import Sequence
-from pathlib import Path
 from typing import Any
 
 import numpy as np
-import scipy.sparse as sp
 from numpy.typing import ArrayLike, NDArray
 from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMixin
 from sklearn.exceptions import ConvergenceWarning
@@ -19,7 +16,7 @@ from sklearn.utils.validation import check_array, check_is_fitted, validate_data
 from pdml_spdz.errors import InputError, StudyError
 from pdml_spdz.fixedpoint import Reals
 from pdml_spdz.linalg import Rows
-from pdml_spdz.local import LocalRun, local_study, run_local
+from pdml_spdz.local import local_study, run_on_rows
 from pdml_spdz.study import Study
 from pdml_spdz.threads_run import ThreadsResult, run_in_threads
 
@@ -140,17 +137,5 @@ def _whole(value: Any, name: str) -> int:
 
 def _run_processes(tables: Sequence[Rows], study: Study) -> ThreadsResult:
     """The same as in threads, with a process for each party."""
-    with tempfile.TemporaryDirectory(prefix="pdml-spdz-") as private:
-        files = [_save(rows, Path(private) / f"rows-{m}") for m, rows in enumerate(tables)]
-        out = Path(private) / "out"
-        result = run_local(LocalRun(files, study, out))
-    kept = {name: arrays[0] for name, arrays in result.arrays.items()}
-    return ThreadsResult(result.V, kept.get("mean.npy"), kept.get("scale.npy"), result.report)
-
-
-def _save(rows: Rows, stem: Path) -> Path:
-    if sp.issparse(rows):
-        sp.save_npz(path := stem.with_suffix(".npz"), sp.csr_array(rows))
-    else:
-        np.save(path := stem.with_suffix(".npy"), rows)
-    return path
+    done = run_on_rows(tables, study)
+    return ThreadsResult(done.V, done.mean, done.scale, done.report)

@@ -162,10 +162,6 @@ def _load(run: PartyRun) -> Data:
             f"the study's features in the study's order, here {study.features[i]!r}",
             "rename or reorder the columns",
         )
-    if study.algorithm != "normed-sum" and study.rank > data.d:
-        raise InputError(
-            f"the rank asked for is {study.rank} and {run.data} has {data.d} columns.", "a rank of at most d"
-        )
     data = agreed(data, study)
     if run.resume:
         Checkpoints(run.directory / "checkpoint").check_resumable(study, data)

@@ -39,8 +39,15 @@ class View:
     observables: list[str] = field(default_factory=list)
 
 
+def check_rank(rank: int, d: int, source: str) -> None:
+    if rank > d:
+        raise InputError(f"the rank asked for is {rank} and {source} has {d} columns.", "a rank of at most d")
+
+
 def agreed(data: Data, study: Study) -> Data:
     """The rows less the study's offsets, over its scales: locally, before anything else."""
+    if study.algorithm != "normed-sum":
+        check_rank(study.rank, data.d, data.source)
     for name in ("offsets", "scales"):
         values = getattr(study, name)
         if values and len(values) != data.d:

@@ -17,6 +17,7 @@ from pdml_spdz.errors import InputError, StudyError
 from pdml_spdz.fixedpoint import Reals
 from pdml_spdz.linalg import Rows
 from pdml_spdz.local import local_study, run_on_rows
+from pdml_spdz.prepare import check_rank
 from pdml_spdz.study import Study
 from pdml_spdz.threads_run import ThreadsResult, run_in_threads
 
@@ -75,10 +76,7 @@ class Distributed(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimat
         return done
 
     def _check_rows(self, X: Rows) -> None:
-        if self.n_components > X.shape[1]:
-            raise InputError(
-                f"n_components = {self.n_components} with n_features = {X.shape[1]}.", "at most n_features"
-            )
+        check_rank(self.n_components, X.shape[1], "X")  # before a process is started for it
 
     def _warn(self) -> None:
         report, who = self.report_, type(self).__name__

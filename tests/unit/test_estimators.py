@@ -169,7 +169,7 @@ def test_rank_that_the_rows_do_not_have_is_said() -> None:
         ({"engine": "mp-spdz"}, EngineError, "needs processes"),
         ({"engine": "abacus"}, StudyError, "abacus"),
         ({"n_components": 2.5}, StudyError, "a whole number"),
-        ({"n_components": 9}, InputError, "n_components = 9 with n_features = 5"),
+        ({"n_components": 9}, InputError, "the rank asked for is 9 and X has 5 columns"),
         ({"bound": 1.0}, ValueError, "at most the agreed 1"),
     ],
 )
@@ -179,7 +179,7 @@ def test_wrong_settings_are_refused(settings: dict, error: type, text: str) -> N
 
 
 def test_more_topics_than_features_are_refused() -> None:
-    with pytest.raises(InputError, match="n_components = 9 with n_features = 8"):
+    with pytest.raises(InputError, match="the rank asked for is 9 and X has 8 columns"):
         PDNMF(9, transport="threads").fit(counts())
 
 

@@ -16,7 +16,7 @@ import scipy.io
 import scipy.sparse as sp
 
 from pdml_spdz.errors import InputError
-from pdml_spdz.linalg import Rows
+from pdml_spdz.linalg import Rows, as_rows, dense, entries
 
 
 @dataclass(frozen=True)
@@ -68,7 +68,7 @@ class Data:
 def read_vector(path: Path) -> tuple[float, ...]:
     """The numbers of a file with a single row."""
     X = load(path, vector=True).X
-    return tuple(float(x) for x in (X.toarray() if sp.issparse(X) else X)[0])
+    return tuple(float(x) for x in dense(X)[0])
 
 
 def feature_digest(d: int, features: tuple[str, ...] | None) -> str:
@@ -110,8 +110,8 @@ def _checked(X: Rows, features: tuple[str, ...] | None, path: Path) -> Data:
         raise InputError(
             f"{path} has {X.shape[0]} rows and {X.shape[1]} columns.", "at least one of each", "leave this party out"
         )
-    X = sp.csr_array(X, dtype=np.float64) if sp.issparse(X) else np.ascontiguousarray(X, np.float64)
-    values = X.data if sp.issparse(X) else X
+    X = as_rows(X)
+    values = entries(X)
     # A sum is finite only if every entry is; the exact search (which needs memory) is made only if it is not.
     with np.errstate(over="ignore", invalid="ignore"):
         suspicious = not np.isfinite(values.sum())

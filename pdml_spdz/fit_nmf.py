@@ -8,7 +8,6 @@ from dataclasses import asdict, replace
 from typing import Any
 
 import numpy as np
-import scipy.sparse as sp
 
 from pdml_spdz.algorithms import nmf, nmf_start, svd
 from pdml_spdz.algorithms.nmf import EXHAUSTED, GO_ON, STOP_REASONS, Settings, State, pd_nmf_iter
@@ -19,7 +18,7 @@ from pdml_spdz.engines.base import Engine, Shape
 from pdml_spdz.errors import InputError
 from pdml_spdz.fixedpoint import Reals
 from pdml_spdz.job import PartyRun
-from pdml_spdz.linalg import Rows, covariance
+from pdml_spdz.linalg import Rows, covariance, entries
 from pdml_spdz.prepare import view
 from pdml_spdz.primitives.agree import Agreement
 from pdml_spdz.primitives.bound import find_bound
@@ -88,10 +87,10 @@ def fit(run: PartyRun, data: Data, link: Link, engine: Engine) -> dict[str, Any]
 
 def check_rows(data: Data) -> None:
     """NMF is for numbers that are zero or more."""
-    values = data.X.data if sp.issparse(data.X) else data.X
-    if np.any(values < 0):
+    negative = int(np.sum(entries(data.X) < 0))
+    if negative:
         raise InputError(
-            f"{data.source} has {int(np.sum(values < 0)):,} negative entries.",
+            f"{data.source} has {negative:,} negative entries.",
             "non-negative rows",
             "use svd or pca, or shift the columns",
         )
@@ -156,9 +155,7 @@ def _nnsvd(run: PartyRun, X: Rows, engine: Engine, agree: Agreement, link: Link,
     start = svd.start_by_sec_sum(X.shape[1], k, study.M, engine.sec_sum, agree)
     normed = engine.normed_sum(bound, Shape(X.shape[1], k, tau))
     V = svd.pd_svd(S_m, start, svd.Settings(k, tau, 1e-6), normed, agree, clock=link.clock).V
-    XV = X @ V
-    sizes = np.stack([np.sum(np.maximum(XV, 0.0) ** 2, axis=0), np.sum(np.maximum(-XV, 0.0) ** 2, axis=0)])
-    sizes = engine.sec_sum(sizes, bound.addend, "signs")
+    sizes = engine.sec_sum(nmf_start.sizes_by_sign(X @ V), bound.addend, "signs")
     return nmf_start.from_singular_vectors(V.T, sizes, k, agree)
 
 

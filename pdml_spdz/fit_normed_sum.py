@@ -10,6 +10,7 @@ from pdml_spdz import repeats
 from pdml_spdz.data import Data
 from pdml_spdz.engines.base import Engine, Shape
 from pdml_spdz.job import PartyRun
+from pdml_spdz.linalg import dense
 from pdml_spdz.primitives.agree import Agreement
 from pdml_spdz.primitives.bound import find_bound
 from pdml_spdz.report import Outcome, run_report
@@ -28,7 +29,7 @@ def fit(run: PartyRun, data: Data, link: Link, engine: Engine) -> dict[str, Any]
     Cost: that of one NormedSecSum. Ref: [PDML App. NormedSecSum].
     """
     run.remove_older()
-    x = np.asarray(data.X.todense() if hasattr(data.X, "todense") else data.X, np.float64).reshape(-1, 1)
+    x = dense(data.X).reshape(-1, 1)
     uses = repeats.count(x.tobytes(), run.repeats)
     bound = find_bound(float(np.linalg.norm(x)), link.me, run.study.quotas, engine.sec_sum.exact)
     coin = Agreement(link).coin()

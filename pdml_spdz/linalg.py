@@ -24,6 +24,28 @@ SMALL_PRODUCT = 900_000  # multiplications
 FEWEST_ROWS = 6  # of a block: adding up (d, k) for every block must not cost more than it gains
 
 
+def as_rows(X: Rows) -> Rows:
+    """X as all code below takes it: float64, and either CSR or a contiguous array."""
+    return sp.csr_array(X, dtype=np.float64) if sp.issparse(X) else np.ascontiguousarray(X, np.float64)
+
+
+def dense(X: Rows) -> Reals:
+    """X as an array, whatever it was."""
+    array: Reals = np.asarray(X.toarray() if sp.issparse(X) else X, np.float64)
+    return array
+
+
+def entries(X: Rows) -> Reals:
+    """What X stores: of sparse rows a vector without the zeros in between."""
+    stored: Reals = X.data if sp.issparse(X) else X
+    return stored
+
+
+def squares(X: Rows) -> float:
+    """||X||_F^2."""
+    return float(np.vdot(entries(X), entries(X)))
+
+
 class Covariance(ABC):
     """S = X^T X of shape (d, d) for one party's rows X of shape (n, d)."""
 
@@ -46,8 +68,7 @@ class GramMatrix(Covariance):
     """S formed once: O(n d^2) once, O(d^2 k) for each product."""
 
     def __init__(self, X: Rows) -> None:
-        S = X.T @ X
-        self.S: Reals = S.toarray() if sp.issparse(S) else S
+        self.S = dense(X.T @ X)
         self.d = X.shape[1]
 
     def times(self, V: Reals) -> Reals:
@@ -82,8 +103,7 @@ class GramOperator(Covariance):
         return self.trace()  # ||X^T X||_F is at most that, and nothing has to be formed
 
     def trace(self) -> float:
-        data = self.X.data if sp.issparse(self.X) else self.X
-        return float(np.vdot(data, data))
+        return squares(self.X)
 
 
 class Centred(Covariance):
@@ -92,7 +112,7 @@ class Centred(Covariance):
     def __init__(self, X: Rows, mu: Reals, inner: Covariance) -> None:
         self.n, self.d = X.shape
         self.mu, self.t, self.inner = mu, column_sums(X), inner
-        self._size = float(X.data @ X.data)
+        self._size = squares(X)
 
     def times(self, V: Reals) -> Reals:
         mu_V = self.mu @ V

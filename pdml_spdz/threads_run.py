@@ -12,7 +12,6 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import scipy.sparse as sp
 
 from pdml_spdz import handshake, prepare
 from pdml_spdz.certs import Identity
@@ -22,7 +21,7 @@ from pdml_spdz.engine_setup import make_engine
 from pdml_spdz.errors import EngineError, StudyError
 from pdml_spdz.fixedpoint import Reals
 from pdml_spdz.job import FEATURES, Event, PartyRun
-from pdml_spdz.linalg import Rows
+from pdml_spdz.linalg import Rows, as_rows
 from pdml_spdz.local import RESULTS, joint_report
 from pdml_spdz.party import FITS
 from pdml_spdz.study import Study
@@ -75,8 +74,7 @@ def run_on_link(
     """What `party.run_party` does once it has a link and rows; for engines that need no identity."""
     run = PartyRun(study, link.me, data=out / f"rows-{link.me}", certs=out, out=out, notify=notify)
     run.prepare_output()
-    X = sp.csr_array(X, dtype=np.float64) if sp.issparse(X) else np.ascontiguousarray(X, np.float64)
-    data = prepare.agreed(Data(X, None, f"the rows of P{link.me}"), study)
+    data = prepare.agreed(Data(as_rows(X), None, f"the rows of P{link.me}"), study)
     agreed = handshake.meet(link, study, resume=False)
     handshake.compare_features(link, data)
     nobody = Identity(link.me, out, {})  # only mp-spdz, which needs processes, would use it

@@ -15,11 +15,10 @@ import numpy as np
 
 from benchmarks.experiments import datasets, official, search
 from benchmarks.experiments.cells import Cell, Row
-from pdml_spdz.algorithms.nmf_start import nnsvd, rri_nmf
 from pdml_spdz.applications import recommender, topics
 from pdml_spdz.applications.score import Score
 from pdml_spdz.applications.text import document_frequencies, idf, term_counts, tf_idf
-from pdml_spdz.applications.uplift import own_settings, topics_error
+from pdml_spdz.applications.uplift import local_topics, own_settings, topics_error
 from pdml_spdz.fixedpoint import Reals
 from pdml_spdz.linalg import Rows
 from pdml_spdz.local import local_study
@@ -80,7 +79,7 @@ def documents(
     found += [measured("nnsvd, global IDF", tau, T, common) for tau, T in path(common, k, "nnsvd").items()]
     # The best party's own topics as they are, without a sweep together.
     for tau in TAUS:
-        own = [rri_nmf(X, nnsvd(X, k), own_settings(X, tau, 0.0, None, False))[1] for X in local]
+        own = [local_topics(X, k, own_settings(X, tau, 0.0, None, False)) for X in local]
         best = min(own, key=lambda T: sum(topics_error(X, T) ** 2 for X in local))
         found.append(measured("best local topics", tau, best, local))
     return found

@@ -6,14 +6,13 @@ from collections.abc import Callable
 from dataclasses import replace
 
 import numpy as np
-import scipy.sparse as sp
 import scipy.sparse.linalg as sla
 
 from pdml_spdz.algorithms.nmf import Settings, State, pd_nmf_iter, start_by_sec_sum
 from pdml_spdz.algorithms.rri import FullPart, Penalties, part
 from pdml_spdz.clock import Clock
 from pdml_spdz.fixedpoint import Reals
-from pdml_spdz.linalg import Rows
+from pdml_spdz.linalg import Rows, entries
 from pdml_spdz.primitives.agree import Agreement
 from pdml_spdz.primitives.sec_sum import SecSum
 
@@ -51,22 +50,31 @@ def nnsvd(X: Rows, k: int) -> Reals:
     Ref: Boutsidis, Gallopoulos, Pattern Recognition 2008 (NNDSVD, variant a).
     """
     n, d = X.shape
-    largest = float(np.max(X.data if sp.issparse(X) else X, initial=0.0))
+    largest = float(np.max(entries(X), initial=0.0))
     count = min(k, n - 1, d - 1) if largest > 0 else 0
     V = np.zeros((0, d))
     if count >= 1:
         X = X / largest  # squares of very small numbers would vanish
         _, sigma, V = sla.svds(X, count, random_state=0)
         V = V[np.argsort(sigma)[::-1]]
-    XV = X @ V.T
-    sizes = np.stack([np.sum(np.maximum(XV, 0.0) ** 2, axis=0), np.sum(np.maximum(-XV, 0.0) ** 2, axis=0)])
-    return positive_topics(V, sizes, k)
+    return positive_topics(V, sizes_by_sign(X @ V.T), k)
+
+
+def sizes_by_sign(XV: Reals) -> Reals:
+    """(2, k): ||[X v]_+||^2 and ||[-X v]_+||^2 for every column v of V; of all rows, the sum over the parties."""
+    return np.stack([np.sum(np.maximum(sign * XV, 0.0) ** 2, axis=0) for sign in (1.0, -1.0)])
+
+
+def own_topics(X: Rows, k: int, settings: Settings) -> tuple[Reals, Reals]:
+    """(W, T) of one party's rows from its own singular vectors: RRI-NMF(X, nnsvd(X, k)), whose bound is their size."""
+    bound = max(part(X, 1, weighted=settings.weighted).norm(), 1.0)
+    return rri_nmf(X, nnsvd(X, k), replace(settings, bound=bound))
 
 
 def positive_topics(V: Reals, sizes: Reals, k: int) -> Reals:
     """For each singular vector v (a row of V) the part [v]_+ or [-v]_+ that explains more; each row of sum 1.
 
-    sizes : (2, k), ||[X v]_+||^2 and ||[-X v]_+||^2. Topics that there is no vector for are uniform, and zeros, which
+    sizes : as `sizes_by_sign` has them. Topics that there is no vector for are uniform, and zeros, which
     would stay for ever, are small instead.
     """
     d = V.shape[1]
@@ -105,7 +113,7 @@ def pd_nmf_init(
     """
     settings = replace(settings, weighted=False, penalties=Penalties())
     with clock("local"):
-        W, T_m = rri_nmf(X, nnsvd(X, k), replace(settings, bound=_own_bound(X)))
+        W, T_m = own_topics(X, k, settings)
         That = np.linalg.norm(W, axis=0)[:, None] * T_m
     start = start_by_sec_sum(X.shape[1], k, M, sec_sum, agree)
     # W_j T_j <= W T, entry by entry, and ||W T|| <= 2 ||X||: That is at most four times as large as X.
@@ -135,7 +143,7 @@ def best_of_M(
     Ref: [PDML §Experiments, the baseline best_of_M].
     """
     with clock("local"):
-        _, T_m = rri_nmf(X, nnsvd(X, k), replace(settings, bound=_own_bound(X)))
+        _, T_m = own_topics(X, k, settings)
     candidates = publish(T_m)
     with clock("local"):
         own = np.array([fitted_error(X, T, settings.penalties, weighted=settings.weighted) for T in candidates])
@@ -149,7 +157,3 @@ def fitted_error(X: Rows, T: Reals, penalties: Penalties, *, weighted: bool = Fa
     local = part(X, len(T), weighted=weighted)
     local.fit(T, penalties)
     return local.error(T)
-
-
-def _own_bound(X: Rows) -> float:
-    return max(FullPart(X, 1).norm(), 1.0)

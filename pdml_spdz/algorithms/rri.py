@@ -13,7 +13,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from pdml_spdz.fixedpoint import Reals
-from pdml_spdz.linalg import Rows
+from pdml_spdz.linalg import Rows, squares
 
 BLOCK_NUMBERS = 1 << 20  # of normal equations at a time
 CAP = 8.0  # where entries are missing: no coefficient is more than so many times d ||X_i||
@@ -134,8 +134,7 @@ class FullPart(Part):
         return max(0.0, self.norm() - 2.0 * cross + float(np.sum((self.W.T @ self.W) * (T @ T.T))))
 
     def norm(self) -> float:
-        data = self.X.data if sp.issparse(self.X) else self.X
-        return float(np.vdot(data, data))
+        return squares(self.X)
 
 
 class ObservedPart(Part):
@@ -194,4 +193,4 @@ class ObservedPart(Part):
         return float(self.E @ self.E)
 
     def norm(self) -> float:
-        return float(self.X.data @ self.X.data)
+        return squares(self.X)

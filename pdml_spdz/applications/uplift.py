@@ -10,7 +10,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from pdml_spdz.algorithms import nmf, svd
-from pdml_spdz.algorithms.nmf_start import Alone, fitted_error, nnsvd, rri_nmf
+from pdml_spdz.algorithms.nmf_start import Alone, fitted_error, own_topics
 from pdml_spdz.algorithms.rri import Penalties, part
 from pdml_spdz.applications import low_rank, recommender, regression
 from pdml_spdz.applications.recommender import Scale
@@ -60,7 +60,7 @@ def local_pca(X: Rows, k: int, *, tau: int = 300, tol: float = 1e-9) -> tuple[Re
 
 def local_topics(X: Rows, k: int, settings: nmf.Settings) -> Reals:
     """T (k, d) of one party's rows: PD-NMF with one party, from its own singular vectors."""
-    return rri_nmf(X, nnsvd(X, k), settings)[1]
+    return own_topics(X, k, settings)[1]
 
 
 def own_settings(X: Rows, tau: int, tol: float, penalties: Penalties | None, weighted: bool) -> nmf.Settings:

@@ -18,7 +18,7 @@ from pdml_spdz.algorithms.nmf import Settings
 from pdml_spdz.algorithms.rri import FullPart, ObservedPart, Penalties
 from pdml_spdz.errors import EngineError, InputError
 from pdml_spdz.fixedpoint import Reals
-from pdml_spdz.linalg import Rows, covariance, fix_signs, orthonormalise
+from pdml_spdz.linalg import Rows, covariance, dense, fix_signs, orthonormalise
 from pdml_spdz.privacy.joined import Joined
 
 
@@ -91,7 +91,7 @@ def private_power_method(
     rng = np.random.default_rng(seed)
     d = X.shape[1]
     if mean is not None:
-        X = (X.toarray() if sp.issparse(X) else X) - mean
+        X = dense(X) - mean
     X = clipped_rows(X, length) / length
     S = covariance(X, k, tau)
     if neighbours == "entry":

@@ -22,7 +22,7 @@ from typing import Any
 import numpy as np
 
 from pdml_spdz.fixedpoint import Reals
-from pdml_spdz.linalg import Rows
+from pdml_spdz.linalg import Rows, dense
 from pdml_spdz.privacy.mechanism import Mechanism, Statistic, evaluate, load_statistic
 from pdml_spdz.privacy.sampling import WITH, Plan, Store, Unit, database, digest, generator
 
@@ -78,7 +78,7 @@ def compute(experiment: Experiment, unit: Unit) -> Outcome:
     user = [load_statistic(s) if isinstance(s, str) else s for s in experiment.user]
     values, features = [], []
     for i, document in enumerate(documents):
-        x = np.asarray(records[[i]].todense() if hasattr(records, "todense") else records[i], np.float64).reshape(-1)
+        x = dense(records[[i]])[0]
         seen = mechanism.observables(content, i if unit.arm == WITH else None, x)
         values.append(evaluate(mechanism, user, seen, x, f"document {document}, sample {unit.j} ({unit.name})"))
         features.append(mechanism.features(seen, x))

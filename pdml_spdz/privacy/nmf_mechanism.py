@@ -9,7 +9,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from pdml_spdz.algorithms.nmf import Settings
-from pdml_spdz.algorithms.nmf_start import nnsvd, rri_nmf
+from pdml_spdz.algorithms.nmf_start import own_topics
 from pdml_spdz.algorithms.rri import FullPart, Penalties, part
 from pdml_spdz.errors import InputError
 from pdml_spdz.fixedpoint import Reals
@@ -66,7 +66,7 @@ class NmfMechanism(Mechanism):
             own = Settings(self.sweeps, 0.0, 1.0)
             topics = []
             for table in tables:
-                W, T_m = rri_nmf(table, nnsvd(table, k), replace(own, bound=ROOM * (FullPart(table, 1).norm() + 1.0)))
+                W, T_m = own_topics(table, k, own)
                 topics.append(np.linalg.norm(W, axis=0)[:, None] * T_m)
             first = Joined([FullPart(That, k) for That in topics])
             T = first.iterate(T, replace(own, bound=ROOM * sum(float(np.vdot(That, That)) + 1.0 for That in topics)))

@@ -9,7 +9,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from pdml_spdz.errors import InputError
-from pdml_spdz.linalg import EPS, Rows
+from pdml_spdz.linalg import EPS, Rows, dense
 
 LISTED = 20
 DENSE = 2000  # features up to which leverages are computed
@@ -63,7 +63,7 @@ def own_risks(X: Rows) -> OwnRisks:
     heavy: tuple[tuple[int, float], ...] = ()
     n, d = X.shape
     if d <= DENSE and n > d:
-        U, sigma, _ = np.linalg.svd(X.toarray() if sp.issparse(X) else np.asarray(X), full_matrices=False)
+        U, sigma, _ = np.linalg.svd(dense(X), full_matrices=False)
         leverage = np.sum(U[:, sigma > n * EPS * sigma[0]] ** 2, axis=1)
         worst = np.argsort(-leverage, kind="stable")[:LISTED]
         heavy = tuple((int(i), float(leverage[i])) for i in worst if leverage[i] > HALF)

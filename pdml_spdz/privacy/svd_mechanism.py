@@ -10,11 +10,10 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
-import scipy.sparse as sp
 
 from pdml_spdz.errors import InputError
 from pdml_spdz.fixedpoint import Reals
-from pdml_spdz.linalg import GramMatrix, Rows, column_sums, fix_signs, orthonormalise
+from pdml_spdz.linalg import GramMatrix, Rows, column_sums, dense, fix_signs, orthonormalise
 from pdml_spdz.privacy.mechanism import Content, Mechanism, Observables
 from pdml_spdz.privacy.rank_one import Eigen, top_after_row
 from pdml_spdz.privacy.sampling import digest
@@ -94,7 +93,7 @@ class SvdMechanism(Mechanism):
     def sample_with(self, X: Rows, records: Rows, rng: np.random.Generator) -> Content:
         """With one more row x: S + x x^T, and less the mean S + n/(n + 1) (x - mean)(x - mean)^T: one rank more."""
         base = self._base(X, joined=True)
-        x = _dense(records)
+        x = dense(records)
         more = np.sqrt(base.n / (base.n + 1.0)) * (x - base.mean) if self.centred else x
         if len(base.S) <= DENSE:
             values, V = top_after_row(Eigen.of(base.S), more, self.k)
@@ -200,10 +199,6 @@ def correlation_statistics(S: Symmetric, x: Reals) -> dict[str, float]:
         found[f"D{name} sum"] = total / size + D.sum()
         found[f"D{name} squares"] = squares + float(np.vdot(D, D))
     return {name: float(value) for name, value in found.items()}
-
-
-def _dense(rows: Rows) -> Reals:
-    return np.asarray(rows.toarray() if sp.issparse(rows) else rows, np.float64)
 
 
 def _warm(S: Reals, k: int, start: Reals | None, row: Reals | None = None) -> tuple[Reals, Reals]:

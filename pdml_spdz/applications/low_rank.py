@@ -10,15 +10,20 @@ import scipy.sparse as sp
 from pdml_spdz.applications.score import Score
 from pdml_spdz.errors import InputError
 from pdml_spdz.fixedpoint import Reals
-from pdml_spdz.linalg import Rows
+from pdml_spdz.linalg import Rows, dense
 
 BLOCK_NUMBERS = 1 << 22  # sparse rows are made dense so many numbers at a time
 
 
 def coordinates(X: Rows, V: Reals, mean: Reals | None = None) -> Reals:
-    """(X - 1 mean^T) V of shape (n, k), for one party's rows X; sparse rows stay so."""
+    """(X - 1 mean^T) V of shape (n, k), for one party's rows X; sparse rows stay so.
+
+    Dense rows are centred first: X V and mean V may both be much larger than their difference.
+    """
     if X.ndim != 2 or X.shape[1] != len(V):
         raise InputError(f"the rows have the shape {X.shape} and V has {len(V)} features.", "as many columns as in V")
+    if mean is not None and not sp.issparse(X):
+        X, mean = X - mean, None
     XV: Reals = np.asarray(X @ V)
     return XV if mean is None else XV - mean @ V
 
@@ -46,4 +51,4 @@ def _blocks(X: Rows) -> Iterator[tuple[slice, Reals]]:
     size = max(1, BLOCK_NUMBERS // max(d, 1))
     for first in range(0, n, size):
         rows = slice(first, first + size)
-        yield rows, X[rows].toarray() if sp.issparse(X) else np.asarray(X[rows], np.float64)
+        yield rows, dense(X[rows])

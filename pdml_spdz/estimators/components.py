@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from typing import Any, Self
 
 import numpy as np
-import scipy.sparse as sp
 
+from pdml_spdz.applications.low_rank import coordinates
 from pdml_spdz.estimators.base import Distributed
 from pdml_spdz.fixedpoint import Reals
 
@@ -56,7 +56,7 @@ class PDSVD(Distributed):
 
     def transform(self, X: Any) -> Reals:
         """X V, of shape (n, n_components)."""
-        return np.asarray(self._rows(X) @ self.components_.T)
+        return coordinates(self._rows(X), self.components_.T)
 
     def inverse_transform(self, X: Any) -> Reals:
         """Rows that have these coordinates."""
@@ -111,13 +111,8 @@ class PDPCA(Distributed):
 
     def transform(self, X: Any) -> Reals:
         """(X - mean) / scale V, of shape (n, n_components)."""
-        # Dense rows are centred first: X V and mean V may both be much larger than their difference.
         rows, V = self._rows(X), self.components_.T
-        if self.scale_ is not None:
-            V = V / self.scale_[:, None]
-        if self.mean_ is None:
-            return np.asarray(rows @ V)
-        return np.asarray(rows @ V - self.mean_ @ V if sp.issparse(rows) else (rows - self.mean_) @ V)
+        return coordinates(rows, V if self.scale_ is None else V / self.scale_[:, None], self.mean_)
 
     def inverse_transform(self, X: Any) -> Reals:
         """Rows that have these coordinates."""

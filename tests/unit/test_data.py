@@ -10,7 +10,7 @@ import pytest
 import scipy.io
 import scipy.sparse as sp
 
-from pdml_spdz import data
+from pdml_spdz import data, linalg
 
 X = np.array([[1.0, 0.0, -2.5], [0.0, 3.25, 0.0], [4.0, 0.0, 1e-7], [0.0, 0.0, 7.0]])
 NAMES = ("alpha", "b,eta", "gamma")
@@ -58,7 +58,7 @@ def write(path: Path) -> Path:
 )
 def test_every_format_gives_the_same_rows(tmp_path: Path, name: str) -> None:
     loaded = data.load(write(tmp_path / name))
-    dense = loaded.X.toarray() if sp.issparse(loaded.X) else loaded.X
+    dense = linalg.dense(loaded.X)
     expected = X.astype(np.float32) if name == "single.npy" else X
     np.testing.assert_array_equal(dense, expected)
     assert dense.dtype == np.float64

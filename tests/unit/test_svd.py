@@ -12,8 +12,8 @@ from sklearn.datasets import load_digits
 
 from pdml_spdz.errors import InputError
 from pdml_spdz.fixedpoint import Format
-from pdml_spdz.linalg import EPS, Rows, fix_signs, orthonormalise, sine
-from tests.threads import Fit, fit
+from pdml_spdz.linalg import EPS, Rows, dense, fix_signs, orthonormalise, sine
+from tests.threads import fit
 
 
 def digits(*cuts: int) -> list[np.ndarray]:
@@ -28,7 +28,7 @@ def with_spectrum(n: int, d: int, sigma: np.ndarray, seed: int = 0) -> np.ndarra
 
 
 def pooled(tables: Sequence[Rows]) -> np.ndarray:
-    return np.vstack([X.toarray() if sp.issparse(X) else X for X in tables])
+    return np.vstack([dense(X) for X in tables])
 
 
 def noise_per_iteration(tables: Sequence[Rows], k: int, bound: float, sigma: np.ndarray) -> float:
@@ -39,15 +39,18 @@ def noise_per_iteration(tables: Sequence[Rows], k: int, bound: float, sigma: np.
     return float((encoding + products) / sigma[k - 1] ** 2)
 
 
-def angle_tolerance(tables: Sequence[Rows], k: int, fitted: Fit, tol: float) -> float:
+def stopped(q: float, noise: float, tol: float) -> float:
     """From the stop rule: with q = lambda_(k+1)/lambda_k the angle e_t shrinks by q in each step, so a change below
     tol, which is at least e_t - e_(t+1), leaves e_(t+1) <= tol q / (1 - q). From the precision: the noise of all steps
     adds up to noise / (1 - q), NumPy's own SVD is off by as much, and the stop rule accepts a change of 2 noise.
     """
+    return (max(tol, 2 * noise) * q + 2 * noise) / (1 - q)
+
+
+def angle_tolerance(tables: Sequence[Rows], k: int, bound: float, tol: float) -> float:
     sigma = np.linalg.svd(pooled(tables), compute_uv=False)
     q = float((sigma[k] / sigma[k - 1]) ** 2) if len(sigma) > k else 0.0
-    noise = noise_per_iteration(tables, k, fitted.bound, sigma)
-    return (max(tol, 2 * noise) * q + 2 * noise) / (1 - q)
+    return stopped(q, noise_per_iteration(tables, k, bound, sigma), tol)
 
 
 def check_against_pooled(tables: Sequence[Rows], k: int, tol: float = 1e-10) -> None:
@@ -58,7 +61,7 @@ def check_against_pooled(tables: Sequence[Rows], k: int, tol: float = 1e-10) -> 
         np.testing.assert_array_equal(fitted.result.V, fits[0].result.V)
     V = fits[0].result.V
     assert np.abs(V.T @ V - np.eye(k)).max() <= 10 * k * EPS
-    assert sine(V_k, V) <= angle_tolerance(tables, k, fits[0], tol)
+    assert sine(V_k, V) <= angle_tolerance(tables, k, fits[0].bound, tol)
 
 
 @pytest.mark.parametrize("cuts", [(900,), (180, 757), (3, 50, 800, 1200)], ids=["M=2", "M=3", "M=5"])
@@ -128,7 +131,7 @@ def test_singular_values_are_those_of_the_pooled_rows() -> None:
     assert fitted.result.sigma is not None
     # All gaps are alike here, so every column is as good as the block. An angle e between v_i and its limit moves
     # ||S v_i|| by at most e lambda_1, and sigma_i is its square root.
-    angle = angle_tolerance(tables, k, fitted, tol)
+    angle = angle_tolerance(tables, k, fitted.bound, tol)
     np.testing.assert_allclose(fitted.result.sigma, sigma[:k], rtol=angle * (sigma[0] / sigma[k - 1]) ** 2)
 
 
@@ -182,5 +185,5 @@ def test_single_vectors_are_as_good_as_their_gaps_allow() -> None:
     lambdas = np.linalg.svd(pooled(tables), compute_uv=False)[: k + 1] ** 2
     gaps = np.minimum(np.abs(np.diff(lambdas))[:k], np.abs(np.diff(lambdas, prepend=np.inf))[:k]) / lambdas[0]
     # A Ritz vector is off by the angle of the subspace, magnified by at most its own relative gap.
-    angle = angle_tolerance(tables, k, fitted, 1e-9)
+    angle = angle_tolerance(tables, k, fitted.bound, 1e-9)
     assert np.all(np.linalg.norm(V_k - fitted.result.V, axis=0) <= 2 * angle * (1 + 1 / gaps))

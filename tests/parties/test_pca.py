@@ -17,10 +17,11 @@ from pdml_spdz.errors import InputError
 from pdml_spdz.fixedpoint import Format
 from pdml_spdz.linalg import EPS, sine
 from pdml_spdz.local import local_study
-from pdml_spdz.threads_run import run_in_threads
+from pdml_spdz.threads_run import ThreadsResult, run_in_threads
 from tests.parties.helpers import EMBEDDED, Parties, rows, run
 from tests.properties.test_nmf_transcript import whole_fit
-from tests.unit.test_svd import pooled
+from tests.unit.test_svd import angle_tolerance as svd_tolerance
+from tests.unit.test_svd import pooled, stopped
 
 D, TOL = 6, 1e-7
 
@@ -33,13 +34,13 @@ def far_from_zero() -> list[np.ndarray]:
 
 
 def angle_tolerance(tables: list[Any], k: int, report: dict[str, Any]) -> float:
-    """As for PD-SVD (tests/unit/test_svd.py, tests/embedded/test_svd.py) on the centred rows.
+    """As for PD-SVD (tests/unit/test_svd.py, tests/embedded/test_svd.py) on the rows as they are centred.
 
     Centring rounds: the products are exact to d EPS of the rows as they came, mean included, not of what is left of
     them. An error of the mean itself adds n times its square to the covariance, which is nothing.
     """
     X, M = pooled(tables), len(tables)
-    sigma = np.linalg.svd(X - X.mean(axis=0), compute_uv=False)
+    sigma = centred_sigma(tables, report)
     q = float((sigma[k] / sigma[k - 1]) ** 2)
     if report["engine"] == "embedded":
         sums = np.sqrt(k) * (M + 1) * 2.0**-31 * np.sqrt(D)
@@ -51,7 +52,39 @@ def angle_tolerance(tables: list[Any], k: int, report: dict[str, Any]) -> float:
     else:
         sums = np.sqrt(D * k) * Format.for_bound(report["bound"]["addend"], M).tolerance / sigma[k - 1] ** 2
     noise = sums + D * EPS * (np.linalg.norm(X, 2) / sigma[k - 1]) ** 2
-    return (max(TOL, 2 * noise) * q + 2 * noise) / (1 - q)
+    return stopped(q, noise, TOL)
+
+
+def centred_sigma(tables: list[Any], report: dict[str, Any]) -> np.ndarray:
+    X = pooled(tables)
+    return np.linalg.svd(X if report["centre"] == "none" else X - X.mean(axis=0), compute_uv=False)
+
+
+def mean_rounding(tables: list[Any]) -> float:
+    """The sums are below twice the sum of the parties' norms and rounded to that; and float64 adds up n rows."""
+    X = pooled(tables)
+    total = 2 * sum(float(np.linalg.norm(t.sum(axis=0))) for t in tables)
+    return Format.for_bound(total, len(tables)).tolerance / len(X) + len(X) * EPS * float(np.abs(X).max())
+
+
+def scale_rounding(tables: list[np.ndarray], mean: np.ndarray | float) -> float:
+    """How far root mean squares around `mean` are off, relative to the smallest: half of what the squares' sums are.
+
+    These are rounded as those of the mean; float64 adds up n squares, of differences that are off by EPS of the rows.
+    """
+    X = pooled(tables)
+    size = np.sqrt(np.mean((X - mean) ** 2, axis=0))
+    size = size[size > 0]
+    total = 2 * sum(float(np.linalg.norm(np.sum((t - mean) ** 2, axis=0))) for t in tables)
+    unit = Format.for_bound(total, len(tables)).tolerance / len(X)
+    floats = len(X) * EPS * size**2 + 2 * EPS * float(np.abs(X).max()) * size + mean_rounding(tables) ** 2
+    return float(np.max((unit + floats) / size**2)) / 2
+
+
+def variance_tolerance(tables: list[Any], k: int, report: dict[str, Any]) -> float:
+    """v.S v of a vector at an angle e to its own is off by e^2 of the largest, and its noise is at most e of itself."""
+    sigma, angle = centred_sigma(tables, report), angle_tolerance(tables, k, report)
+    return 2 * (angle + angle**2 * float(sigma[0] / sigma[k - 1]) ** 2)
 
 
 @pytest.mark.parametrize(
@@ -74,16 +107,10 @@ def test_components_equal_those_of_scikit_learn(tmp_path: Path, engine: str, spa
         assert report["rows_own"] == tables[m].shape[0]
         assert any("the mean of all rows" in seen for seen in report["observables"])
         np.testing.assert_array_equal(np.load(tmp_path / f"party-{m}" / "V.npy"), V)
-        # The sums are below twice the sum of the parties' norms and rounded to that.
-        total = 2 * sum(float(np.linalg.norm(t.sum(axis=0))) for t in tables)
-        rounding = Format.for_bound(total, 3).tolerance / len(X) + len(X) * EPS * np.abs(X).max()
-        assert np.abs(np.load(tmp_path / f"party-{m}" / "mean.npy") - model.mean_).max() <= rounding
+        assert np.abs(np.load(tmp_path / f"party-{m}" / "mean.npy") - model.mean_).max() <= mean_rounding(tables)
     if engine == "secsum":
-        # ||S v|| is off by the noise of S, and by the square of the angle times the largest of all.
-        spread = (model.singular_values_[0] / model.singular_values_[-1]) ** 2
-        np.testing.assert_allclose(
-            reports[0]["singular_values"], model.singular_values_, rtol=tolerance + tolerance**2 * spread
-        )
+        off = variance_tolerance(tables, k, reports[0]) / 2  # of a square
+        np.testing.assert_allclose(reports[0]["singular_values"], model.singular_values_, rtol=off)
 
 
 @pytest.mark.parametrize(("M", "sparse"), [(2, True), (3, False)])
@@ -152,13 +179,19 @@ def test_scales_by_sec_sum_give_the_components_of_the_correlations(tmp_path: Pat
         tables, tmp_path, algorithm="pca", rank=k, tol=TOL, engine="secsum", scale="secsum", variance=True
     )
     scaler, model = StandardScaler().fit(np.vstack(tables)), PCA(k, svd_solver="full").fit(standardised(tables))
-    own = tmp_path / "party-1"
-    # Squares are rounded to 2^-60 of their bound, and a deviation is at least 4^-5 of the largest.
-    np.testing.assert_allclose(np.load(own / "scale.npy"), scaler.scale_, rtol=1e-12)
-    np.testing.assert_allclose(np.load(own / "mean.npy"), scaler.mean_, rtol=1e-12, atol=1e-12)
-    assert sine(model.components_.T, np.load(own / "V.npy")) <= 1e-7
-    np.testing.assert_allclose(reports[0]["explained_variance"], model.explained_variance_, rtol=1e-6)
-    np.testing.assert_allclose(reports[0]["explained_variance_ratio"], model.explained_variance_ratio_, rtol=1e-6)
+    own, report = tmp_path / "party-1", reports[0]
+    rounding = scale_rounding(tables, scaler.mean_)
+    assert rounding <= 1e-12
+    np.testing.assert_allclose(np.load(own / "scale.npy"), scaler.scale_, rtol=rounding)
+    assert np.abs(np.load(own / "mean.npy") - scaler.mean_).max() <= mean_rounding(tables)
+    # Scales that are off change the correlations by twice as much, and these turn the components by that over the gap.
+    scaled = [t / scaler.scale_ for t in tables]
+    lambdas = centred_sigma(scaled, report) ** 2
+    turned = 2 * rounding * float(lambdas[0] / (lambdas[k - 1] - lambdas[k]))
+    assert sine(model.components_.T, np.load(own / "V.npy")) <= angle_tolerance(scaled, k, report) + turned
+    off = variance_tolerance(scaled, k, report) + 2 * turned
+    np.testing.assert_allclose(report["explained_variance"], model.explained_variance_, rtol=off)
+    np.testing.assert_allclose(report["explained_variance_ratio"], model.explained_variance_ratio_, rtol=2 * off)
     seen = " ".join(reports[0]["observables"])
     assert "the deviation of each feature over all rows" in seen
     assert "the explained variance of each component" in seen
@@ -174,34 +207,41 @@ def test_explained_variance_is_shown_only_if_asked_for(tmp_path: Path, centre: s
     assert any("explained variance" in seen for seen in report["observables"]) == asked
     if asked:
         X = np.vstack(tables)
-        sigma = np.linalg.svd(X - X.mean(axis=0) if centre == "open" else X, compute_uv=False)
-        # At an angle of 1e-7 the variance is off by its square, times lambda_1/lambda_k.
-        np.testing.assert_allclose(report["explained_variance"], sigma[:k] ** 2 / (len(X) - 1), rtol=1e-9)
-        np.testing.assert_allclose(sum(report["explained_variance_ratio"]), sum(sigma[:k] ** 2) / sum(sigma**2))
+        sigma = centred_sigma(tables, report)
+        off = variance_tolerance(tables, k, report)
+        np.testing.assert_allclose(report["explained_variance"], sigma[:k] ** 2 / (len(X) - 1), rtol=off)
+        ratios = sigma[:k] ** 2 / sum(sigma**2)
+        np.testing.assert_allclose(report["explained_variance_ratio"], ratios, rtol=2 * off)
 
 
-def test_svd_and_nmf_of_scaled_rows(tmp_path: Path) -> None:
+def test_svd_of_scaled_rows() -> None:
     tables = [np.abs(t[:, :4]) for t in far_from_zero()[::2]]
     X, scales = np.vstack(tables), (0.5, 2.0, 8.0, 1.0)
-    done = run_in_threads(tables, local_study(2, algorithm="svd", rank=2, engine="secsum", scales=scales))
-    assert sine(np.linalg.svd(X / scales)[2][:2].T, done.result) <= 1e-7
-    done = run_in_threads(tables, local_study(2, algorithm="svd", rank=2, engine="secsum", scale="secsum"))
-    rms = np.sqrt(np.mean(X**2, axis=0))
-    np.testing.assert_allclose(done.scale, rms, rtol=1e-12)
+    vectors = {"algorithm": "svd", "rank": 2, "tol": TOL, "engine": "secsum"}
+
+    def angle(found: ThreadsResult, scale: Any) -> tuple[float, float]:
+        allowed = svd_tolerance([t / scale for t in tables], 2, found.report["bound"]["addend"], TOL)
+        return sine(np.linalg.svd(X / scale)[2][:2].T, found.result), allowed
+
+    off, allowed = angle(run_in_threads(tables, local_study(2, scales=scales, **vectors)), scales)
+    assert off <= allowed
+    done = run_in_threads(tables, local_study(2, scale="secsum", **vectors))
+    rms, rounding = np.sqrt(np.mean(X**2, axis=0)), scale_rounding(tables, 0.0)
+    np.testing.assert_allclose(done.scale, rms, rtol=rounding)
     assert done.mean is None
-    assert sine(np.linalg.svd(X / rms)[2][:2].T, done.result) <= 1e-7
-    topics = {
-        "algorithm": "nmf",
-        "rank": 2,
-        "engine": "secsum",
-        "start": "seed",
-        "seed": 1,
-        "iterations": 5,
-        "tol": 0.0,
-    }
-    scaled = run_in_threads([sp.csr_array(t) for t in tables], local_study(2, scales=scales, **topics))
-    given = run_in_threads([t / scales for t in tables], local_study(2, **topics))
-    np.testing.assert_allclose(scaled.result, given.result, atol=1e-9)
+    off, allowed = angle(done, rms)
+    lambdas = np.linalg.svd(X / rms, compute_uv=False) ** 2
+    assert off <= allowed + 2 * rounding * float(lambdas[0] / (lambdas[1] - lambdas[2]))
+
+
+def test_nmf_of_scaled_rows_is_that_of_rows_given_so() -> None:
+    tables, scales = [np.abs(t[:, :4]) for t in far_from_zero()[::2]], (0.5, 2.0, 8.0, 1.0)
+    topics = {"algorithm": "nmf", "rank": 2, "engine": "secsum", "start": "seed", "seed": 1, "iterations": 5}
+    # Powers of two, and one bound for both: nothing is rounded in another way.
+    fixed: dict[str, Any] = topics | {"tol": 0.0, "bound": str(4.0 * np.sum((np.vstack(tables) / scales) ** 2))}
+    scaled = run_in_threads([sp.csr_array(t) for t in tables], local_study(2, scales=scales, **fixed))
+    given = run_in_threads([sp.csr_array(t / scales) for t in tables], local_study(2, **fixed))
+    np.testing.assert_array_equal(scaled.result, given.result)
 
 
 def test_sparse_rows_take_no_offsets(tmp_path: Path) -> None:
@@ -302,6 +342,10 @@ def test_mean_is_what_was_taken_off_the_rows_as_they_came(centre: str) -> None:
         tol=0.0,
     )
     mean = run_in_threads(tables, study).mean
-    expected = np.mean(np.vstack(tables), axis=0) if centre == "open" else np.array(offsets)
-    # Sums are rounded to 2^-60 of their bound, which is some hundred times their size.
-    np.testing.assert_allclose(mean, expected, rtol=1e-12)
+    if centre == "none":
+        np.testing.assert_array_equal(mean, np.array(offsets))
+        return
+    moved = [(t - offsets) / scales for t in tables]
+    # As they come back, each is rounded once more: to EPS of the rows.
+    allowed = mean_rounding(moved) * np.array(scales) + EPS * np.abs(np.vstack(tables)).max()
+    assert np.all(np.abs(mean - np.mean(np.vstack(tables), axis=0)) <= allowed)

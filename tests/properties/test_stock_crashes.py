@@ -30,7 +30,7 @@ from pdml_spdz.offline.status import status
 from pdml_spdz.offline.stock import TRIPLES, File, Kind, directory, find, record_digest, scalar_name
 from pdml_spdz.transport.base import DATA, Frame, Link
 from pdml_spdz.transport.inprocess import InProcessLink
-from tests.unit.test_stock import fake, fake_kind
+from tests.stocks import fake, fake_kind
 
 STOCK = "0123456789abcdef"
 PLAN = Plan(2, (1, 1))

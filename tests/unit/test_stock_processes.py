@@ -22,8 +22,8 @@ from pdml_spdz.offline.material import Plan
 from pdml_spdz.offline.spend import claim
 from pdml_spdz.offline.status import status
 from pdml_spdz.offline.stock import Kind, find
+from tests.stocks import ROOT, claim_fake, failures, fake, fake_kind
 from tests.threads import run_threads
-from tests.unit.test_stock import ROOT, claim_fake, failures, fake, fake_kind
 from tests.unit.test_stock_child import PLAN
 
 
@@ -114,7 +114,7 @@ def test_a_stock_that_stays_in_use_is_told_by_all(tmp_path: Path, monkeypatch: p
 
 def test_a_make_that_was_killed_leaves_no_stock(tmp_path: Path) -> None:
     code = (
-        "from pathlib import Path; from tests.unit.test_stock import *\n"
+        "from pdml_spdz.offline.make import make; from tests.stocks import *\n"
         f"root = Path({str(tmp_path)!r})\n"
         "tell = [lambda done, *_: print(done, flush=True), None]\n"
         "run_threads(2, lambda link: make(link, root, Plan(1, (9,) * 400), Kind(2, 64, 64), b's', tell[link.me]))\n"

@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-import difflib
 import hashlib
 import json
-import tomllib
 from collections.abc import Iterable, Mapping
-from dataclasses import asdict, dataclass, field, fields
-from pathlib import Path
+from dataclasses import asdict, dataclass, field
 from typing import Any
 
 from pdml_spdz.errors import StudyError
@@ -144,72 +141,23 @@ def _digest(content: Mapping[str, Any]) -> str:
     return hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()
 
 
-def load(path: Path) -> Study:
-    """Read and check a study file."""
-    try:
-        content = tomllib.loads(path.read_text(encoding="utf-8"))
-    except OSError as error:
-        raise StudyError(f"{path} cannot be read ({error.strerror}).", do="`pdml-spdz init` writes one") from None
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
-        raise StudyError(f"{path} is not valid TOML: {error}.", do="`pdml-spdz init` writes a commented one") from None
-    return parse(content)
-
-
-def parse(content: Mapping[str, Any]) -> Study:
-    """A Study from the tables of a TOML file."""
-    entries = content.get("parties", [])
-    if not isinstance(entries, list) or not all(isinstance(e, dict) for e in entries):
-        raise StudyError("`parties` is not a list of tables.", "one [[parties]] table for each party")
-    for name in TABLES:
-        if not isinstance(content.get(name, {}), dict):
-            raise StudyError(f"`{name}` is not a table.", f"a [{name}] table")
-    parties = tuple(_build(PartyEntry, entry, f"[[parties]] number {i}") for i, entry in enumerate(entries))
-    tables = {name: _build(cls, content.get(name, {}), f"[{name}]") for name, cls in TABLES.items()}
-    rest = {k: v for k, v in content.items() if k not in ("parties", *tables)}
-    if "rank" not in rest:
-        raise StudyError("the study has no `rank`.", "rank = k, the number of vectors wanted")
-    study: Study = _build(Study, rest | tables | {"parties": parties}, "the study")
-    return study
-
-
-TABLES: dict[str, type[Any]] = {"timeouts": Timeouts, "precision": PrecisionSettings, "nmf": NmfSettings}
-
-
-def _build(cls: type[Any], content: Mapping[str, Any], where: str) -> Any:
-    known = {f.name: f for f in fields(cls)}
-    for name in content:
-        if name not in known:
-            near = difflib.get_close_matches(name, known, 1)
-            hint = f"did you mean `{near[0]}`?" if near else ""
-            raise StudyError(f"{where} has an unknown key `{name}`.", f"keys among {', '.join(known)}", hint)
-    return cls(**{name: _cast(name, str(known[name].type), value, where) for name, value in content.items()})
-
-
-def _cast(name: str, kind: str, value: Any, where: str) -> Any:
-    """TOML's value as the field's type: whole numbers do for floats, numbers do for `bound` and `aggregator`."""
-    number = isinstance(value, int | float) and not isinstance(value, bool)
-    if kind == "float" and number:
-        return float(value)
-    if kind == "str" and (isinstance(value, str) or (number and name in ("bound", "aggregator"))):
-        return str(value)
-    if kind == "bool" and isinstance(value, bool):
-        return value
-    if kind in ("int", "int | None") and isinstance(value, int) and not isinstance(value, bool):
-        return value
-    if kind == "tuple[str, ...]" and isinstance(value, list | tuple) and all(isinstance(v, str) for v in value):
-        return tuple(value)
-    if kind == "tuple[float, ...]" and isinstance(value, list | tuple) and all(type(v) in (int, float) for v in value):
-        return tuple(float(v) for v in value)
-    if name == "parties" or name in TABLES:
-        return value
-    raise StudyError(f"`{name}` in {where} is {value!r}.", f"a value of type {kind}")
+def want(ok: bool, found: str, wanted: str) -> None:
+    if not ok:
+        raise StudyError(found, wanted)
 
 
 def _validate(study: Study) -> None:
-    def want(ok: bool, found: str, wanted: str, do: str = "") -> None:
-        if not ok:
-            raise StudyError(found, wanted, do)
+    """Everything that can be seen to be wrong before there is any data."""
+    _check_choices(study)
+    shares = ENGINES[study.engine] == "normed"
+    _check_engine(study, shares=shares)
+    check_rows(study, want, shares=shares)
+    _check_nmf(study.nmf)
+    _check_numbers(study)
+    _check_parties(study)
 
+
+def _check_choices(study: Study) -> None:
     choices: Iterable[str]
     for name, choices in (
         ("algorithm", ALGORITHMS),
@@ -230,7 +178,10 @@ def _validate(study: Study) -> None:
         f"`engine` is {study.engine!r} and `reveal` is {study.reveal!r}.",
         "embedded or mp-spdz with normed, secsum or plain with sum",
     )
-    shares = ENGINES[study.engine] == "normed"
+
+
+def _check_engine(study: Study, *, shares: bool) -> None:
+    """shares : the engine computes on secret shares"""
     want(
         study.online == "stream" or study.normalise == "per-column" or not shares,
         "`online` is per-column and `normalise` is fit.",
@@ -263,14 +214,19 @@ def _validate(study: Study) -> None:
         f"`engine` is {study.engine!r} for nmf.",
         "secsum (or plain): PD-NMF needs sums, not directions",
     )
-    check_rows(study, want, shares=shares)
+
+
+def _check_nmf(nmf: NmfSettings) -> None:
     for name, choices in (("init", INITS), ("w_start", W_STARTS)):
-        value = getattr(study.nmf, name)
+        value = getattr(nmf, name)
         want(value in choices, f"`nmf.{name}` is {value!r}.", f"one of {', '.join(choices)}")
     for name in ("alpha", "beta", "gamma", "delta"):
-        value = getattr(study.nmf, name)
+        value = getattr(nmf, name)
         want(0 <= value < float("inf"), f"`nmf.{name}` is {value}.", "zero or a positive number")
-    want(study.nmf.init_iterations >= 1, f"`nmf.init_iterations` is {study.nmf.init_iterations}.", "at least 1")
+    want(nmf.init_iterations >= 1, f"`nmf.init_iterations` is {nmf.init_iterations}.", "at least 1")
+
+
+def _check_numbers(study: Study) -> None:
     want(2 <= study.M <= MAX_PARTIES, f"the study has {study.M} parties.", f"2 to {MAX_PARTIES} parties")
     want(
         study.algorithm != "normed-sum" or not study.bound.startswith("rows:"),
@@ -294,6 +250,9 @@ def _validate(study: Study) -> None:
     for name in ("connect", "round"):
         seconds = getattr(study.timeouts, name)
         want(0 < seconds < float("inf"), f"`timeouts.{name}` is {seconds}.", "a positive number of seconds")
+
+
+def _check_parties(study: Study) -> None:
     for i, party in enumerate(study.parties):
         for port in (party.port, party.mp_spdz_port):
             want(0 <= port <= 65535, f"P{i}'s port is {port}.", "a port from 0 to 65535")

@@ -15,11 +15,12 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
-from pdml_spdz import certs, study
+from pdml_spdz import certs
 from pdml_spdz.engines.mp_spdz import home as mp_spdz
 from pdml_spdz.engines.mp_spdz.home import Found, Installation
 from pdml_spdz.errors import PdmlError
 from pdml_spdz.report import versions
+from pdml_spdz.study_file import load
 from pdml_spdz.template_files import template_directory
 from pdml_spdz.transport.connect import listen
 
@@ -107,7 +108,7 @@ def _protocol(found: Installation, row: Found) -> Finding:
 
 def _study(path: Path, me: int | None, directory: Path) -> Iterator[Finding]:
     try:
-        agreed = study.load(path)
+        agreed = load(path)
     except PdmlError as error:
         yield Finding("problem", "study", str(error))
         return

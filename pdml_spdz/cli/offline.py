@@ -14,7 +14,6 @@ from click.core import ParameterSource
 from rich.console import Console
 from rich.table import Table
 
-from pdml_spdz import study as studies
 from pdml_spdz.cli.options import CENTRE, FACTORISATION, Option, options, study_settings
 from pdml_spdz.cli.party import address, listening_socket, supervised_run
 from pdml_spdz.cli.show import Watcher
@@ -33,6 +32,7 @@ from pdml_spdz.offline.status import Row, status
 from pdml_spdz.offline.stock import Kind
 from pdml_spdz.party import make_stock
 from pdml_spdz.study import ALGORITHMS, MAX_PARTIES, Study
+from pdml_spdz.study_file import load
 
 _stock: Option = click.option(
     "--stock", type=click.Path(path_type=Path), help="Where stocks are [default: ./offline in a checkout]."
@@ -70,7 +70,7 @@ def _study(study_file: Path | None, given: dict[str, Any]) -> Study:
         twice = [name for name in given if context.get_parameter_source(name) == ParameterSource.COMMANDLINE]
         if twice:
             raise click.UsageError(f"{', '.join(twice)}: the study says it; give either STUDY or these options")
-        return studies.load(study_file)
+        return load(study_file)
     parties, d = given.pop("parties"), given.pop("dim")
     return local_study(parties, d=d, **study_settings(given))
 

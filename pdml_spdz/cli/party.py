@@ -12,12 +12,13 @@ from typing import Any
 import click
 from rich.console import Console
 
-from pdml_spdz import process, study
+from pdml_spdz import process
 from pdml_spdz.cli.options import RECORD
 from pdml_spdz.cli.show import Watcher, show_result
 from pdml_spdz.errors import PdmlError
 from pdml_spdz.job import PartyRun
 from pdml_spdz.party import run_party
+from pdml_spdz.study_file import load
 from pdml_spdz.transcript import Transcript
 
 
@@ -80,7 +81,7 @@ def party(
     def run(notify: Callable[[dict[str, Any]], None]) -> dict[str, Any]:
         listener = listening_socket(listen_fd)
         where = certificates or study_file.parent / "certs"
-        agreed = study.load(study_file)
+        agreed = load(study_file)
         return run_party(
             PartyRun(
                 agreed,

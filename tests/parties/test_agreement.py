@@ -9,7 +9,7 @@ import pytest
 
 from pdml_spdz import study_file
 from pdml_spdz.errors import MismatchError, PeerError, StudyError
-from pdml_spdz.study import ENGINES, PartyEntry, Study, load
+from pdml_spdz.study import ENGINES, PartyEntry, Study
 from tests.parties.helpers import HASTE, Parties, run
 
 
@@ -84,7 +84,7 @@ def test_study_that_is_wrong(tmp_path: Path, old: str, new: str, phrases: list[s
     assert old in good
     (tmp_path / "study.toml").write_text(good.replace(old, new, 1))
     with pytest.raises(StudyError) as caught:
-        load(tmp_path / "study.toml")
+        study_file.load(tmp_path / "study.toml")
     for phrase in phrases:
         assert phrase in str(caught.value)
 

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from pdml_spdz import certs, study
+from pdml_spdz import certs, study_file
 from pdml_spdz.errors import InputError, PeerAborted, StorageError, exit_codes
 from tests.parties.helpers import Ended, Parties, Process, free_ports, rows, run
 
@@ -210,7 +210,7 @@ def test_steps_that_init_prints_lead_to_a_run(tmp_path: Path) -> None:
         text = text.replace(f'"host-{m}.example"', '"127.0.0.1"').replace(f"port = {7000 + m}", f"port = {port}")
     for home in homes:
         (home / "study.toml").write_text(text)
-    assert study.load(homes[1] / "study.toml").seed == 1
+    assert study_file.load(homes[1] / "study.toml").seed == 1
     for m, home in enumerate(homes):
         command("doctor", "study.toml", "--id", str(m), cwd=home).well()
     running = [

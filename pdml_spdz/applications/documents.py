@@ -10,6 +10,7 @@ import gzip
 import io
 import json
 import zipfile
+from collections import Counter
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import IO
@@ -71,12 +72,24 @@ def names(features: Features, language: str | None) -> tuple[str, ...]:
     return tuple(f"{language or 'unstemmed'}-{features.d}-{i}" for i in range(features.d))
 
 
-def counted(documents: list[str], terms: Terms, features: Features) -> tuple[Rows, float]:
-    """(n, d) counts, and the share of words that have no column."""
-    found = columns((terms(document) for document in documents), features)
-    total = sum(map(len, found))
+def counted(documents: list[str], terms: Terms, features: Features) -> tuple[Rows, float, Counter[str]]:
+    """(n, d) counts, the share of words that have no column, and how often each term was seen."""
+    seen: Counter[str] = Counter()
+
+    def watched() -> Iterator[list[str]]:
+        for document in documents:
+            seen.update(found := terms(document))
+            yield found
+
+    found = columns(watched(), features)
     outside = sum(int(np.sum(document < 0)) for document in found)
-    return term_counts(found, features.d), outside / total if total else 0.0
+    return term_counts(found, features.d), outside / max(seen.total(), 1), seen
+
+
+def save_words(path: Path, words: list[str]) -> None:
+    """A word a line, in the order of the columns."""
+    with replaced(path) as temporary:
+        temporary.write_text("".join(f"{word}\n" for word in words), encoding="utf-8")
 
 
 def save(path: Path, X: Rows, features: tuple[str, ...]) -> None:

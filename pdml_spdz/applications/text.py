@@ -130,14 +130,14 @@ def term_counts(documents: Sequence[Columns], d: int) -> Rows:
     return counts
 
 
-def column_names(documents: Iterable[Sequence[str]], features: Features) -> dict[int, str]:
-    """For each column this party's own most frequent term in it: to read topics by. Local; shows own documents."""
-    names: dict[int, str] = {}
-    counted = Counter(term for document in documents for term in document)
-    for term, _ in sorted(counted.items(), key=lambda item: (-item[1], item[0])):
-        names.setdefault(features.column(term), term)
-    names.pop(-1, None)
-    return names
+def column_words(seen: Counter[str], features: Features) -> list[str]:
+    """For each column the most frequent of the seen terms in it, or none: to read topics by. Local; shows own terms."""
+    words = [""] * features.d
+    for term, _ in sorted(seen.items(), key=lambda item: (-item[1], item[0])):
+        column = features.column(term)
+        if column >= 0 and not words[column]:
+            words[column] = term
+    return words
 
 
 def document_frequencies(counts: Rows) -> tuple[Reals, int]:

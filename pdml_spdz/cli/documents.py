@@ -7,7 +7,7 @@ from pathlib import Path
 import click
 
 from pdml_spdz.applications import documents as texts
-from pdml_spdz.applications.text import Features, Hashed, Terms, document_frequencies, idf, tf_idf
+from pdml_spdz.applications.text import Features, Hashed, Terms, column_words, document_frequencies, idf, tf_idf
 
 
 @click.command()
@@ -19,8 +19,19 @@ from pdml_spdz.applications.text import Features, Hashed, Terms, document_freque
 @click.option(
     "--tf-idf/--counts", "weighted", default=False, help="Weights of this party's own documents, rows of length 1."
 )
+@click.option(
+    "--words",
+    type=click.Path(path_type=Path),
+    help="Also write this party's most frequent word of each column, one a line: to read topics by, for its own eyes.",
+)
 def documents(
-    source: Path, out: Path, vocabulary: Path | None, hashed: int | None, language: str, weighted: bool
+    source: Path,
+    out: Path,
+    vocabulary: Path | None,
+    hashed: int | None,
+    language: str,
+    weighted: bool,
+    words: Path | None,
 ) -> None:
     """Count the words of this party's documents in SOURCE: a directory, .txt or .jsonl file (also .gz).
 
@@ -31,7 +42,7 @@ def documents(
     \b
     Examples:
       pdml-spdz documents mails/ --vocabulary agreed.txt --out a.npz
-      pdml-spdz documents posts.jsonl.gz --hashed 4096 --tf-idf --out a.npz
+      pdml-spdz documents posts.jsonl.gz --hashed 4096 --tf-idf --out a.npz --words a-words.txt
       pdml-spdz nmf a.npz b.npz c.npz --rank 20
     """
     if (vocabulary is None) == (hashed is None):
@@ -39,10 +50,12 @@ def documents(
     chosen = None if language == "none" else language
     terms = Terms(chosen)
     features: Features = texts.vocabulary(vocabulary, terms) if vocabulary is not None else Hashed(hashed or 1)
-    rows, outside = texts.counted(texts.read(source), terms, features)
+    rows, outside, seen = texts.counted(texts.read(source), terms, features)
     if weighted:
         rows = tf_idf(rows, idf(*document_frequencies(rows)))
     texts.save(out, rows, texts.names(features, chosen))
+    if words is not None:
+        texts.save_words(words, column_words(seen, features))
     click.echo(
         f"wrote {out}: {rows.shape[0]:,} documents, {rows.shape[1]:,} columns; {outside:.1%} of the words have none"
     )

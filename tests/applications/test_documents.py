@@ -61,6 +61,18 @@ def test_hashed_columns_are_named_by_their_number_and_language(place: Path) -> N
     assert not any("goal" in name for name in a.features)
 
 
+def test_words_of_the_columns_are_written_beside_for_this_party(place: Path) -> None:
+    done = made(place / "lines.txt", "--hashed", 64, "--out", place / "a.npz", "--words", place / "words.txt")
+    assert done.exit_code == 0, done.output
+    words = (place / "words.txt").read_text().splitlines()
+    assert len(words) == 64
+    used = data.load(place / "a.npz").X.sum(axis=0) > 0
+    for word, count in zip(words, used, strict=True):
+        assert bool(word) == count
+    assert all(text.Hashed(64).column(word) == i for i, word in enumerate(words) if word)
+    assert {"goal", "bank"} <= set(words)
+
+
 def test_tf_idf_is_that_of_the_own_documents(place: Path) -> None:
     arguments = (place / "lines.txt", "--vocabulary", place / "agreed.txt", "--out")
     made(*arguments, place / "counts.npz")

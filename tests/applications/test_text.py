@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections import Counter
+
 import numpy as np
 import pytest
 import scipy.sparse as sp
@@ -68,10 +70,10 @@ def test_hashed_columns_are_the_same_everywhere_and_for_ever() -> None:
     assert spread.min() > 60
 
 
-def test_column_names_are_the_most_frequent_own_terms() -> None:
-    features = text.Hashed(1)
-    assert text.column_names([["b", "a"], ["b"]], features) == {0: "b"}
-    assert text.column_names([["z"]], text.Vocabulary(("a",))) == {}
+def test_column_words_are_the_most_frequent_seen_terms() -> None:
+    assert text.column_words(Counter("bab"), text.Hashed(1)) == ["b"]
+    assert text.column_words(Counter("ba"), text.Hashed(1)) == ["a"]  # of equal ones the first of the alphabet
+    assert text.column_words(Counter("zb"), text.Vocabulary(("a", "b"))) == ["", "b"]
 
 
 @pytest.mark.parametrize("smooth", [True, False])

@@ -13,9 +13,11 @@ from numpy.typing import NDArray
 
 from pdml_spdz.errors import PdmlError, StorageError
 
+KEPT = "free some room or choose another --out; finished iterations are kept, `--resume` goes on from them"
+
 
 @contextmanager
-def writing(path: Path) -> Iterator[None]:
+def writing(path: Path, do: str = KEPT) -> Iterator[None]:
     """Turn the operating system's error into ours."""
     try:
         yield
@@ -25,7 +27,7 @@ def writing(path: Path) -> Iterator[None]:
         raise StorageError(
             f"{path} cannot be written ({error.strerror or error}).",
             "room and the right to write there",
-            "free some room or choose another --out; finished iterations are kept, `--resume` goes on from them",
+            do,
         ) from None
 
 

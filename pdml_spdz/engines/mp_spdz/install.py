@@ -14,8 +14,7 @@ import tempfile
 import urllib.error
 import urllib.request
 import zlib
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import BinaryIO
@@ -23,7 +22,8 @@ from urllib.parse import urlsplit
 
 from pdml_spdz import process
 from pdml_spdz.engines.mp_spdz.home import GUIDE, Installation, is_home
-from pdml_spdz.errors import EngineError, PdmlError, StorageError
+from pdml_spdz.errors import EngineError
+from pdml_spdz.storage import writing
 
 RELEASE = "0.4.2"
 URL = f"https://github.com/data61/MP-SPDZ/releases/download/v{RELEASE}/mp-spdz-{RELEASE}.tar.xz"
@@ -65,7 +65,7 @@ def install(
     _may_replace(target, force)
     if archive is not None and not archive.is_file():
         raise EngineError(f"{archive} is not a file.", *_WANTED)
-    with _writing(target):
+    with writing(target, "free some room or pass another --to DIR"):
         target.parent.mkdir(parents=True, exist_ok=True)
         # Beside the target: on the same disk, so that the last step is a rename.
         with tempfile.TemporaryDirectory(prefix=".mp-spdz-", dir=target.parent) as name:
@@ -103,20 +103,6 @@ def _swap(unpacked: Path, target: Path, replaced: Path) -> None:
         if replaced.exists():
             replaced.rename(target)
         raise
-
-
-@contextmanager
-def _writing(target: Path) -> Iterator[None]:
-    try:
-        yield
-    except PdmlError:  # some of ours are the system's errors too
-        raise
-    except OSError as error:
-        raise StorageError(
-            f"{target} cannot be written ({error.strerror or error}).",
-            "room and the right to write there",
-            "free some room or pass another --to DIR",
-        ) from None
 
 
 # Of the network: an error of the disk is another matter.

@@ -8,7 +8,10 @@ from __future__ import annotations
 
 
 class PdmlError(Exception):
-    """The root. `code` is the process's exit code; `public` is what the other parties are told."""
+    """An unexpected error.
+
+    The root of all others; `code` is the process's exit code, `public` is what the other parties are told.
+    """
 
     code = 1
     public = "it met an unexpected error"

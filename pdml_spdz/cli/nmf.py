@@ -23,7 +23,9 @@ _NMF = tuple(NmfSettings.__dataclass_fields__)
 @options(NMF, SCALING, COMMON)
 @click.option("--out", type=click.Path(path_type=Path), help="Directory for results [default: runs/nmf-<time>].")
 @click.option("--resume", is_flag=True, help="Go on from the last finished sweep in --out.")
-@click.option("--accuracy/--no-accuracy", "compare", default=True, help="Compare with NMF of the pooled files.")
+@click.option(
+    "--accuracy/--no-accuracy", "compare", default=True, show_default=True, help="Compare with NMF of the pooled files."
+)
 @options(LOCAL)
 def nmf(files: tuple[Path, ...], compare: bool, **given: Any) -> None:
     """Topics: a non-negative factorisation of the rows of all FILES, one party for each file.

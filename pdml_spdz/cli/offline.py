@@ -14,7 +14,7 @@ from click.core import ParameterSource
 from rich.console import Console
 from rich.table import Table
 
-from pdml_spdz.cli.options import CENTRE, FACTORISATION, Option, options, study_settings
+from pdml_spdz.cli.options import CENTRE, FACTORISATION, STOCK, Option, options, study_settings
 from pdml_spdz.cli.party import address, listening_socket, supervised_run
 from pdml_spdz.cli.show import Watcher
 from pdml_spdz.crew import Crew, run_crew
@@ -34,9 +34,6 @@ from pdml_spdz.party import make_stock
 from pdml_spdz.study import ALGORITHMS, MAX_PARTIES, Study
 from pdml_spdz.study_file import load
 
-_stock: Option = click.option(
-    "--stock", type=click.Path(path_type=Path), help="Where stocks are [default: ./offline in a checkout]."
-)
 _json: Option = click.option("--json", "as_json", is_flag=True, help="Machine-readable output.")
 # The study's own options, less those that only a run needs.
 PROBLEM: list[Option] = [
@@ -122,7 +119,7 @@ def _mp_spdz_forecast(agreed: Study, compiled: Compiled, executions: int) -> str
 @click.option("--id", "me", type=click.IntRange(0), help="Which party of STUDY this is; without it all run here.")
 @click.option("--certs", type=click.Path(path_type=Path), help="Key and certificates [default: certs/ beside STUDY].")
 @click.option("--listen", callback=address, metavar="HOST:PORT", help="Listen here instead of the study's address.")
-@_stock
+@STOCK
 @_json
 @click.option("--listen-fd", type=int, hidden=True)
 @click.option("--supervised", is_flag=True, hidden=True)
@@ -195,7 +192,7 @@ def _make_here(agreed: Study, root: Path, home: Path | None, watcher: Watcher) -
 
 
 @offline.command("status")
-@_stock
+@STOCK
 @_json
 def status_command(stock: Path | None, as_json: bool) -> None:
     """What stocks there are, what is left of them, and which runs claimed the rest."""

@@ -162,9 +162,16 @@ NMF: list[Option] = [
 RECORD: Option = click.option(
     "--record-transcript", is_flag=True, help="Keep all that a party sees (transcript.npz), for `privacy attack`."
 )
+STOCK: Option = click.option(
+    "--stock",
+    type=click.Path(path_type=Path),
+    help="Where offline stocks are [default: offline/ in a checkout, else in the user's data directory].",
+)
 LOCAL: list[Option] = [
-    click.option("--stock", type=click.Path(path_type=Path), help="Where offline stocks are [default: ./offline]."),
-    click.option("--mp-spdz", type=click.Path(path_type=Path), help="Where MP-SPDZ is [default: MP_SPDZ_HOME]."),
+    STOCK,
+    click.option(
+        "--mp-spdz", type=click.Path(path_type=Path), help="Where MP-SPDZ is [default: MP_SPDZ_HOME, or installed]."
+    ),
     RECORD,
     click.option("--force", is_flag=True, help="Replace a finished run in --out."),
     click.option("--json", "as_json", is_flag=True, help="Print report.json, and nothing else, on standard output."),

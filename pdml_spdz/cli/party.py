@@ -13,7 +13,7 @@ import click
 from rich.console import Console
 
 from pdml_spdz import process
-from pdml_spdz.cli.options import RECORD
+from pdml_spdz.cli.options import LOCAL, options
 from pdml_spdz.cli.show import Watcher, show_result
 from pdml_spdz.errors import PdmlError
 from pdml_spdz.job import PartyRun
@@ -43,12 +43,8 @@ def address(context: click.Context, parameter: click.Parameter, value: str | Non
 )
 @click.option("--out", type=click.Path(path_type=Path), default=Path("runs/party"), show_default=True)
 @click.option("--listen", callback=address, metavar="HOST:PORT", help="Listen here instead of the study's address.")
-@click.option("--stock", type=click.Path(path_type=Path), help="Where offline stocks are [default: ./offline].")
-@click.option("--mp-spdz", type=click.Path(path_type=Path), help="Where MP-SPDZ is [default: MP_SPDZ_HOME].")
-@RECORD
 @click.option("--resume", is_flag=True, help="Go on from the last finished iteration in --out (all parties must).")
-@click.option("--force", is_flag=True, help="Replace a finished run in --out.")
-@click.option("--json", "as_json", is_flag=True, help="Print report.json, and nothing else, on standard output.")
+@options(LOCAL)
 @click.option("--listen-fd", type=int, hidden=True, help="An open listening socket, from the local command.")
 @click.option("--supervised", is_flag=True, hidden=True, help="Events on standard output; end with the parent.")
 def party(

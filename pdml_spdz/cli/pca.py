@@ -20,7 +20,9 @@ from pdml_spdz.cli.run import run_and_show
 @options(SCALING, FACTORISATION)
 @click.option("--out", type=click.Path(path_type=Path), help="Directory for results [default: runs/pca-<time>].")
 @click.option("--resume", is_flag=True, help="Go on from the last finished iteration in --out.")
-@click.option("--accuracy/--no-accuracy", "compare", default=True, help="Compare with PCA of the pooled files.")
+@click.option(
+    "--accuracy/--no-accuracy", "compare", default=True, show_default=True, help="Compare with PCA of the pooled files."
+)
 @options(LOCAL)
 def pca(files: tuple[Path, ...], compare: bool, **given: Any) -> None:
     """The principal components of the rows of all FILES, one party for each file.

@@ -11,6 +11,8 @@ from rich.markup import escape
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TaskID, TextColumn, TimeElapsedColumn
 from rich.table import Table
 
+from pdml_spdz.local import RESULTS
+
 Event = dict[str, Any]
 
 
@@ -86,8 +88,8 @@ def show_result(console: Console, report: Event, party_reports: list[Event], out
         console.print(f"explained variance (revealed): {values}")
     for warning in report["warnings"]:
         console.print(f"[yellow]note:[/yellow] {escape(warning)}", highlight=False)
-    result = {"normed-sum": "u.npy", "nmf": "T.npy"}.get(report["algorithm"], "V.npy")
-    console.print(f"files: {out}/{result}, {out}/report.json, {out}/party-*/", highlight=False, markup=False)
+    files = [RESULTS[report["algorithm"]], "report.json", *(["party-*/"] if report["party_id"] is None else [])]
+    console.print(f"files: {', '.join(f'{out}/{name}' for name in files)}", highlight=False, markup=False)
 
 
 def _single_vectors(accuracy: Event) -> str:

@@ -18,7 +18,13 @@ from pdml_spdz.cli.run import run_and_show
 @options(FACTORISATION, SCALING)
 @click.option("--out", type=click.Path(path_type=Path), help="Directory for results [default: runs/svd-<time>].")
 @click.option("--resume", is_flag=True, help="Go on from the last finished iteration in --out.")
-@click.option("--accuracy/--no-accuracy", "compare", default=True, help="Compare with the SVD of the pooled files.")
+@click.option(
+    "--accuracy/--no-accuracy",
+    "compare",
+    default=True,
+    show_default=True,
+    help="Compare with the SVD of the pooled files.",
+)
 @options(LOCAL)
 def svd(files: tuple[Path, ...], compare: bool, **given: Any) -> None:
     """The top singular vectors of the rows of all FILES, one party for each file.

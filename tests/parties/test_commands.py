@@ -217,8 +217,11 @@ def test_steps_that_init_prints_lead_to_a_run(tmp_path: Path) -> None:
         Process("party", "study.toml", "--id", str(m), "--data", "rows.npy", cwd=home) for m, home in enumerate(homes)
     ]
     try:
-        for process in running:
-            process.end().well()
+        for home, process in zip(homes, running, strict=True):
+            (end := process.end()).well()
+            named = " ".join(end.out.split()).rpartition("files: ")[2].split(", ")
+            assert len(named) == 2
+            assert all((home / name).is_file() for name in named)
     finally:
         for process in running:
             process.clear_away()

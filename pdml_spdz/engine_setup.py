@@ -18,7 +18,8 @@ from pdml_spdz.engines.recording import RecordingEngine
 from pdml_spdz.engines.secsum import SecSumEngine
 from pdml_spdz.errors import StockError, StudyError
 from pdml_spdz.job import PartyRun, stock_root
-from pdml_spdz.offline.material import Material, OnDemand, Plan
+from pdml_spdz.offline.material import Material, Plan
+from pdml_spdz.offline.on_demand import OnDemand
 from pdml_spdz.offline.spend import StockMaterial
 from pdml_spdz.offline.stock import Kind, find
 from pdml_spdz.precision import Precision

@@ -13,7 +13,8 @@ from pdml_spdz.engines.embedded.engine import EmbeddedEngine, Options
 from pdml_spdz.engines.plain import PlainEngine
 from pdml_spdz.engines.secsum import SecSumEngine
 from pdml_spdz.linalg import Rows, covariance
-from pdml_spdz.offline.material import Material, OnDemand, Plan
+from pdml_spdz.offline.material import Material, Plan
+from pdml_spdz.offline.on_demand import OnDemand
 from pdml_spdz.precision import Precision
 from pdml_spdz.primitives.agree import Agreement
 from pdml_spdz.primitives.bound import bound_by_sec_sum

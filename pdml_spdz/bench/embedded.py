@@ -12,7 +12,8 @@ from pdml_spdz.engines.embedded import machine
 from pdml_spdz.engines.embedded.runner import EmbeddedRunner
 from pdml_spdz.engines.projection import FixedScale, PerColumn
 from pdml_spdz.fixedpoint import Reals
-from pdml_spdz.offline.material import Material, OnDemand, Plan, ScalarMaterial
+from pdml_spdz.offline.material import Material, Plan, ScalarMaterial
+from pdml_spdz.offline.on_demand import PIECE, OnDemand
 from pdml_spdz.ot.triples import Triples
 from pdml_spdz.precision import Precision
 from pdml_spdz.primitives.masks import Keys
@@ -82,7 +83,7 @@ def fit(link: Link, d: int, k: int, bits: int, repeats: int) -> Fit:
     sec_sum = MaskedSum(link, Keys.agree(link, SESSION))
     program = render("scaled_sum", p, d, k, calls)
     made: list[Ahead] = []
-    base = costs(link, lambda: made.append(Ahead(on_demand(link, p, 0, block=calls * d * k))))
+    base = costs(link, lambda: made.append(Ahead(on_demand(link, p, 0, piece=calls * d * k))))
     plan = machine.plan(program)
     material = costs(link, lambda: made[0].prepare(plan, calls, d * k))
     normed = FixedScale(EmbeddedRunner(sec_sum, p, BOUND * k, made[0]), program)
@@ -130,8 +131,8 @@ def material(link: Link, d: int, bits: int, repeats: int) -> dict[str, list[Cost
     return parts
 
 
-def on_demand(link: Link, p: Precision, call: int, *, block: int = 1 << 16) -> OnDemand:
-    return OnDemand(link, SESSION + bytes([call % 256]), p.vector_bits, p.scalar_bits, block=block)
+def on_demand(link: Link, p: Precision, call: int, *, piece: int = PIECE) -> OnDemand:
+    return OnDemand(link, SESSION + bytes([call % 256]), p.vector_bits, p.scalar_bits, piece=piece)
 
 
 class Ahead(Material):

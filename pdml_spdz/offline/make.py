@@ -18,7 +18,8 @@ from pdml_spdz import ring
 from pdml_spdz.errors import StockError, StorageError
 from pdml_spdz.offline import ledger
 from pdml_spdz.offline.disk import NewFile, keeping, sync_directory, write_file
-from pdml_spdz.offline.material import BLOCK, GROUP, Correlation, Plan
+from pdml_spdz.offline.material import Plan
+from pdml_spdz.offline.on_demand import GROUP, PIECE, WORTH, Supply, pieces
 from pdml_spdz.offline.stock import (
     FORMAT,
     MANIFEST,
@@ -31,7 +32,8 @@ from pdml_spdz.offline.stock import (
     record_digest,
     scalar_name,
 )
-from pdml_spdz.ot import extension, triples, vole
+from pdml_spdz.ot import extension, silent, triples, vole
+from pdml_spdz.ot.lpn import SECRET
 from pdml_spdz.ot.prg import digest
 from pdml_spdz.transport.base import HEADER, Link
 
@@ -105,7 +107,7 @@ def _write_material(link: Link, new: Path, plan: Plan, kind: Kind, session: byte
     ots = extension.set_up(link, session)
     files = {}
     with NewFile(new / TRIPLES) as file:
-        for n in _pieces(plan.triples, _batch(kind)):
+        for n in pieces(plan.triples, _batch(kind)):
             _write_triples(file, triples.make(link, ots, n, kind.scalar_bits))
             meter.add(n)
     files[TRIPLES] = File(file.bytes, file.digest)
@@ -113,7 +115,8 @@ def _write_material(link: Link, new: Path, plan: Plan, kind: Kind, session: byte
         sizes = plan.vectors[first : first + GROUP]
         for i, ends in enumerate(vole.set_up(link, ots, kind.vector_bits, count=len(sizes)), first):
             with NewFile(new / scalar_name(i)) as file:
-                _write_scalar(link, file, ends, plan.vectors[i], kind, meter)
+                n = plan.vectors[i]
+                _write_scalar(file, Supply(link, ots, ends, n, piece=_piece(kind), whole=True), n, kind, meter)
             files[scalar_name(i)] = File(file.bytes, file.digest)
     return files
 
@@ -125,28 +128,24 @@ def _write_triples(file: NewFile, made: triples.Triples) -> None:
     file.write(records, digested=b"".join(checks))
 
 
-def _write_scalar(link: Link, file: NewFile, ends: vole.Ends, n: int, kind: Kind, meter: _Meter) -> None:
+def _write_scalar(file: NewFile, supply: Supply, n: int, kind: Kind, meter: _Meter) -> None:
     """The delta, then for every number u and what is left of the VOLEs (`Correlation`)."""
-    file.write(ring.from_ints([ends.delta], kind.vector_bits).tobytes())
-    for size in _pieces(n, _block(kind)):
-        made = Correlation.of(vole.extend(link, ends, size))
+    file.write(ring.from_ints([supply.delta], kind.vector_bits).tobytes())
+    for size in pieces(n, _piece(kind)):
+        made = supply.take(size)
         records = np.stack([made.pad, made.rest], axis=1)
         file.write(records.tobytes())
         meter.add(size)
 
 
-def _block(kind: Kind) -> int:
-    """Numbers at a time: a block's messages to all peers are held at once."""
-    return max(1024, BLOCK // (kind.M - 1))
+def _piece(kind: Kind) -> int:
+    """Numbers at a time: a piece's messages to all peers are held at once."""
+    return max(1024, PIECE // (kind.M - 1))
 
 
 def _batch(kind: Kind) -> int:
     """Triples at a time."""
     return max(32, triples.BATCH // (kind.M - 1))
-
-
-def _pieces(n: int, most: int) -> list[int]:
-    return [min(most, n - done) for done in range(0, n, most)]
 
 
 @contextmanager
@@ -216,28 +215,25 @@ def forecast(plan: Plan, kind: Kind) -> Forecast:
     peers = kind.M - 1
     disk = plan.triples * kind.triple_size + sum(kind.scalar_size(n) for n in plan.vectors)
     sent = _frames(2 * NONCE, 32, 32 * extension.SECURITY, 32 * extension.SECURITY, 16)
-    for n in _pieces(plan.triples, _batch(kind)):
+    for n in pieces(plan.triples, _batch(kind)):
         weights = range(0, kind.scalar_bits, triples.GROUP)
         sent += _frames(
-            _ots(n * kind.scalar_bits), sum(n * triples.GROUP * (kind.scalar_bits - i) // 8 for i in weights)
+            extension.message_size(n * kind.scalar_bits),
+            sum(n * triples.GROUP * (kind.scalar_bits - i) // 8 for i in weights),
         )
     digits = vole.Digits(kind.vector_bits, vole.KAPPA)
-    for count in _pieces(len(plan.vectors), GROUP):
+    for count in pieces(len(plan.vectors), GROUP):
         n = count * len(digits) * digits.kappa
-        sent += _frames(_ots(n), 32 * n)
+        sent += _frames(extension.message_size(n), 32 * n)
     for n in plan.vectors:
-        whole, rest = divmod(n, _block(kind))  # there may be millions of pieces
-        sent += whole * _frames(digits.message_size(_block(kind)))
-        sent += _frames(*(digits.message_size(size) for size in _pieces(rest, _block(kind))))
+        by_ot = n if n <= WORTH else SECRET
+        sent += _frames(*(digits.message_size(size) for size in pieces(by_ot, _piece(kind))))
+        if n > WORTH:
+            sent += _frames(*silent.message_sizes(n, kind.vector_bits))
     wide = (kind.scalar_bits / 512) ** 2, (kind.vector_bits / 192) ** 2
     seconds = SET_UP + plan.triples * PER_TRIPLE * wide[0]
     seconds += (len(plan.vectors) * PER_SCALAR + plan.numbers * PER_NUMBER) * wide[1]
     return Forecast(disk, peers * sent, peers * seconds)
-
-
-def _ots(n: int) -> int:
-    """Bytes of a message of `extension.extend` for n OTs."""
-    return extension.TREES * 8 * -(-n // extension.ALIGN) * (extension.ALIGN // 64)
 
 
 def _frames(*sizes: int) -> int:

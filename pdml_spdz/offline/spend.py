@@ -12,9 +12,10 @@ from pdml_spdz import ring
 from pdml_spdz.errors import StockError
 from pdml_spdz.offline import claim as claims
 from pdml_spdz.offline.ledger import Claim
-from pdml_spdz.offline.material import Correlation, Material, Plan, ScalarMaterial
+from pdml_spdz.offline.material import Material, Plan, ScalarMaterial
 from pdml_spdz.offline.stock import MAKE, Kind, Stock
 from pdml_spdz.ot.triples import Triples
+from pdml_spdz.ot.vole import Correlation
 from pdml_spdz.transport.base import Link
 
 

@@ -53,10 +53,10 @@ class Sender:
     def extend(self, n: int, message: memoryview) -> Blocks:
         """n pairs of keys, shape (n, 2, 2)."""
         words = _words(n)
-        if len(message) != TREES * words * 8:
+        if len(message) != message_size(n):
             raise ProtocolError(
                 f"an OT message has {len(message)} bytes.",
-                f"{TREES * words * 8} bytes for {n} OTs",
+                f"{message_size(n)} bytes for {n} OTs",
                 "start all parties with the same study file and version",
             )
         start, self.position = self.position, self.position + words * 64
@@ -79,6 +79,13 @@ class Ends:
 
     senders: dict[int, Sender]
     receivers: dict[int, Receiver]
+    session: bytes
+    _labels: int = 0
+
+    def label(self, purpose: bytes) -> bytes:
+        """A public value, the same at all parties and another one at every call."""
+        self._labels += 1
+        return digest(purpose, self.session, self._labels.to_bytes(8, "little"))
 
 
 def set_up(link: Link, session: bytes) -> Ends:
@@ -107,7 +114,7 @@ def set_up(link: Link, session: bytes) -> Ends:
         label = _label(session, sender=link.me, receiver=peer)
         leaves = ggm.receive(BlockHash(label), keys[peer], choices[peer], DEPTH, messages[peer])
         senders[peer] = Sender(label, leaves, ggm.holes_of(choices[peer], DEPTH))
-    return Ends(senders, receivers)
+    return Ends(senders, receivers, session)
 
 
 def extend(
@@ -133,6 +140,11 @@ def extend(
 
 def _label(session: bytes, *, sender: int, receiver: int) -> bytes:
     return digest(b"pdml-ot-ext", session, sender.to_bytes(4, "little"), receiver.to_bytes(4, "little"), size=32)
+
+
+def message_size(n: int) -> int:
+    """Bytes that a receiver sends for n OTs."""
+    return TREES * WORD.itemsize * _words(n)
 
 
 def _words(n: int) -> int:

@@ -70,12 +70,18 @@ def send(hashing: BlockHash, pairs: Blocks, depth: int) -> tuple[Blocks, bytes]:
     return leaves, (sums ^ pairs.reshape(sums.shape)).tobytes()
 
 
+def message_size(trees: int, depth: int) -> int:
+    """Bytes of the message of `send`."""
+    return 2 * BLOCK * trees * depth
+
+
 def receive(hashing: BlockHash, keys: Blocks, choices: NDArray[np.bool_], depth: int, message: memoryview) -> Blocks:
     """The receiver's side of `send`: keys (trees * depth, 2) are its random OTs' outputs for `choices`."""
-    if len(message) != 2 * BLOCK * len(keys):
+    wanted = message_size(len(keys) // depth, depth)
+    if len(message) != wanted:
         raise ProtocolError(
             f"a message of trees has {len(message)} bytes.",
-            f"{2 * BLOCK * len(keys)} bytes",
+            f"{wanted} bytes",
             "start all parties with the same study file and version",
         )
     masked = np.frombuffer(message, WORD).reshape(-1, 2, 2)

@@ -11,6 +11,7 @@ from __future__ import annotations
 import struct
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import reduce
 from itertools import pairwise
 from typing import TypeAlias
 
@@ -127,6 +128,14 @@ class Ends:
         """This party's: the same as receiver from every peer."""
         return next(iter(self.receivers.values())).delta
 
+    @property
+    def bits(self) -> int:
+        return next(iter(self.receivers.values())).digits.bits
+
+    def random(self, n: int) -> Vector:
+        """A u for `extend`."""
+        return ring.random(n, self.bits)
+
 
 def set_up(link: Link, ots: extension.Ends, bits: int, *, count: int = 1, kappa: int = KAPPA) -> list[Ends]:
     """`count` fresh independent deltas for every party, uniform in Z_2^bits, each for the VOLEs with all its peers.
@@ -175,12 +184,41 @@ class Extended:
     w: dict[int, Vector]
 
 
-def extend(link: Link, ends: Ends, n: int) -> Extended:
-    """n more elements for every ordered pair under the deltas of `ends`.
+@dataclass(frozen=True)
+class Correlation:
+    """What a party keeps of n elements with every peer, w = u delta + v in both directions: the sum of all products of
+    one's u and another's delta needs no more.
+
+    pad : u; rest : the sum over l of w from l less v towards l
+    """
+
+    pad: Vector
+    rest: Vector
+
+    @classmethod
+    def of(cls, made: Extended) -> Correlation:
+        return cls(made.u, reduce(ring.add, (ring.sub(made.w[l], made.v[l]) for l in made.v)))
+
+    @classmethod
+    def join(cls, parts: Sequence[Correlation]) -> Correlation:
+        if len(parts) == 1:
+            return parts[0]
+        return cls(np.concatenate([one.pad for one in parts]), np.concatenate([one.rest for one in parts]))
+
+    def __len__(self) -> int:
+        return len(self.pad)
+
+    def part(self, base: int, size: int) -> Correlation:
+        cut = slice(base, base + size)
+        return Correlation(self.pad[cut], self.rest[cut])
+
+
+def extend(link: Link, ends: Ends, u: Vector) -> Extended:
+    """More elements for every ordered pair under the deltas of `ends`.
 
     For each ordered pair, with x_ij the next n numbers of Z_2^(k - kappa i) in the stream of leaf j of tree i:
 
-    1. (sender)   draws u, the same for all its receivers;
+    1. (sender)   has a fresh random u of length n, the same for all its receivers;
     2. (sender)   u_i = sum_j x_ij, v_i = -sum_j j x_ij; v = sum_i 2^(kappa i) v_i;
     3. (sender)   sends u - u_i mod 2^(k - kappa i): the weight 2^(kappa i) removes what is above;
     4. (receiver) w_i = sum_{j != delta_i} (delta_i - j) x_ij + delta_i (u - u_i), which is delta_i u + v_i;
@@ -192,12 +230,11 @@ def extend(link: Link, ends: Ends, n: int) -> Extended:
     *Ref:* Roy, "SoftSpokenOT", CRYPTO 2022; Baum, Braun, Munch-Hansen, Scholl, "MozZ2karella", CRYPTO 2022
     (VOLE over Z_2^k); the truncated corrections after Gilboa, CRYPTO 1999.
     """
-    return extend_all(link, [ends], n)[0]
+    return extend_all(link, [ends], [u])[0]
 
 
-def extend_all(link: Link, several: Sequence[Ends], n: int) -> list[Extended]:
-    """`extend` for each of several deltas, in one round."""
-    us = [ring.random(n, next(iter(ends.senders.values())).digits.bits) for ends in several]
+def extend_all(link: Link, several: Sequence[Ends], us: Sequence[Vector]) -> list[Extended]:
+    """`extend` for each of several deltas and a u for each, all of the same length, in one round."""
     made = [{l: ends.senders[l].extend(u) for l in link.peers} for ends, u in zip(several, us, strict=True)]
     outgoing = {peer: b"".join(one[peer][1] for one in made) for peer in link.peers}
     messages = link.exchange("vole:extend", outgoing, link.peers)
@@ -207,7 +244,7 @@ def extend_all(link: Link, several: Sequence[Ends], n: int) -> list[Extended]:
         for peer in link.peers:
             whole = messages[peer]
             part = slice(*(len(whole) * j // len(several) for j in (i, i + 1)))  # all are of the same length
-            w[peer] = ends.receivers[peer].extend(n, whole[part])
+            w[peer] = ends.receivers[peer].extend(len(u), whole[part])
         extended.append(Extended(u, {peer: v for peer, (v, _) in one.items()}, w))
     return extended
 

@@ -12,7 +12,7 @@ from pdml_spdz.engines.embedded.runner import EmbeddedRunner
 from pdml_spdz.engines.projection import PerColumn
 from pdml_spdz.errors import RangeExceeded
 from pdml_spdz.fixedpoint import Reals
-from pdml_spdz.offline.material import OnDemand
+from pdml_spdz.offline.on_demand import OnDemand
 from pdml_spdz.precision import Precision
 from pdml_spdz.primitives.masks import Keys
 from pdml_spdz.primitives.sec_sum import MaskedSum

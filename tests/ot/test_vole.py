@@ -83,7 +83,7 @@ def test_relation_holds_across_chunks(
 def test_every_ordered_pair_of_three_parties_has_its_own_vole() -> None:
     def party(link: Link) -> tuple[vole.Ends, vole.Extended, int]:
         mine = vole.set_up(link, extension.set_up(link, b"three"), 128)[0]
-        return mine, vole.extend(link, mine, 50), link.traffic.rounds
+        return mine, vole.extend(link, mine, mine.random(50)), link.traffic.rounds
 
     results = run_threads(3, party)
     for l, m in itertools.permutations(range(3), 2):

@@ -12,7 +12,8 @@ import numpy as np
 from pdml_spdz import ring
 from pdml_spdz.engines.embedded.values import Scalars
 from pdml_spdz.fixedpoint import Ring
-from pdml_spdz.offline.material import Correlation, ScalarMaterial
+from pdml_spdz.offline.material import ScalarMaterial
+from pdml_spdz.ot.vole import Correlation
 from pdml_spdz.ring import Vector
 
 

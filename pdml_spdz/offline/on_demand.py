@@ -1,0 +1,157 @@
+"""Material made in the run as it is wanted: by OT, and once that is cheaper from LPN."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from pdml_spdz.errors import EngineError
+from pdml_spdz.offline.material import Material, Plan, ScalarMaterial
+from pdml_spdz.ot import extension, silent, triples, vole
+from pdml_spdz.ot.lpn import BLOCK, SECRET
+from pdml_spdz.ot.triples import Triples
+from pdml_spdz.ot.vole import Correlation
+from pdml_spdz.transport.base import Link
+
+GROUP = 256  # scalars whose delta is set up at a time: bounds the memory, 12 kB of keys for each and peer
+LEAST = 512  # numbers made at a time: fewer cost as much
+PIECE = 1 << 16  # numbers made at a time: large enough for speed, small enough for memory and for stopping early
+WORTH = SECRET * 5 // 4  # numbers: fewer cost less by OT than the secret that LPN needs
+
+
+class OnDemand(Material):
+    """Material made in the run, by all parties together, as the plan foresees it. lpn : whether LPN is trusted"""
+
+    mode = "on-demand"
+
+    def __init__(
+        self, link: Link, session: bytes, vector_bits: int, scalar_bits: int, *, lpn: bool = True, piece: int = PIECE
+    ) -> None:
+        self._link, self._vector_bits, self._scalar_bits = link, vector_bits, scalar_bits
+        self._lpn, self._piece = lpn, piece
+        with link.offline():
+            self._ots = extension.set_up(link, session)
+        self._ends: Iterator[vole.Ends] = iter(())
+        self._planned: Iterator[int] = iter(())
+        self._triples, self._used = Triples(scalar_bits, [], [], []), 0
+
+    def reserve(self, plan: Plan) -> None:
+        link = self._link
+        with link.offline():
+            self._triples, self._used = triples.make(link, self._ots, plan.triples, self._scalar_bits), 0
+        self._ends = self._set_up(len(plan.vectors))
+        self._planned = iter(plan.vectors)
+
+    def _set_up(self, count: int) -> Iterator[vole.Ends]:
+        """Fresh deltas, some at a time: their keys take memory, and a run may stop early."""
+        for first in range(0, count, GROUP):
+            with self._link.offline():
+                some = vole.set_up(self._link, self._ots, self._vector_bits, count=min(GROUP, count - first))
+            yield from some
+
+    def triples(self, n: int) -> Triples:
+        start, self._used = self._used, self._used + n
+        t = self._triples
+        if self._used > len(t):
+            raise EngineError(f"the program wants {self._used} triples.", f"the {len(t)} of its plan")
+        return t.part(start, self._used)
+
+    def scalar(self) -> ScalarMaterial:
+        return self.scalars(1)[0]
+
+    def scalars(self, count: int) -> list[ScalarMaterial]:
+        together: list[Supply] = []
+        for _ in range(count):
+            ends = next(self._ends, None)
+            if ends is None:
+                raise EngineError("the program multiplies vectors by more scalars than its plan has.")
+            lpn, planned = self._lpn and count == 1, next(self._planned)
+            supply = Supply(self._link, self._ots, ends, planned, piece=self._piece, lpn=lpn, together=together)
+            together.append(supply)
+        return list(together)
+
+
+class Supply(ScalarMaterial):
+    """The numbers of one scalar.
+
+    planned  : how many at the most
+    lpn      : whether they may come from LPN
+    whole    : whether all that is planned will be wanted; a run may stop early
+    together : this one and those that are extended with it, in one round
+    """
+
+    def __init__(
+        self,
+        link: Link,
+        ots: extension.Ends,
+        ends: vole.Ends,
+        planned: int,
+        *,
+        piece: int = PIECE,
+        lpn: bool = True,
+        whole: bool = False,
+        together: Sequence[Supply] = (),
+    ) -> None:
+        self._link, self._ots, self._left = link, ots, planned
+        self._ends: vole.Ends | None = ends
+        self._piece, self._lpn, self._whole, self._together = piece, lpn, whole, together or [self]
+        self.delta = ends.delta
+        self._source: silent.Source | None = None
+        self._made: list[Correlation] = []  # what was not given yet
+        self._so_far = self._size = 0  # numbers made, and at a time
+
+    def take(self, n: int) -> Correlation:
+        parts = []
+        while n:
+            if not self._made:
+                if n > self._left:
+                    raise EngineError("the program multiplies more numbers by a scalar than its plan has.")
+                with self._link.offline():
+                    self._make(n)
+            first = self._made.pop(0)
+            parts.append(first.part(0, n))
+            if len(first) > n:
+                self._made.insert(0, first.part(n, len(first) - n))
+            n -= len(parts[-1])
+        if not self._left and not self._made:
+            self._ends = self._source = None  # a program may have thousands of scalars, one vector each
+        return Correlation.join(parts)
+
+    def _make(self, n: int) -> None:
+        """At least some of the n numbers that are wanted now. Pieces grow, so that a run that stops early has not made
+        much more than it used."""
+        assert self._ends is not None
+        size = self._left if self._whole else min(self._left, max(2 * self._size, 8 * n, LEAST))
+        if self._source is None and self._lpn and self._left > WORTH and self._so_far + size >= SECRET:
+            parts = [self._by_ot(self._ends, length) for length in pieces(SECRET, self._piece)]
+            self._source = silent.Source(self._link, self._ots, self._ends, Correlation.join(parts))
+        if self._source is not None:
+            blocks = min(silent.STEP, -(-size // BLOCK))
+            made = self._source.next(blocks, last=blocks * BLOCK >= self._left)
+            self._keep(made.part(0, self._left))
+        elif len(self._together) == 1:
+            self._keep(self._by_ot(self._ends, min(size, self._piece)))
+        else:
+            self._make_together(size)
+
+    def _by_ot(self, ends: vole.Ends, n: int) -> Correlation:
+        return Correlation.of(vole.extend(self._link, ends, ends.random(n)))
+
+    def _make_together(self, size: int) -> None:
+        """A piece for all that go together, some in each round: their messages are held at once."""
+        step = max(1, self._piece // (4 * size))
+        for first in range(0, len(self._together), step):
+            some = self._together[first : first + step]
+            ends = [one._ends for one in some if one._ends is not None]
+            made = vole.extend_all(self._link, ends, [one.random(size) for one in ends])
+            for one, extended in zip(some, made, strict=True):
+                one._keep(Correlation.of(extended))
+
+    def _keep(self, made: Correlation) -> None:
+        self._made.append(made)
+        self._size = len(made)
+        self._so_far += len(made)
+        self._left -= len(made)
+
+
+def pieces(n: int, most: int) -> list[int]:
+    return [min(most, n - done) for done in range(0, n, most)]

@@ -1,0 +1,160 @@
+"""Many numbers of VOLE from few: the numbers are those of LPN, and VOLE is linear.
+
+With a secret r of VOLE, w_r = r delta + v_r, and VOLE of the sparse noise, w_e = e delta + v_e, the numbers u = A r + e
+have w = A w_r + w_e = u delta + v. A party keeps of r only what it would keep of other numbers (`vole.Correlation`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from pdml_spdz import ring
+from pdml_spdz.errors import ProtocolError
+from pdml_spdz.ot import extension, ggm, vole
+from pdml_spdz.ot.lpn import BASE, BLOCK, BLOCKS, DEPTH, SECRET, Code, Digits, digits, settled
+from pdml_spdz.ot.prg import WORD, BlockHash, Blocks, random_bits
+from pdml_spdz.ot.vole import Correlation
+from pdml_spdz.ring import Vector
+from pdml_spdz.transport.base import Link
+
+STEP = 128  # blocks in one message at the most: 131,072 numbers
+KEPT = SECRET // BLOCK  # blocks whose numbers are the next secret
+TREES = 16  # worked on at a time: they stay in the cache
+
+
+@dataclass
+class Budget:
+    """Blocks that one secret has served, and when it must give way to a new one."""
+
+    used: int = 0
+
+    def take(self, blocks: int, *, last: bool) -> bool:
+        """Count these; True if KEPT others have to be made first, to be the next secret."""
+        renewed = self.used + blocks + (0 if last else KEPT) > BLOCKS
+        self.used = blocks if renewed else self.used + blocks
+        return renewed
+
+
+class Source:
+    """Numbers under the deltas of `ends`, as many as wanted; r is made anew before it has served too often."""
+
+    def __init__(self, link: Link, ots: extension.Ends, ends: vole.Ends, secret: Correlation) -> None:
+        self._link, self._ots, self._ends = link, ots, ends
+        self._bits = ends.bits
+        self._budget = Budget()
+        self._renew(secret)
+
+    def _renew(self, secret: Correlation) -> None:
+        """Use these SECRET numbers, which nobody else may."""
+        if len(secret.pad) != SECRET:
+            raise ValueError(f"a secret of {len(secret.pad)} numbers: wanted {SECRET}")
+        parts = [digits(part, self._bits) for part in (secret.pad, secret.rest)]
+        self._secret = np.concatenate(parts, axis=1)
+        self._code = Code(np.frombuffer(self._ots.label(b"pdml-lpn-code"), WORD))
+
+    def next(self, blocks: int, *, last: bool) -> Correlation:
+        """So many blocks of numbers, at most STEP; last : none will be wanted after them."""
+        if self._budget.take(blocks, last=last):
+            self._renew(self._more(KEPT))
+        return self._more(blocks)
+
+    def _more(self, blocks: int) -> Correlation:
+        """Further numbers under the same r.
+
+        1. each party draws for every block the place of its noise and an odd number, the same for all its receivers;
+           these few numbers are VOLE's own (`vole.extend`);
+        2. for each ordered pair and block, the receiver gives the sender all leaves of a tree but that place
+           (`ggm.send`); a leaf is the key of one number x_j;
+        3. (receiver) w_e = x; sends z = sum_j x_j - w, w being that of the noise's VOLE, w = e delta + v;
+        4. (sender)   v_e = x where it has x, and z + v - (sum of the x that it has) = x - e delta where it lacks it;
+        5. everyone   A times its secret, plus the noise's part.
+
+        *Reveals:* nothing: z is masked by the leaf that the sender lacks, u by LPN.
+        *Cost:* 3 rounds; for each ordered pair and block 40 + 320 + 8 L bytes and a number of VOLE (`message_sizes`).
+        *Ref:* Boyle, Couteau, Gilboa, Ishai, "Compressing vector OLE", CCS 2018; Schoppmann, Gascon, Reichert,
+        Raykova, "Distributed vector-OLE", CCS 2019; `lpn`.
+        """
+        link, ots = self._link, self._ots
+        odd = self._ends.random(blocks)
+        odd[:, 0] |= np.uint64(1)
+        noise = vole.extend(link, self._ends, odd)
+        choices = random_bits(blocks * DEPTH)
+        holes = ggm.holes_of(choices, DEPTH)
+        pairs, keys = extension.extend(link, ots, dict.fromkeys(link.peers, choices), len(choices))
+        c = self._bits // BASE
+        rest, outgoing = np.zeros((blocks * BLOCK, c)), {}
+        for peer in link.peers:
+            hashing = ots.senders[peer].hashing
+            leaves, trees = ggm.send(hashing, pairs[peer], DEPTH)
+            z = ring.sub(settled(_add_leaves(rest, hashing, leaves, 1.0)), noise.w[peer])
+            outgoing[peer] = trees + z.tobytes()
+        messages = link.exchange("vole:noise", outgoing, link.peers)
+        at = np.arange(blocks) * BLOCK + holes
+        for peer in link.peers:
+            hashing, message = ots.receivers[peer].hashing, messages[peer]
+            cut = ggm.message_size(blocks, DEPTH)
+            z = _vector(message[cut:], blocks, self._bits, peer)
+            leaves = ggm.receive(hashing, keys[peer], choices, DEPTH, message[:cut])
+            got = settled(_add_leaves(rest, hashing, leaves, -1.0, holes))
+            rest[at] -= digits(ring.sub(ring.add(z, noise.v[peer]), got), self._bits)
+        return self._combine(rest, at, digits(odd, self._bits))
+
+    def _combine(self, rest: Digits, at: NDArray[np.int64], odd: Digits) -> Correlation:
+        """Step 5, some blocks at a time."""
+        n, c = rest.shape
+        L = ring.limbs(self._bits)
+        made = Correlation(np.empty((n, L), WORD), np.empty((n, L), WORD))
+        for first in range(0, n, TREES * BLOCK):
+            rows = slice(first, min(n, first + TREES * BLOCK))
+            sums = self._code.times(self._secret, (rows.stop - first) // BLOCK)
+            noisy = slice(first // BLOCK, rows.stop // BLOCK)
+            sums[at[noisy] - first, :c] += odd[noisy]
+            made.pad[rows] = settled(sums[:, :c])
+            made.rest[rows] = settled(sums[:, c:] + rest[rows])
+        return made
+
+
+def message_sizes(n: int, bits: int) -> Iterator[int]:
+    """Bytes of every message to a peer for n numbers, made in steps as large as they may be (the secret apart)."""
+    budget, left = Budget(), -(-n // BLOCK)
+    while left:
+        blocks = min(STEP, left)
+        left -= blocks
+        renewed = budget.take(blocks, last=not left)
+        for made in (KEPT, blocks) if renewed else (blocks,):
+            yield vole.Digits(bits, vole.KAPPA).message_size(made)
+            yield extension.message_size(made * DEPTH)
+            yield ggm.message_size(made, DEPTH) + 8 * made * ring.limbs(bits)
+
+
+def _add_leaves(
+    total: Digits, hashing: BlockHash, leaves: Blocks, sign: float, holes: NDArray[np.int64] | None = None
+) -> Digits:
+    """total += sign * (the numbers of these leaves), zero at the holes; returns the sum of each tree's numbers."""
+    trees, c = len(leaves), total.shape[1]
+    sums = np.empty((trees, c))
+    for first in range(0, trees, TREES):
+        some = slice(first, min(trees, first + TREES))
+        count = some.stop - first
+        words = hashing.expand(leaves[some].reshape(-1, 2), 2).reshape(count, BLOCK, 4)
+        x = words.view("<u4")[:, :, :c].astype(np.float64)
+        if holes is not None:
+            x[np.arange(count), holes[some]] = 0
+        sums[some] = x.sum(axis=1)
+        total[first * BLOCK : some.stop * BLOCK] += sign * x.reshape(-1, c)
+    return sums
+
+
+def _vector(raw: memoryview, n: int, bits: int, peer: int) -> Vector:
+    wanted = 8 * n * ring.limbs(bits)
+    if len(raw) != wanted:
+        raise ProtocolError(
+            f"P{peer}'s message of noise has {len(raw)} bytes too many or too few.",
+            f"{wanted} bytes after its trees",
+            "start all parties with the same study file and version",
+        )
+    return ring.from_bytes(raw, bits)

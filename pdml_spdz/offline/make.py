@@ -19,7 +19,7 @@ from pdml_spdz.errors import StockError, StorageError
 from pdml_spdz.offline import ledger
 from pdml_spdz.offline.disk import NewFile, keeping, sync_directory, write_file
 from pdml_spdz.offline.material import Plan
-from pdml_spdz.offline.on_demand import GROUP, PIECE, WORTH, Supply, pieces
+from pdml_spdz.offline.on_demand import GROUP, LEVELS, PIECE, Supply, levels, pieces
 from pdml_spdz.offline.stock import (
     FORMAT,
     MANIFEST,
@@ -33,7 +33,6 @@ from pdml_spdz.offline.stock import (
     scalar_name,
 )
 from pdml_spdz.ot import extension, silent, triples, vole
-from pdml_spdz.ot.lpn import SECRET
 from pdml_spdz.ot.prg import digest
 from pdml_spdz.transport.base import HEADER, Link
 
@@ -226,10 +225,11 @@ def forecast(plan: Plan, kind: Kind) -> Forecast:
         n = count * len(digits) * digits.kappa
         sent += _frames(extension.message_size(n), 32 * n)
     for n in plan.vectors:
-        by_ot = n if n <= WORTH else SECRET
-        sent += _frames(*(digits.message_size(size) for size in pieces(by_ot, _piece(kind))))
-        if n > WORTH:
-            sent += _frames(*silent.message_sizes(n, kind.vector_bits))
+        top = levels(n, n)
+        counts = [*(lpn.secret for lpn in LEVELS[:top]), n]
+        sent += _frames(*(digits.message_size(size) for size in pieces(counts[0], _piece(kind))))
+        for lpn, count in zip(LEVELS, counts[1:], strict=False):
+            sent += _frames(*silent.message_sizes(count, kind.vector_bits, lpn))
     wide = (kind.scalar_bits / 512) ** 2, (kind.vector_bits / 192) ** 2
     seconds = SET_UP + plan.triples * PER_TRIPLE * wide[0]
     seconds += (len(plan.vectors) * PER_SCALAR + plan.numbers * PER_NUMBER) * wide[1]

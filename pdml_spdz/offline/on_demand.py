@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from pdml_spdz.errors import EngineError
 from pdml_spdz.offline.material import Material, Plan, ScalarMaterial
 from pdml_spdz.ot import extension, silent, triples, vole
-from pdml_spdz.ot.lpn import BLOCK, SECRET
+from pdml_spdz.ot.lpn import LARGE, SMALL
 from pdml_spdz.ot.triples import Triples
 from pdml_spdz.ot.vole import Correlation
 from pdml_spdz.transport.base import Link
@@ -15,7 +15,7 @@ from pdml_spdz.transport.base import Link
 GROUP = 256  # scalars whose delta is set up at a time: bounds the memory, 12 kB of keys for each and peer
 LEAST = 512  # numbers made at a time: fewer cost as much
 PIECE = 1 << 16  # numbers made at a time: large enough for speed, small enough for memory and for stopping early
-WORTH = SECRET * 5 // 4  # numbers: fewer cost less by OT than the secret that LPN needs
+LEVELS = (SMALL, LARGE)  # of LPN: the secret of one is made of the numbers of the one below, the first by OT
 
 
 class OnDemand(Material):
@@ -96,6 +96,7 @@ class Supply(ScalarMaterial):
         self._piece, self._lpn, self._whole, self._together = piece, lpn, whole, together or [self]
         self.delta = ends.delta
         self._source: silent.Source | None = None
+        self._level = 0  # of LPN that the source has
         self._made: list[Correlation] = []  # what was not given yet
         self._so_far = self._size = 0  # numbers made, and at a time
 
@@ -119,22 +120,29 @@ class Supply(ScalarMaterial):
     def _make(self, n: int) -> None:
         """At least some of the n numbers that are wanted now. Pieces grow, so that a run that stops early has not made
         much more than it used."""
-        assert self._ends is not None
         size = self._left if self._whole else min(self._left, max(2 * self._size, 8 * n, LEAST))
-        if self._source is None and self._lpn and self._left > WORTH and self._so_far + size >= SECRET:
-            parts = [self._by_ot(self._ends, length) for length in pieces(SECRET, self._piece)]
-            self._source = silent.Source(self._link, self._ots, self._ends, Correlation.join(parts))
-        if self._source is not None:
-            blocks = min(silent.STEP, -(-size // BLOCK))
-            made = self._source.next(blocks, last=blocks * BLOCK >= self._left)
-            self._keep(made.part(0, self._left))
-        elif len(self._together) == 1:
-            self._keep(self._by_ot(self._ends, min(size, self._piece)))
-        else:
+        if len(self._together) > 1:
             self._make_together(size)
+            return
+        while self._lpn and self._level < levels(self._left, self._so_far + size):
+            self._climb()
+        self._keep(self._numbers(size, last=size == self._left).part(0, self._left))
 
-    def _by_ot(self, ends: vole.Ends, n: int) -> Correlation:
-        return Correlation.of(vole.extend(self._link, ends, ends.random(n)))
+    def _climb(self) -> None:
+        """The next level of LPN, its secret made by the one below, which is not used again."""
+        lpn, parts = LEVELS[self._level], list[Correlation]()
+        while wanted := lpn.secret - sum(map(len, parts)):
+            parts.append(self._numbers(wanted, last=True).part(0, wanted))
+        assert self._ends is not None
+        self._source = silent.Source(self._link, self._ots, self._ends, lpn, Correlation.join(parts))
+        self._level += 1
+
+    def _numbers(self, n: int, *, last: bool) -> Correlation:
+        """About n numbers: fewer if they are too many for one step, more if they are less than a block."""
+        assert self._ends is not None
+        if self._source:
+            return self._source.next(n, last=last)
+        return Correlation.of(vole.extend(self._link, self._ends, self._ends.random(min(n, self._piece))))
 
     def _make_together(self, size: int) -> None:
         """A piece for all that go together, some in each round: their messages are held at once."""
@@ -151,6 +159,12 @@ class Supply(ScalarMaterial):
         self._size = len(made)
         self._so_far += len(made)
         self._left -= len(made)
+
+
+def levels(n: int, now: int) -> int:
+    """Levels of LPN that pay for n numbers, `now` of them at once: a level saves less than its secret costs if few
+    numbers come of it."""
+    return sum(n > lpn.secret * 5 // 4 and now >= lpn.secret for lpn in LEVELS)
 
 
 def pieces(n: int, most: int) -> list[int]:

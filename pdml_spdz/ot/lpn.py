@@ -1,7 +1,7 @@
 """Learning parity with noise over Z_2^k: A r + e looks uniform to whoever knows only A.
 
-r has SECRET numbers, A has ten ones in a row at public random places, e has one odd number in every BLOCK. A sum of ten
-numbers costs some hundred times less than a number from OT.
+A has ten ones in a row at public random places, e has one odd number in every block. A sum of ten numbers costs some
+hundred times less than a number from OT.
 
 The assumption is that of Ferret and its successors, with the parameters that their current implementation takes for 128
 bits of security. Odd noise makes the problem mod 2 the binary one with the same noise; half of any noise would vanish.
@@ -12,6 +12,7 @@ Liu, Wang, Yang, Yu, "The hardness of LPN over any integer ring and field for PC
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import TypeAlias
 
 import numpy as np
@@ -21,31 +22,56 @@ from numpy.typing import NDArray
 from pdml_spdz.ot.prg import WORD, Streams
 from pdml_spdz.ring import Vector, limbs
 
-DEPTH = 10
-BLOCK = 1 << DEPTH  # numbers with one noisy one among them
-BLOCKS = 850  # under one secret at the most: every further one helps to find it
-SECRET = 1 << 16  # so that an index is two bytes of a stream
 ONES = 10  # in a row of A
+BASE = 32
+STEP = 1 << 17
 
 Digits: TypeAlias = "NDArray[np.float64]"  # shape (n, c), base 2^32, not carried: sums of thousands stay exact
 
-BASE = 32
+
+@dataclass(frozen=True)
+class Parameters:
+    """secret : numbers of r, a power of two up to 2^16, so that an index is part of two bytes of a stream
+    depth  : 2^depth numbers are a block, with one noisy one among them
+    blocks : under one r at the most: every further one helps to find it
+    """
+
+    secret: int
+    depth: int
+    blocks: int
+
+    @property
+    def block(self) -> int:
+        return 1 << self.depth
+
+    @property
+    def kept(self) -> int:
+        """Blocks whose numbers are the next r."""
+        return self.secret // self.block
+
+    @property
+    def step(self) -> int:
+        """Blocks made at a time, at the most: memory."""
+        return min(self.blocks - self.kept, STEP // self.block)
+
+
+SMALL = Parameters(1 << 14, 7, 1024)
+LARGE = Parameters(1 << 16, 10, 850)
 
 
 class Code:
     """The rows of A one after the other, from a public key (2 words); no two secrets have the same rows."""
 
-    def __init__(self, key: NDArray[np.uint64]) -> None:
-        self._stream = Streams(key.reshape(1, 2), None, 0)
+    def __init__(self, secret: int, key: NDArray[np.uint64]) -> None:
+        self._secret, self._stream = secret, Streams(key.reshape(1, 2), None, 0)
 
-    def times(self, r: Digits, blocks: int) -> Digits:
-        """The next rows, of so many blocks, times r of shape (SECRET, c)."""
-        n = blocks * BLOCK
+    def times(self, r: Digits, n: int) -> Digits:
+        """The next n rows, a multiple of 8, times r of shape (secret, c)."""
         drawn = np.empty(n * ONES * 2 // WORD.itemsize, WORD)
         self._stream.fill(0, drawn)
-        where = drawn.view("<u2").astype(np.int32)
+        where = drawn.view("<u2").astype(np.int32) & (self._secret - 1)
         starts = np.arange(0, (n + 1) * ONES, ONES, dtype=np.int32)
-        A = sp.csr_array((np.ones(n * ONES), where, starts), shape=(n, SECRET))
+        A = sp.csr_array((np.ones(n * ONES), where, starts), shape=(n, self._secret))
         return np.asarray(A @ r)
 
 

@@ -15,26 +15,25 @@ from numpy.typing import NDArray
 from pdml_spdz import ring
 from pdml_spdz.errors import ProtocolError
 from pdml_spdz.ot import extension, ggm, vole
-from pdml_spdz.ot.lpn import BASE, BLOCK, BLOCKS, DEPTH, SECRET, Code, Digits, digits, settled
+from pdml_spdz.ot.lpn import BASE, Code, Digits, Parameters, digits, settled
 from pdml_spdz.ot.prg import WORD, BlockHash, Blocks, random_bits
 from pdml_spdz.ot.vole import Correlation
 from pdml_spdz.ring import Vector
 from pdml_spdz.transport.base import Link
 
-STEP = 128  # blocks in one message at the most: 131,072 numbers
-KEPT = SECRET // BLOCK  # blocks whose numbers are the next secret
-TREES = 16  # worked on at a time: they stay in the cache
+ROWS = 1 << 14  # numbers worked on at a time: they stay in the cache
 
 
 @dataclass
 class Budget:
     """Blocks that one secret has served, and when it must give way to a new one."""
 
+    lpn: Parameters
     used: int = 0
 
     def take(self, blocks: int, *, last: bool) -> bool:
-        """Count these; True if KEPT others have to be made first, to be the next secret."""
-        renewed = self.used + blocks + (0 if last else KEPT) > BLOCKS
+        """Count these; True if `kept` others have to be made first, to be the next secret."""
+        renewed = self.used + blocks + (0 if last else self.lpn.kept) > self.lpn.blocks
         self.used = blocks if renewed else self.used + blocks
         return renewed
 
@@ -42,24 +41,26 @@ class Budget:
 class Source:
     """Numbers under the deltas of `ends`, as many as wanted; r is made anew before it has served too often."""
 
-    def __init__(self, link: Link, ots: extension.Ends, ends: vole.Ends, secret: Correlation) -> None:
-        self._link, self._ots, self._ends = link, ots, ends
+    def __init__(self, link: Link, ots: extension.Ends, ends: vole.Ends, lpn: Parameters, secret: Correlation) -> None:
+        self._link, self._ots, self._ends, self._lpn = link, ots, ends, lpn
         self._bits = ends.bits
-        self._budget = Budget()
+        self._budget = Budget(lpn)
         self._renew(secret)
 
     def _renew(self, secret: Correlation) -> None:
-        """Use these SECRET numbers, which nobody else may."""
-        if len(secret.pad) != SECRET:
-            raise ValueError(f"a secret of {len(secret.pad)} numbers: wanted {SECRET}")
+        """Use these numbers, which nobody else may."""
+        if len(secret) != self._lpn.secret:
+            raise ValueError(f"a secret of {len(secret)} numbers: wanted {self._lpn.secret}")
         parts = [digits(part, self._bits) for part in (secret.pad, secret.rest)]
         self._secret = np.concatenate(parts, axis=1)
-        self._code = Code(np.frombuffer(self._ots.label(b"pdml-lpn-code"), WORD))
+        self._code = Code(self._lpn.secret, np.frombuffer(self._ots.label(b"pdml-lpn-code"), WORD))
 
-    def next(self, blocks: int, *, last: bool) -> Correlation:
-        """So many blocks of numbers, at most STEP; last : none will be wanted after them."""
+    def next(self, n: int, *, last: bool) -> Correlation:
+        """About n numbers (`blocks_for`); last : if these are as many, none will be wanted after them."""
+        blocks = blocks_for(n, self._lpn)
+        last = last and blocks * self._lpn.block >= n
         if self._budget.take(blocks, last=last):
-            self._renew(self._more(KEPT))
+            self._renew(self._more(self._lpn.kept))
         return self._more(blocks)
 
     def _more(self, blocks: int) -> Correlation:
@@ -74,31 +75,31 @@ class Source:
         5. everyone   A times its secret, plus the noise's part.
 
         *Reveals:* nothing: z is masked by the leaf that the sender lacks, u by LPN.
-        *Cost:* 3 rounds; for each ordered pair and block 40 + 320 + 8 L bytes and a number of VOLE (`message_sizes`).
+        *Cost:* 3 rounds; for each ordered pair and block 4 + 32 bytes for each level, 8 L bytes and a number of VOLE (`message_sizes`).
         *Ref:* Boyle, Couteau, Gilboa, Ishai, "Compressing vector OLE", CCS 2018; Schoppmann, Gascon, Reichert,
         Raykova, "Distributed vector-OLE", CCS 2019; `lpn`.
         """
-        link, ots = self._link, self._ots
+        link, ots, depth = self._link, self._ots, self._lpn.depth
         odd = self._ends.random(blocks)
         odd[:, 0] |= np.uint64(1)
         noise = vole.extend(link, self._ends, odd)
-        choices = random_bits(blocks * DEPTH)
-        holes = ggm.holes_of(choices, DEPTH)
+        choices = random_bits(blocks * depth)
+        holes = ggm.holes_of(choices, depth)
         pairs, keys = extension.extend(link, ots, dict.fromkeys(link.peers, choices), len(choices))
         c = self._bits // BASE
-        rest, outgoing = np.zeros((blocks * BLOCK, c)), {}
+        rest, outgoing = np.zeros((blocks << depth, c)), {}
         for peer in link.peers:
             hashing = ots.senders[peer].hashing
-            leaves, trees = ggm.send(hashing, pairs[peer], DEPTH)
+            leaves, trees = ggm.send(hashing, pairs[peer], depth)
             z = ring.sub(settled(_add_leaves(rest, hashing, leaves, 1.0)), noise.w[peer])
             outgoing[peer] = trees + z.tobytes()
         messages = link.exchange("vole:noise", outgoing, link.peers)
-        at = np.arange(blocks) * BLOCK + holes
+        at = (np.arange(blocks) << depth) + holes
         for peer in link.peers:
             hashing, message = ots.receivers[peer].hashing, messages[peer]
-            cut = ggm.message_size(blocks, DEPTH)
+            cut = ggm.message_size(blocks, depth)
             z = _vector(message[cut:], blocks, self._bits, peer)
-            leaves = ggm.receive(hashing, keys[peer], choices, DEPTH, message[:cut])
+            leaves = ggm.receive(hashing, keys[peer], choices, depth, message[:cut])
             got = settled(_add_leaves(rest, hashing, leaves, -1.0, holes))
             rest[at] -= digits(ring.sub(ring.add(z, noise.v[peer]), got), self._bits)
         return self._combine(rest, at, digits(odd, self._bits))
@@ -108,44 +109,49 @@ class Source:
         n, c = rest.shape
         L = ring.limbs(self._bits)
         made = Correlation(np.empty((n, L), WORD), np.empty((n, L), WORD))
-        for first in range(0, n, TREES * BLOCK):
-            rows = slice(first, min(n, first + TREES * BLOCK))
-            sums = self._code.times(self._secret, (rows.stop - first) // BLOCK)
-            noisy = slice(first // BLOCK, rows.stop // BLOCK)
+        for first in range(0, n, ROWS):
+            rows = slice(first, min(n, first + ROWS))
+            sums = self._code.times(self._secret, rows.stop - first)
+            noisy = slice(first >> self._lpn.depth, rows.stop >> self._lpn.depth)
             sums[at[noisy] - first, :c] += odd[noisy]
             made.pad[rows] = settled(sums[:, :c])
             made.rest[rows] = settled(sums[:, c:] + rest[rows])
         return made
 
 
-def message_sizes(n: int, bits: int) -> Iterator[int]:
-    """Bytes of every message to a peer for n numbers, made in steps as large as they may be (the secret apart)."""
-    budget, left = Budget(), -(-n // BLOCK)
-    while left:
-        blocks = min(STEP, left)
-        left -= blocks
-        renewed = budget.take(blocks, last=not left)
-        for made in (KEPT, blocks) if renewed else (blocks,):
-            yield vole.Digits(bits, vole.KAPPA).message_size(made)
-            yield extension.message_size(made * DEPTH)
-            yield ggm.message_size(made, DEPTH) + 8 * made * ring.limbs(bits)
+def blocks_for(n: int, lpn: Parameters) -> int:
+    """Blocks that one step makes when n numbers are wanted."""
+    return min(lpn.step, -(-n // lpn.block))
+
+
+def message_sizes(n: int, bits: int, lpn: Parameters) -> Iterator[int]:
+    """Bytes of every message to a peer for n numbers, made in steps as large as they may be (the first r apart)."""
+    budget, vole_digits = Budget(lpn), vole.Digits(bits, vole.KAPPA)
+    while n > 0:
+        blocks = blocks_for(n, lpn)
+        n -= blocks * lpn.block
+        renewed = budget.take(blocks, last=n <= 0)
+        for made in (lpn.kept, blocks) if renewed else (blocks,):
+            yield vole_digits.message_size(made)
+            yield extension.message_size(made * lpn.depth)
+            yield ggm.message_size(made, lpn.depth) + 8 * made * ring.limbs(bits)
 
 
 def _add_leaves(
     total: Digits, hashing: BlockHash, leaves: Blocks, sign: float, holes: NDArray[np.int64] | None = None
 ) -> Digits:
     """total += sign * (the numbers of these leaves), zero at the holes; returns the sum of each tree's numbers."""
-    trees, c = len(leaves), total.shape[1]
-    sums = np.empty((trees, c))
-    for first in range(0, trees, TREES):
-        some = slice(first, min(trees, first + TREES))
+    (trees, block, _), c = leaves.shape, total.shape[1]
+    sums, step = np.empty((trees, c)), ROWS // block
+    for first in range(0, trees, step):
+        some = slice(first, min(trees, first + step))
         count = some.stop - first
-        words = hashing.expand(leaves[some].reshape(-1, 2), 2).reshape(count, BLOCK, 4)
+        words = hashing.expand(leaves[some].reshape(-1, 2), 2).reshape(count, block, 4)
         x = words.view("<u4")[:, :, :c].astype(np.float64)
         if holes is not None:
             x[np.arange(count), holes[some]] = 0
         sums[some] = x.sum(axis=1)
-        total[first * BLOCK : some.stop * BLOCK] += sign * x.reshape(-1, c)
+        total[first * block : some.stop * block] += sign * x.reshape(-1, c)
     return sums
 
 

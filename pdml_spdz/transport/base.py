@@ -86,6 +86,7 @@ class Link(ABC):
         self.clock = clock or Clock()
         self.traffic = Traffic()
         self.offline_traffic = Traffic()
+        self._offline = False
         self._sequence = 0
 
     @property
@@ -94,13 +95,18 @@ class Link(ABC):
 
     @contextmanager
     def offline(self) -> Iterator[None]:
-        """What happens inside is the offline phase: its time and traffic are counted apart."""
+        """What happens inside is the offline phase: its time and traffic are counted apart. May be nested."""
+        if self._offline:
+            yield
+            return
+        self._offline = True
         self.traffic, self.offline_traffic = self.offline_traffic, self.traffic
         try:
             with self.clock("offline", whole=True):
                 yield
         finally:
             self.traffic, self.offline_traffic = self.offline_traffic, self.traffic
+            self._offline = False
 
     def exchange(self, step: str, outgoing: Mapping[int, Buffer], expect: Iterable[int]) -> dict[int, memoryview]:
         """One round: send `outgoing[l]` to each l, return one payload from each party in `expect`.

@@ -41,7 +41,7 @@ def made(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactor
         return sum(link.offline_traffic.sent.values())
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("pdml_spdz.offline.make._block", lambda _: 1000)  # so that a scalar has several
+        patch.setattr("pdml_spdz.offline.make._piece", lambda _: 1000)  # so that a scalar has several
         return Made(root, kind, run_threads(kind.M, party), forecast(plan, kind))
 
 
@@ -129,7 +129,7 @@ def test_parties_that_mean_different_stocks_make_none(tmp_path: Path) -> None:
     assert status(tmp_path) == []
 
 
-def test_progress_is_told_block_by_block(tmp_path: Path) -> None:
+def test_progress_is_told_piece_by_block(tmp_path: Path) -> None:
     steps: list[tuple[int, int, int]] = []
 
     def party(link: Link) -> None:

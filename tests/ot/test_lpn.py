@@ -1,0 +1,150 @@
+"""Numbers from LPN: the relation, the noise, and how often a secret serves."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from pdml_spdz import ring
+from pdml_spdz.errors import EngineError, ProtocolError
+from pdml_spdz.offline import on_demand
+from pdml_spdz.offline.on_demand import LEVELS, Supply, levels
+from pdml_spdz.ot import extension, lpn, silent, vole
+from pdml_spdz.ot.lpn import LARGE, SMALL, Parameters
+from pdml_spdz.ot.vole import Correlation
+from pdml_spdz.transport.base import Link
+from tests.ot.ot_pairs import words_are_uniform
+from tests.threads import run_threads
+
+BITS = 160
+TINY = (Parameters(16, 3, 6), Parameters(64, 4, 12))  # as the real ones are related, for tests: not secure
+
+
+def holds(made: list[tuple[int, Correlation]]) -> bool:
+    """sum_m rest_m = sum_{l != m} u_l delta_m, number by number. made : (delta, numbers) by party"""
+    deltas, total = [delta for delta, _ in made], sum(delta for delta, _ in made)
+    pads, rests = (
+        [ring.to_ints(x) for x in column] for column in zip(*((c.pad, c.rest) for _, c in made), strict=True)
+    )
+    return all(
+        (sum(rest) - sum(u * (total - delta) for u, delta in zip(pad, deltas, strict=True))) % 2**BITS == 0
+        for pad, rest in zip(zip(*pads, strict=True), zip(*rests, strict=True), strict=True)
+    )
+
+
+def supplied(M: int, planned: int, takes: list[int], *, whole: bool = False) -> list[tuple[int, Correlation]]:
+    def party(link: Link) -> tuple[int, Correlation]:
+        ots = extension.set_up(link, b"lpn")
+        supply = Supply(link, ots, vole.set_up(link, ots, BITS)[0], planned, whole=whole, piece=50)
+        return supply.delta, Correlation.join([supply.take(n) for n in takes])
+
+    return run_threads(M, party)
+
+
+@pytest.mark.parametrize("M", [2, 3])
+@pytest.mark.parametrize("whole", [True, False])
+def test_relation_holds_through_all_levels(monkeypatch: pytest.MonkeyPatch, M: int, whole: bool) -> None:
+    monkeypatch.setattr(on_demand, "LEVELS", TINY)
+    monkeypatch.setattr(on_demand, "LEAST", 5)
+    takes = [3, 5, 40, 1, 300, 250, 151]  # the last level's secret is renewed several times
+    made = supplied(M, sum(takes), takes, whole=whole)
+    assert [len(c) for _, c in made] == [sum(takes)] * M
+    assert holds(made)
+    for _, c in made:
+        assert len({pad.tobytes() for pad in c.pad}) == len(c)
+        assert words_are_uniform(c.pad[:, :2])
+        assert words_are_uniform(c.rest[:, :2])
+
+
+def test_one_number_of_each_block_is_noisy_and_odd() -> None:
+    """u - A r, which only its party can compute."""
+    lpn_small = TINY[1]
+
+    def party(link: Link) -> tuple[Correlation, Correlation, bytes]:
+        ots = extension.set_up(link, b"noise")
+        ends = vole.set_up(link, ots, BITS)[0]
+        r = Correlation.of(vole.extend(link, ends, ends.random(lpn_small.secret)))
+        source = silent.Source(link, ots, ends, lpn_small, r)
+        again = extension.Ends({}, {}, b"noise")  # what is public of `ots`
+        return r, source.next(5 * lpn_small.block, last=False), again.label(b"pdml-lpn-code")
+
+    places = set()
+    for r, made, key in run_threads(2, party):
+        code = lpn.Code(lpn_small.secret, np.frombuffer(key, np.uint64))
+        clean = lpn.settled(code.times(lpn.digits(r.pad, BITS), len(made)))
+        noise = [x % 2**BITS for x in ring.to_ints(ring.sub(made.pad, clean))]
+        blocks = np.array(noise, dtype=object).reshape(5, lpn_small.block)
+        assert [sum(x != 0 for x in block) for block in blocks] == [1] * 5
+        assert all(x % 2 for block in blocks for x in block if x)
+        places.add(tuple(int(np.flatnonzero(block)[0]) for block in blocks))
+    assert len(places) == 2  # each party has its own (5 places of 16: equal once in a million)
+
+
+def test_rows_of_the_code_have_their_ones_where_the_stream_says() -> None:
+    key, r = np.arange(2, dtype=np.uint64), np.arange(64, dtype=np.float64)[:, None]
+    code = lpn.Code(64, key)
+    rows = np.concatenate([code.times(r, 8), code.times(r, 16)])
+    whole = np.empty(24 * lpn.ONES // 4, np.uint64)
+    lpn.Streams(key.reshape(1, 2), None, 0).fill(0, whole)
+    expected = (whole.view(np.uint16) % 64).reshape(24, lpn.ONES).sum(axis=1)
+    assert np.array_equal(rows[:, 0], expected)
+
+
+@given(st.lists(st.lists(st.integers(-(2**40), 2**40), min_size=5, max_size=5), min_size=1, max_size=4))
+def test_settled_digits_are_the_number(sums: list[list[int]]) -> None:
+    expected = [sum(x << 32 * i for i, x in enumerate(row)) % 2**BITS for row in sums]
+    vector = lpn.settled(np.array(sums, np.float64))
+    assert ring.to_ints(vector) == expected
+    assert np.array_equal(lpn.settled(lpn.digits(vector, BITS)), vector)
+
+
+@given(st.sampled_from([*LEVELS, *TINY]), st.lists(st.integers(1, 10**6), max_size=60))
+def test_no_secret_serves_more_blocks_than_it_may(parameters: Parameters, wanted: list[int]) -> None:
+    budget, served = silent.Budget(parameters), 0
+    for i, n in enumerate(wanted):
+        blocks = silent.blocks_for(n, parameters)
+        if budget.take(blocks, last=i == len(wanted) - 1):
+            served += parameters.kept
+            assert served <= parameters.blocks
+            served = 0
+        served += blocks
+        assert served <= parameters.blocks
+
+
+@pytest.mark.parametrize("parameters", LEVELS)
+def test_guessing_numbers_without_noise_is_hopeless(parameters: Parameters) -> None:
+    """The simplest attack: guess `secret` numbers, one after the other, none of which is noisy, and solve. That alone,
+    with no more work for a guess than to write the numbers down. The better attacks are estimated in docs/security.md.
+    """
+    guesses = -parameters.secret * math.log2(1 - 1 / parameters.block)
+    assert guesses + 2 * math.log2(parameters.secret) > 120
+    assert parameters.secret % parameters.block == 0
+    assert parameters.secret <= parameters.blocks * parameters.block
+
+
+def test_levels_are_climbed_where_they_pay() -> None:
+    assert levels(SMALL.secret, SMALL.secret) == 0
+    assert levels(2 * SMALL.secret, 2 * SMALL.secret) == 1
+    assert levels(10 * LARGE.secret, 10 * LARGE.secret) == 2
+    assert levels(10 * LARGE.secret, SMALL.secret - 1) == 0  # a run that may stop soon
+
+
+def test_more_than_planned_is_refused() -> None:
+    def party(link: Link) -> str:
+        ots = extension.set_up(link, b"lpn")
+        supply = Supply(link, ots, vole.set_up(link, ots, BITS)[0], 20)
+        supply.take(15)
+        with pytest.raises(EngineError, match="more numbers by a scalar than its plan has"):
+            supply.take(6)
+        return "refused"
+
+    assert run_threads(2, party) == ["refused"] * 2
+
+
+def test_a_message_of_another_length_is_refused() -> None:
+    with pytest.raises(ProtocolError, match="message of noise"):
+        silent._vector(memoryview(bytes(25)), 1, BITS, peer=1)

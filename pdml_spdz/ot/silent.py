@@ -75,7 +75,8 @@ class Source:
         5. everyone   A times its secret, plus the noise's part.
 
         *Reveals:* nothing: z is masked by the leaf that the sender lacks, u by LPN.
-        *Cost:* 3 rounds; for each ordered pair and block 4 + 32 bytes for each level, 8 L bytes and a number of VOLE (`message_sizes`).
+        *Cost:* 3 rounds; for each ordered pair and block 4 + 32 bytes a level of its tree, 8 L bytes and a number of
+        VOLE (`message_sizes`).
         *Ref:* Boyle, Couteau, Gilboa, Ishai, "Compressing vector OLE", CCS 2018; Schoppmann, Gascon, Reichert,
         Raykova, "Distributed vector-OLE", CCS 2019; `lpn`.
         """

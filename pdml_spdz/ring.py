@@ -19,7 +19,8 @@ from pdml_spdz.errors import QuotaError
 
 Vector: TypeAlias = "NDArray[np.uint64]"  # shape (n, L)
 Buffer: TypeAlias = "bytes | bytearray | memoryview"
-Term: TypeAlias = "tuple[Sequence[Vector], int]"  # a scalar times a sum of vectors
+Narrow: TypeAlias = "NDArray[np.uint32]"  # shape (n, k/32): a vector without the bits above k
+Term: TypeAlias = "tuple[Sequence[Vector | Narrow], int]"  # a scalar times a sum of vectors
 
 WORD = np.dtype("<u8")  # limbs are little-endian in memory too, so that a vector's bytes are its numbers' bytes
 DIGIT = 16  # bits of a digit in products: views of a vector, without a copy
@@ -61,6 +62,18 @@ def from_bytes(raw: Buffer, bits: int) -> Vector:
     return np.frombuffer(raw, WORD).reshape(-1, limbs(bits))
 
 
+def to_wire(a: Vector, bits: int) -> Narrow:
+    """The numbers in bits/8 bytes each, as they travel."""
+    if bits % 64 == 0:
+        return a.view("<u4")
+    return np.ascontiguousarray(a.view("<u4")[:, : bits // 32])
+
+
+def from_wire(raw: Buffer, bits: int) -> Narrow:
+    """What `to_wire` made, without a copy: `combine` and `to_ints` take it as it is."""
+    return np.frombuffer(raw, "<u4").reshape(-1, bits // 32)
+
+
 def from_ints(values: Iterable[int], bits: int) -> Vector:
     """Python integers of any size and sign."""
     size = 8 * limbs(bits)
@@ -68,8 +81,8 @@ def from_ints(values: Iterable[int], bits: int) -> Vector:
     return from_bytes(bytearray(b"".join((x & mask).to_bytes(size, "little") for x in values)), bits)
 
 
-def to_ints(a: Vector, *, signed: bool = False) -> list[int]:
-    size = 8 * a.shape[1]
+def to_ints(a: Vector | Narrow, *, signed: bool = False) -> list[int]:
+    size = a.itemsize * a.shape[1]
     raw = np.ascontiguousarray(a).tobytes()
     return [int.from_bytes(raw[i : i + size], "little", signed=signed) for i in range(0, len(raw), size)]
 
@@ -135,14 +148,14 @@ def scale(a: Vector, c: int) -> Vector:
 
 def combine(terms: Sequence[Term], plus: Sequence[Vector] = ()) -> Vector:
     """sum_j c_j (a_j1 + a_j2 + ...) + p_1 + p_2 + ... for ring scalars c_j; a p may be a single row."""
-    n, size = terms[0][0][0].shape
-    out = np.empty((n, size), WORD)
-    for rows, sums in _digit_sums(terms, plus, 4 * size):
+    n, count = len(terms[0][0][0]), _width(terms)
+    out = np.zeros((n, 4 * -(-count // 4)), "<u2")
+    for rows, sums in _digit_sums(terms, plus, count):
         digits = sums.astype(np.int64)
-        for i in range(4 * size - 1):
+        for i in range(count - 1):
             digits[:, i + 1] += digits[:, i] >> DIGIT
-        out[rows] = np.ascontiguousarray(digits.astype("<u2").transpose(0, 2, 1)).view(WORD).reshape(-1, size)
-    return out
+        out[rows, :count] = digits.astype("<u2").transpose(0, 2, 1).reshape(-1, count)
+    return out.view(WORD)
 
 
 def combine_above(terms: Sequence[Term], plus: Sequence[Vector], t: int, bits: int) -> NDArray[np.uint64]:
@@ -150,9 +163,9 @@ def combine_above(terms: Sequence[Term], plus: Sequence[Vector], t: int, bits: i
 
     Digits above are not computed at all, digits below give only their carries.
     """
-    n, size = terms[0][0][0].shape
+    n, width = len(terms[0][0][0]), _width(terms)
     first, shift = divmod(t, DIGIT)
-    count = min(4 * size, -(-(t + bits) // DIGIT))
+    count = min(width, -(-(t + bits) // DIGIT))
     out = np.empty(n, np.int64)
     for rows, sums in _digit_sums(terms, plus, count):
         sums[:, first] = _carried(sums[:, : first + 1])
@@ -160,7 +173,12 @@ def combine_above(terms: Sequence[Term], plus: Sequence[Vector], t: int, bits: i
         word = np.right_shift(top[:, 0], shift, out=out[rows].reshape(top[:, 0].shape))
         for i in range(1, count - first):
             word += np.left_shift(top[:, i], DIGIT * i - shift, out=top[:, i])
-    return out.view(np.uint64) & low(min(bits, 64 * size - t))
+    return out.view(np.uint64) & low(min(bits, DIGIT * width - t))
+
+
+def _width(terms: Sequence[Term]) -> int:
+    """Digits that all vectors of the terms have."""
+    return min(int(_digits(a[:1]).shape[1]) for vectors, _ in terms for a in vectors)
 
 
 def _carried(sums: NDArray[np.float64]) -> NDArray[np.float64]:
@@ -182,13 +200,13 @@ def _digit_sums(
     them. Pieces are as long as BLAS takes in one thread, several make one step of NumPy; buffers are made once and stay
     in the cache: fresh memory would cost more than the arithmetic.
     """
-    n, size = terms[0][0][0].shape
-    matrix = np.hstack([_toeplitz(c, size)[:count, :count] for _, c in terms])
+    n = len(terms[0][0][0])
+    matrix = np.hstack([_toeplitz(c, count) for _, c in terms])
     single = sum((_digits(a)[0, :count].astype(np.float64) for a in plus if len(a) == 1 < n), np.zeros(count))
     long = [a for a in plus if len(a) == n]
     shapes = list(_piecewise(n, COMBINE_PRODUCTS // matrix.size))
     most = max((pieces * length for pieces, length in shapes), default=0)
-    added, table, total = np.empty((most, 4 * size), np.int32), np.empty(most * matrix.shape[1]), np.empty(most * count)
+    added, table, total = np.empty((most, count), np.int32), np.empty(most * matrix.shape[1]), np.empty(most * count)
     start = 0
     for pieces, length in shapes:
         m = pieces * length
@@ -196,10 +214,12 @@ def _digit_sums(
         digits = table[: m * matrix.shape[1]].reshape(pieces, -1, length)
         sums = total[: m * count].reshape(pieces, count, length)
 
-        def planes(vectors: Sequence[Vector], rows: slice = rows, shape: tuple[int, int] = (pieces, length)) -> Any:
+        def planes(
+            vectors: Sequence[Vector | Narrow], rows: slice = rows, shape: tuple[int, int] = (pieces, length)
+        ) -> Any:
             """The digits of a sum of vectors, in the shape of `sums`."""
             whole = _add_digits(vectors, rows, added[: rows.stop - rows.start])
-            return whole.reshape(*shape, -1)[:, :, :count].transpose(0, 2, 1)
+            return whole.reshape(*shape, count).transpose(0, 2, 1)
 
         for j, (vectors, _) in enumerate(terms):
             digits[:, j * count : (j + 1) * count] = planes(vectors)
@@ -221,28 +241,29 @@ def _piecewise(n: int, length: int) -> Iterator[tuple[int, int]]:
         yield 1, n
 
 
-def _add_digits(vectors: Sequence[Vector], rows: slice, added: NDArray[np.int32]) -> NDArray[np.integer[Any]]:
-    """The sums of these rows, digit by digit, shape (rows, 4L)."""
-    if len(vectors) == 1:
-        return _digits(vectors[0][rows])
-    np.add(_digits(vectors[0][rows]), _digits(vectors[1][rows]), out=added, dtype=np.int32)
-    for a in vectors[2:]:
-        np.add(added, _digits(a[rows]), out=added)
+def _add_digits(vectors: Sequence[Vector | Narrow], rows: slice, added: NDArray[np.int32]) -> NDArray[np.integer[Any]]:
+    """The sums of these rows, digit by digit, in the shape of `added`."""
+    count = added.shape[1]
+    first, *others = (_digits(a[rows])[:, :count] for a in vectors)
+    if not others:
+        return first
+    np.add(first, others[0], out=added, dtype=np.int32)
+    for digits in others[1:]:
+        np.add(added, digits, out=added)
     return added
 
 
-def _toeplitz(c: int, size: int) -> NDArray[np.float64]:
-    """What each digit of a number counts in each digit of c times that number; shape (4 size, 4 size)."""
-    count = 4 * size
-    digits = _digits(from_ints([c], 64 * size))[0]
+def _toeplitz(c: int, count: int) -> NDArray[np.float64]:
+    """What each digit of a number counts in each digit of c times that number; shape (count, count)."""
+    digits = _digits(from_ints([c], 64 * -(-count // 4)))[0]
     weights = np.zeros((count, count), order="F")
     for i in range(count):
         weights[i:, i] = digits[: count - i]
     return weights
 
 
-def _digits(a: Vector) -> NDArray[np.uint16]:
-    """16-bit digits, (n, 4L), without a copy."""
+def _digits(a: Vector | Narrow) -> NDArray[np.uint16]:
+    """16-bit digits, without a copy."""
     return np.ascontiguousarray(a).view("<u2")
 
 

@@ -55,7 +55,7 @@ class Parameters:
         return min(self.blocks - self.kept, STEP // self.block)
 
 
-SMALL = Parameters(1 << 14, 7, 1024)
+SMALL = Parameters(1 << 13, 6, 1152)
 LARGE = Parameters(1 << 16, 10, 850)
 
 

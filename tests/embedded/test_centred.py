@@ -123,7 +123,7 @@ def test_frames_of_an_honest_party_are_uniform(monkeypatch: pytest.MonkeyPatch, 
     opened(tables(3, 30.0), p, render("scaled_sum_centred", p, D, K, TAU), wire)
     frames = wire.payloads(0, 2, "scale")
     assert len(frames) == TAU  # all products of an iteration in one round
-    words = np.frombuffer(b"".join(frames), "<u8") / 2.0**64
+    words = np.frombuffer(b"".join(frames), "<u4") / 2.0**32
     assert len(words) > 300
     assert stats.kstest(words, "uniform").pvalue > 1e-6
 

@@ -125,7 +125,7 @@ def test_delta_that_is_reused_shows_the_difference_of_two_scalars(reuse: bool) -
     program = render("normed_sum", precision, D, 2)
     materials = deal(machine.plan(program), precision, reuse_delta=reuse)
     run = run_program(program, xs, g, precision, materials=materials)
-    size, modulus = 8 * ring.limbs(precision.vector_bits), 1 << precision.vector_bits
+    size, modulus = precision.vector_bits // 8, 1 << precision.vector_bits
     (data,) = run.wire.payloads(0, 1, "scale")  # both products, each with b before its numbers
     b = [int.from_bytes(data[i : i + size], "little") for i in (0, (D + 1) * size)]
     own = [scaling.c.shares[0] for scaling in run.shares[1]._scalings.values()]
@@ -144,7 +144,7 @@ def test_mask_that_is_reused_shows_the_difference_of_two_inputs(reuse: bool) -> 
     materials = deal(machine.plan(program), precision, reuse_u=reuse)
     run = run_program(program, xs, g, precision, materials=materials)
     (data,) = run.wire.payloads(0, 1, "scale")
-    masked = ring.from_bytes(data[8 * ring.limbs(precision.vector_bits) :], precision.vector_bits)
+    masked = ring.from_wire(data[precision.vector_bits // 8 :], precision.vector_bits)
     difference = ring.to_ints(ring.sub(masked[: D // 2], masked[D // 2 :]), signed=True)
     halves = np.ldexp(np.array(difference, float), -precision.f_in)
     inputs = xs[0, : D // 2, 0] - xs[0, D // 2 :, 0]

@@ -67,6 +67,20 @@ def test_combine_matches_integers(values: list[int], scalars: list[int], bits: i
             assert ring.combine_above(terms, plus, t, width).tolist() == [(z >> t) % 2**width for z in moved]
 
 
+@given(NUMBERS, NUMBER, NUMBER, st.sampled_from([128, 160]))
+def test_numbers_as_they_travel_are_combined_as_they_are(values: list[int], c: int, e: int, bits: int) -> None:
+    xs = [x % 2**bits for x in values]
+    a = ring.from_ints([x + (1 << bits) for x in xs], bits)  # bits above, where there is room: they do not travel
+    wire = ring.to_wire(a, bits)
+    assert wire.nbytes == len(xs) * bits // 8
+    received = ring.from_wire(wire.tobytes(), bits)
+    assert ring.to_ints(received) == xs
+    terms = [([received, received], c), ([a], e)]
+    expected = [(2 * c + e + 1) * x % 2**bits for x in xs]
+    assert [z % 2**bits for z in ring.to_ints(ring.combine(terms, [a]))] == expected
+    assert ring.combine_above(terms, [a], 30, 50).tolist() == [(z >> 30) % 2**50 for z in expected]
+
+
 @given(NUMBERS, NUMBER, BITS)
 def test_one_row_broadcasts(values: list[int], c: int, bits: int) -> None:
     (xs, a), row = two(values, bits), ring.from_ints([c], bits)

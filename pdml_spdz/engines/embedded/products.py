@@ -14,7 +14,7 @@ from pdml_spdz.engines.embedded.values import Scalars
 from pdml_spdz.fixedpoint import Ring
 from pdml_spdz.offline.material import ScalarMaterial
 from pdml_spdz.ot.vole import Correlation
-from pdml_spdz.ring import Vector
+from pdml_spdz.ring import Narrow, Vector
 
 
 @dataclass(frozen=True)
@@ -66,7 +66,7 @@ class Product:
     def __init__(self, scaling: Scaling, x: Vector, bits: int, send: Callable[[], None]) -> None:
         self.scaling, self.x, self.bits, self._send = scaling, x, bits, send
         self.opens, self.given = scaling.announces(), self._take()
-        self.gathered: list[Vector] = []
+        self.gathered: list[Narrow] = []
         self.share: Lazy | None = None
 
     def _take(self) -> Correlation:
@@ -75,17 +75,16 @@ class Product:
     @property
     def size(self) -> int:
         """Bytes of its part of a message."""
-        # Whole limbs, so that none is copied.
-        return (len(self.x) + self.opens * len(self.scaling.materials)) * 8 * ring.limbs(self.bits)
+        return (len(self.x) + self.opens * len(self.scaling.materials)) * self.bits // 8
 
-    def outgoing(self, me: int) -> list[Vector]:
+    def outgoing(self, me: int) -> list[Narrow]:
         """b, with the first product, and x less its pad."""
-        masked = ring.sub(self.x, self.given.pad)
-        b = [ring.from_ints([b % (1 << self.bits) for b in self.scaling.b[me]], self.bits)] if self.opens else []
-        return [*b, masked]
+        masked = [ring.sub(self.x, self.given.pad)]
+        b = [ring.from_ints(self.scaling.b[me], self.bits)] if self.opens else []
+        return [ring.to_wire(part, self.bits) for part in b + masked]
 
     def incoming(self, l: int, message: memoryview) -> None:
-        numbers = ring.from_bytes(message, self.bits)
+        numbers = ring.from_wire(message, self.bits)
         if self.opens:
             count = len(self.scaling.materials)
             self.scaling.b[l] = ring.to_ints(numbers[:count])
@@ -113,7 +112,8 @@ class Outer(Product):
         return Correlation(np.concatenate([t.pad for t in taken]), np.concatenate([t.rest for t in taken]))
 
     def add_up(self) -> None:
-        sums, (own,) = ring.to_ints(reduce(ring.add, self.gathered)), ring.to_ints(self.x[:1])
+        sums = [sum(column) for column in zip(*map(ring.to_ints, self.gathered), strict=True)]
+        (own,) = ring.to_ints(self.x[:1])
         rows = zip(sums, self.scaling.materials, self.scaling.public(), ring.to_ints(self.given.rest), strict=True)
         numbers = [((e + own) * m.delta + own * b + rest) % (1 << self.bits) for e, m, b, rest in rows]
         self.share = Lazy(len(numbers), self.bits, (), (ring.from_ints(numbers, self.bits),))

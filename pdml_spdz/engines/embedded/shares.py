@@ -82,7 +82,7 @@ class Shares(Backend):
         3. everyone adds x_m delta_m and x_m b
 
         Reveals: nothing; u and delta are one-time pads, u fresh for every vector, delta for every scalar.
-        Cost: one round for all products that wait, k/8 bytes (whole limbs) a number and peer. Offline: VOLE.
+        Cost: one round for all products that wait, k/8 bytes a number and peer. Offline: VOLE.
         Ref: Gilboa, CRYPTO 1999; Boyle et al., "Efficient two-round OT extension and silent non-interactive secure
         computation", CCS 2019 (VOLE).
         """

@@ -84,6 +84,7 @@ def embedded_options(study: Study, source: Source) -> Options:
         study.online,
         study.program,
         hidden=study.centre == "hidden",
+        lpn=study.vole == "lpn",
     )
 
 
@@ -109,7 +110,11 @@ def stock_plan(study: Study) -> tuple[Plan, Kind]:
         raise StudyError(f"the study has engine {study.engine!r}.", "an engine that has an offline phase")
     options = embedded_options(study, _no_source)
     _, _, plan = program_and_plan(options, _shape(study))
-    return plan, Kind(study.M, options.precision.vector_bits, options.precision.scalar_bits)
+    return plan, _kind(study, options.precision)
+
+
+def _kind(study: Study, p: Precision) -> Kind:
+    return Kind(study.M, p.vector_bits, p.scalar_bits, study.vole)
 
 
 def mp_spdz_plan(
@@ -139,7 +144,7 @@ def _source(run: PartyRun, session: bytes) -> Source:
     def source(link: Link, plan: Plan, p: Precision) -> Material:
         wanted = f"{plan.triples:,} triples, {plan.numbers:,} numbers"
         if run.study.offline != "on-demand":
-            stocks = find(stock_root(run.stock), Kind(link.M, p.vector_bits, p.scalar_bits), link.me)
+            stocks = find(stock_root(run.stock), _kind(run.study, p), link.me)
             material = StockMaterial(link, stocks, session)
             try:
                 material.check(plan)
@@ -151,7 +156,7 @@ def _source(run: PartyRun, session: bytes) -> Source:
                 run.note(f"offline material from a stock: at most {wanted}")
                 return material
         run.note(f"offline material made in the run, no stock: at most {wanted}")
-        return OnDemand(link, session, p.vector_bits, p.scalar_bits)
+        return OnDemand(link, session, p.vector_bits, p.scalar_bits, lpn=run.study.vole == "lpn")
 
     return source
 

@@ -17,6 +17,7 @@ REVEALS = ("normed", "sum")
 NORMALISE = ("fit", "per-column")
 ONLINE = ("stream", "per-column")
 OFFLINE = ("auto", "stock", "on-demand")
+VOLE = ("lpn", "ot")
 PROGRAMS = ("projection", "paper")
 STARTS = ("secsum", "seed")
 INITS = ("pd", "random", "nnsvd", "best_of_M")
@@ -89,6 +90,7 @@ class Study:
     normalise: str = "fit"
     online: str = "stream"
     offline: str = "auto"
+    vole: str = "lpn"  # embedded: what its pads may rest on besides OT
     bound: str = "secsum"
     start: str = "secsum"
     seed: int | None = None
@@ -125,7 +127,7 @@ class Study:
     @property
     def problem_digest(self) -> str:
         """Of what determines V_t: a resumed run may have other hosts, time-outs, or more iterations, nothing else."""
-        free = {"parties", "timeouts", "iterations", "tol", "aggregator", "offline"}
+        free = {"parties", "timeouts", "iterations", "tol", "aggregator", "offline", "vole"}
         problem = {k: v for k, v in asdict(self).items() if k not in free}
         return _digest(problem | {"M": self.M, "quotas": [p.quota for p in self.parties]})
 
@@ -166,6 +168,7 @@ def _check_choices(study: Study) -> None:
         ("normalise", NORMALISE),
         ("online", ONLINE),
         ("offline", OFFLINE),
+        ("vole", VOLE),
         ("program", PROGRAMS),
         ("start", STARTS),
         ("centre", CENTRES),

@@ -17,6 +17,7 @@ from pdml_spdz.study import (
     ONLINE,
     PROGRAMS,
     REVEALS,
+    VOLE,
     W_STARTS,
     PrecisionSettings,
     Study,
@@ -85,6 +86,7 @@ ENGINE: list[Option] = [
     ),
     *PRECISION,
     _choice("--offline", OFFLINE, "Material from a stock if one fits, from a stock only, or made in the run."),
+    _choice("--vole", VOLE, "embedded: many pads from few, if LPN is hard, or all of them by OT alone."),
     *COMMON,
 ]
 FACTORISATION: list[Option] = [

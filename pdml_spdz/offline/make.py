@@ -115,7 +115,8 @@ def _write_material(link: Link, new: Path, plan: Plan, kind: Kind, session: byte
         for i, ends in enumerate(vole.set_up(link, ots, kind.vector_bits, count=len(sizes)), first):
             with NewFile(new / scalar_name(i)) as file:
                 n = plan.vectors[i]
-                _write_scalar(file, Supply(link, ots, ends, n, piece=_piece(kind), whole=True), n, kind, meter)
+                supply = Supply(link, ots, ends, n, piece=_piece(kind), lpn=kind.vole == "lpn", whole=True)
+                _write_scalar(file, supply, n, kind, meter)
             files[scalar_name(i)] = File(file.bytes, file.digest)
     return files
 
@@ -206,7 +207,7 @@ class Forecast:
 
 
 # Measured on one core (Xeon at 2.8 GHz) at 192 and 512 bits, seconds for each peer.
-SET_UP, PER_TRIPLE, PER_SCALAR, PER_NUMBER = 0.05, 5e-4, 2e-2, 2e-5
+SET_UP, PER_TRIPLE, PER_SCALAR, PER_NUMBER, PER_LPN_NUMBER = 0.05, 5e-4, 2e-2, 2e-5, 6e-7
 
 
 def forecast(plan: Plan, kind: Kind) -> Forecast:
@@ -224,15 +225,17 @@ def forecast(plan: Plan, kind: Kind) -> Forecast:
     for count in pieces(len(plan.vectors), GROUP):
         n = count * len(digits) * digits.kappa
         sent += _frames(extension.message_size(n), 32 * n)
+    by_ot = by_lpn = 0
     for n in plan.vectors:
-        top = levels(n, n)
-        counts = [*(lpn.secret for lpn in LEVELS[:top]), n]
+        top = levels(n, n) if kind.vole == "lpn" else 0
+        counts = [*(lpn.secret for lpn in LEVELS[:top]), n]  # each made with the help of the one before
         sent += _frames(*(digits.message_size(size) for size in pieces(counts[0], _piece(kind))))
         for lpn, count in zip(LEVELS, counts[1:], strict=False):
             sent += _frames(*silent.message_sizes(count, kind.vector_bits, lpn))
+        by_ot, by_lpn = by_ot + counts[0], by_lpn + sum(counts[1:])
     wide = (kind.scalar_bits / 512) ** 2, (kind.vector_bits / 192) ** 2
-    seconds = SET_UP + plan.triples * PER_TRIPLE * wide[0]
-    seconds += (len(plan.vectors) * PER_SCALAR + plan.numbers * PER_NUMBER) * wide[1]
+    seconds = SET_UP + plan.triples * PER_TRIPLE * wide[0] + by_lpn * PER_LPN_NUMBER
+    seconds += (len(plan.vectors) * PER_SCALAR + by_ot * PER_NUMBER) * wide[1]
     return Forecast(disk, peers * sent, peers * seconds)
 
 

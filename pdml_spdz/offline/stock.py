@@ -4,7 +4,7 @@
                             ledger.jsonl      what was claimed (`ledger`)
                             triples.bin       n records: digest, a, b, c
                             scalar-00000.bin  one secret scalar's VOLE: this party's delta, then for every number
-                                              and peer u, v (as sender) and w (as receiver); gone once it is claimed
+                                              what it keeps (`vole.Correlation`); gone once it is claimed
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from pdml_spdz.offline.ledger import Heading, Position, State
 from pdml_spdz.offline.material import Plan
 from pdml_spdz.ring import limbs
 
-FORMAT = 3
+FORMAT = 4
 MANIFEST, TRIPLES = "manifest.json", "triples.bin"
 MAKE = "make one with `pdml-spdz offline make` at all parties, or run with `--offline on-demand`"
 
@@ -41,9 +41,11 @@ class Kind:
     M: int
     vector_bits: int
     scalar_bits: int
+    vole: str = "lpn"
 
     def __str__(self) -> str:
-        return f"{self.M} parties, vectors in Z_2^{self.vector_bits}, scalars in Z_2^{self.scalar_bits}"
+        rings = f"vectors in Z_2^{self.vector_bits}, scalars in Z_2^{self.scalar_bits}"
+        return f"{self.M} parties, {rings}" + (", by OT alone" if self.vole == "ot" else "")
 
     @property
     def triple_size(self) -> int:
@@ -85,6 +87,7 @@ class Manifest:
             "party": self.party,
             "vector_bits": self.kind.vector_bits,
             "scalar_bits": self.kind.scalar_bits,
+            "vole": self.kind.vole,
             "triples": self.triples,
             "vectors": list(self.vectors),
             "created": self.created,
@@ -95,12 +98,13 @@ class Manifest:
 
     @classmethod
     def from_json(cls, content: dict[str, Any]) -> Manifest:
-        kind = Kind(*(int(content[name]) for name in ("parties", "vector_bits", "scalar_bits")))
+        M, vector_bits, scalar_bits = (int(content[name]) for name in ("parties", "vector_bits", "scalar_bits"))
+        kind = Kind(M, vector_bits, scalar_bits, str(content["vole"]))
         triples, vectors = int(content["triples"]), tuple(int(n) for n in content["vectors"])
         files = {str(name): File(int(f["bytes"]), str(f["digest"])) for name, f in content["files"].items()}
-        sizes = {TRIPLES: triples * kind.triple_size}
-        sizes |= {scalar_name(i): kind.scalar_size(n) for i, n in enumerate(vectors)}
-        if {name: file.bytes for name, file in files.items()} != sizes:
+        wanted = {TRIPLES: triples * kind.triple_size}
+        wanted |= {scalar_name(i): kind.scalar_size(n) for i, n in enumerate(vectors)}
+        if {name: file.bytes for name, file in files.items()} != wanted:
             raise ValueError("the files in it are not those of its counts")
         party = int(content["party"])
         return cls(str(content["stock"]), party, kind, triples, vectors, str(content["created"]), files)

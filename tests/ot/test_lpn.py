@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -11,8 +12,10 @@ from hypothesis import strategies as st
 
 from pdml_spdz import ring
 from pdml_spdz.errors import EngineError, ProtocolError
-from pdml_spdz.offline import on_demand
+from pdml_spdz.offline import make, on_demand
+from pdml_spdz.offline.material import Plan
 from pdml_spdz.offline.on_demand import LEVELS, Supply, levels
+from pdml_spdz.offline.stock import Kind, find
 from pdml_spdz.ot import extension, lpn, silent, vole
 from pdml_spdz.ot.lpn import LARGE, SMALL, Parameters
 from pdml_spdz.ot.vole import Correlation
@@ -148,3 +151,20 @@ def test_more_than_planned_is_refused() -> None:
 def test_a_message_of_another_length_is_refused() -> None:
     with pytest.raises(ProtocolError, match="message of noise"):
         silent._vector(memoryview(bytes(25)), 1, BITS, peer=1)
+
+
+@pytest.mark.parametrize("vole_kind", ["lpn", "ot"])
+def test_forecast_of_a_stock_is_what_making_it_took(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, vole_kind: str
+) -> None:
+    for module in (on_demand, make):
+        monkeypatch.setattr(module, "LEVELS", TINY)
+    plan, kind = Plan(1, (10, 25, 700)), Kind(2, 160, 64, vole_kind)
+
+    def party(link: Link) -> int:
+        make.make(link, tmp_path, plan, kind, b"s")
+        return sum(link.offline_traffic.sent.values())
+
+    assert run_threads(2, party) == [make.forecast(plan, kind).sent] * 2
+    assert find(tmp_path, kind, 0)
+    assert not find(tmp_path, Kind(2, 160, 64, "ot" if vole_kind == "lpn" else "lpn"), 0)

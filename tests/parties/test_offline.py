@@ -55,7 +55,9 @@ def test_stock_serves_one_run_and_is_named(rows: list[Path], tmp_path: Path) -> 
     # The next run finds it spent: an error if it must have a stock, made in the run if it may.
     with pytest.raises(StockError, match=r"offline make|no stock"):
         svd(rows, root, tmp_path / "second", offline="stock")
-    without = svd(rows, root, tmp_path / "third")
+    assert "LPN" in with_stock["security"]["model"]
+    without = svd(rows, root, tmp_path / "third", vole="ot")
+    assert "LPN" not in without["security"]["model"]
     assert without["stock"] == {"id": None, "claimed": without["stock"]["claimed"], "mode": "on-demand"}
     assert without["seconds"]["offline"] > 0
     first, third = (np.load(tmp_path / name / "V.npy") for name in ("first", "third"))

@@ -20,7 +20,7 @@ def test_plan_says_what_a_run_takes() -> None:
     assert done.exit_code == 0, done.output
     plan = json.loads(done.output)
     assert plan["plan"] == {"triples": 64, "vectors": [64 * 7 * 300]}
-    assert plan["kind"] == {"M": 3, "vector_bits": 160, "scalar_bits": 320}
+    assert plan["kind"] == {"M": 3, "vector_bits": 160, "scalar_bits": 320, "vole": "lpn"}
 
 
 def test_plan_of_very_many_iterations_takes_no_time() -> None:

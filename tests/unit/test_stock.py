@@ -129,7 +129,7 @@ def test_parties_that_mean_different_stocks_make_none(tmp_path: Path) -> None:
     assert status(tmp_path) == []
 
 
-def test_progress_is_told_piece_by_block(tmp_path: Path) -> None:
+def test_progress_is_told_piece_by_piece(tmp_path: Path) -> None:
     steps: list[tuple[int, int, int]] = []
 
     def party(link: Link) -> None:

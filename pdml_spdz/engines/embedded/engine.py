@@ -40,6 +40,7 @@ class Options:
     online: str = "stream"
     program: str = "projection"
     hidden: bool = False  # the mean of all rows is taken off under secret sharing
+    lpn: bool = True  # whether the source may use it
 
 
 def program_and_plan(options: Options, shape: Shape) -> tuple[Program, int, Plan]:
@@ -62,14 +63,14 @@ def program_and_plan(options: Options, shape: Shape) -> tuple[Program, int, Plan
 class EmbeddedEngine(Engine):
     name = "embedded"
     reveal = "normed"
-    security = Security(
-        "semi-honest, computational (OT on ristretto255, AES; TLS 1.3 channels)", False, "any M - 1 parties"
-    )
 
     def __init__(self, link: Link, run: bytes, options: Options) -> None:
         super().__init__(link)
         aggregator = choose_aggregator(options.aggregator, link.M)
         self.options = options
+        assumed = "OT on ristretto255, AES" + (", LPN for many numbers" if options.lpn else "")
+        model = f"semi-honest, computational ({assumed}; TLS 1.3 channels)"
+        self.security = Security(model, False, "any M - 1 parties")
         self._sec_sum = MaskedSum(link, Keys.agree(link, run), aggregator=aggregator)
         self._program: Program | None = None
         self._material: Material | None = None

@@ -13,7 +13,7 @@ from pdml_spdz.engines.embedded.runner import EmbeddedRunner
 from pdml_spdz.engines.projection import FixedScale, PerColumn
 from pdml_spdz.fixedpoint import Reals
 from pdml_spdz.offline.material import Material, Plan, ScalarMaterial
-from pdml_spdz.offline.on_demand import PIECE, OnDemand
+from pdml_spdz.offline.on_demand import LEVELS, OnDemand, levels
 from pdml_spdz.ot.triples import Triples
 from pdml_spdz.precision import Precision
 from pdml_spdz.primitives.masks import Keys
@@ -23,6 +23,7 @@ from pdml_spdz.transport.base import Link
 
 SESSION = b"bench"
 BOUND = 4.0
+OT_MOST = 100_000  # numbers by OT alone: some seconds
 WARM = 2  # calls of a fit before those that count: the first makes the secret scale
 
 
@@ -116,23 +117,28 @@ def summing(link: Link) -> dict[str, MaskedSum | ClearSum]:
 
 
 def material(link: Link, d: int, bits: int, repeats: int) -> dict[str, list[Costs]]:
-    """The parts of the offline phase: base OTs, the triples of a cold NormedSecSum, VOLE of d numbers."""
+    """The parts of the offline phase: base OTs, the triples of a cold NormedSecSum, VOLE of d numbers by OT (up to
+    OT_MOST) and from LPN (where that has come to its last level)."""
     p = Precision(link.M, bits)
     plan = machine.plan(render("normed_sum", p, 1, 1))
-    parts: dict[str, list[Costs]] = {"base OTs": [], "triples": [], "VOLE": []}
+    voles = {"VOLE by OT": d <= OT_MOST, "VOLE from LPN": levels(d, d) == len(LEVELS)}
+    parts: dict[str, list[Costs]] = {"base OTs": [], "triples": []} | {
+        name: [] for name, there in voles.items() if there
+    }
     for i in range(repeats):
         made: list[OnDemand] = []
         parts["base OTs"].append(costs(link, lambda made=made, i=i: made.append(on_demand(link, p, i))))  # type: ignore[misc]
-        source = made[0]
-        parts["triples"].append(costs(link, lambda s=source: s.reserve(Plan(plan.triples, ()))))  # type: ignore[misc]
-        source.reserve(Plan(0, (d,)))
-        scalar = source.scalar()
-        parts["VOLE"].append(costs(link, lambda s=scalar: s.take(d)))  # type: ignore[misc]
+        parts["triples"].append(costs(link, lambda made=made: made[0].reserve(Plan(plan.triples, ()))))  # type: ignore[misc]
+        for name in (name for name in voles if name in parts):
+            source = on_demand(link, p, i, lpn=name == "VOLE from LPN")
+            source.reserve(Plan(0, (d,)))
+            scalar = source.scalar()
+            parts[name].append(costs(link, lambda s=scalar: s.take(d)))  # type: ignore[misc]
     return parts
 
 
-def on_demand(link: Link, p: Precision, call: int, *, piece: int = PIECE) -> OnDemand:
-    return OnDemand(link, SESSION + bytes([call % 256]), p.vector_bits, p.scalar_bits, piece=piece)
+def on_demand(link: Link, p: Precision, call: int, **options: Any) -> OnDemand:
+    return OnDemand(link, SESSION + bytes([call % 256]), p.vector_bits, p.scalar_bits, **options)
 
 
 class Ahead(Material):

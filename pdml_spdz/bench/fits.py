@@ -187,6 +187,8 @@ def _growth(result: Result, request: Request) -> list[Check]:
         cells = [c for c in result.cells if c.fits(**base) and c.key["engine"] in request.engines]
         if name == "n":
             found += constant(cells, "n", ("fit MB", "offline MB"))
-        elif name in ("d", "M"):
-            found += straight(cells, name, ("fit MB", "offline MB", *(("fit cpu s",) if name == "d" else ())))
+        elif name == "d":
+            found += straight(cells, "d", ("fit MB", "fit cpu s"))  # offline: less than that, until LPN has set in
+        elif name == "M":
+            found += straight(cells, "M", ("fit MB", "offline MB"))
     return found

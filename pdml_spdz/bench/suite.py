@@ -62,7 +62,7 @@ def suite(*, full: bool) -> list[Part]:
         Part(
             "offline",
             "what does the offline phase cost?",
-            lambda step: parts.offline((2, 3), (1000, 10_000, 100_000), 31, 2 if not full else 5, step),
+            lambda step: parts.offline((2, 3), (1000, 10_000, *LENGTHS), 31, 2 if not full else 5, step),
         ),
         Part(
             "local",

@@ -122,14 +122,13 @@ def material(link: Link, d: int, bits: int, repeats: int) -> dict[str, list[Cost
     p = Precision(link.M, bits)
     plan = machine.plan(render("normed_sum", p, 1, 1))
     voles = {"VOLE by OT": d <= OT_MOST, "VOLE from LPN": levels(d, d) == len(LEVELS)}
-    parts: dict[str, list[Costs]] = {"base OTs": [], "triples": []} | {
-        name: [] for name, there in voles.items() if there
-    }
+    wanted = [name for name, there in voles.items() if there]
+    parts: dict[str, list[Costs]] = {name: [] for name in ("base OTs", "triples", *wanted)}
     for i in range(repeats):
         made: list[OnDemand] = []
         parts["base OTs"].append(costs(link, lambda made=made, i=i: made.append(on_demand(link, p, i))))  # type: ignore[misc]
         parts["triples"].append(costs(link, lambda made=made: made[0].reserve(Plan(plan.triples, ()))))  # type: ignore[misc]
-        for name in (name for name in voles if name in parts):
+        for name in wanted:
             source = on_demand(link, p, i, lpn=name == "VOLE from LPN")
             source.reserve(Plan(0, (d,)))
             scalar = source.scalar()

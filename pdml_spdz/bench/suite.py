@@ -26,7 +26,7 @@ SVD = fits.Request(
     repeats=1,
 )
 NMF = fits.Request("nmf", ("plain", "secsum"), Size(2000, 10_000, 7, 5), iterations=5, repeats=1)
-TABLE = normed_sum.Request(repeats=3, limit=40.0)
+TABLE = normed_sum.Request(repeats=5, limit=90.0)
 # Not evenly spread on a logarithmic scale: there even a parabola comes near a straight line (R^2 = 0.995).
 LENGTHS = (100_000, 250_000, 500_000, 1_000_000)
 GROWTH = normed_sum.Request((2,), LENGTHS, ("embedded",), where=("cold",), repeats=1, limit=120.0)

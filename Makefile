@@ -51,7 +51,7 @@ lint: $(VENV)/.dev-stamp ## ruff and mypy --strict
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 
-bench: $(VENV)/.dev-stamp ## what everything costs, wanted and found (ten minutes; ARGS=--full: the whole; ARGS="--only normed-sum")
+bench: $(VENV)/.dev-stamp ## what everything costs, wanted and found (a quarter of an hour; ARGS=--full: the whole; ARGS="--only normed-sum")
 	$(BIN)/pdml-spdz bench all $(ARGS)
 
 experiments: $(VENV)/.dev-stamp ## the paper's experiments (PDML_DATA=DIR: where the official data sets are), a small grid; ARGS=--full: the whole

@@ -1,4 +1,4 @@
-"""All benchmarks in the order in which `bench all` runs them, in two sizes: some ten minutes, and whole."""
+"""All benchmarks in the order in which `bench all` runs them, in two sizes: a quarter of an hour, and whole."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 from pdml_spdz.bench import fits, normed_sum, parts, precision, scenarios
 from pdml_spdz.bench.fits import Size, Step
-from pdml_spdz.bench.network import LOOPBACK, NETWORKS, REGION
+from pdml_spdz.bench.network import NETWORKS
 from pdml_spdz.bench.results import Result
 
 
@@ -34,13 +34,12 @@ GROWTH = normed_sum.Request((2,), LENGTHS, ("embedded",), where=("cold",), repea
 
 def suite(*, full: bool) -> list[Part]:
     table, svd, nmf = TABLE, SVD, NMF
-    networks = [LOOPBACK, REGION]
     dims: tuple[int, ...] = (10, 100)
     if full:
         table = replace(TABLE, repeats=7, limit=600.0, outside=TABLE.parties, protocols=("semi", "hemi", "mascot"))
         svd = replace(SVD, growth=(*SVD.growth, ("k", (1, 14, 28))), repeats=5)
         nmf = replace(NMF, growth=(("n", (500, 8000)), ("d", (1000, 3000)), ("k", (3, 14)), ("M", (2, 3))), repeats=5)
-        networks, dims = list(NETWORKS.values()), (10, 30, 100, 300)
+        dims = (10, 30, 100, 300)
     every = list(scenarios.SCENARIOS.values())
     repeats = 20 if full else 5
     return [
@@ -50,7 +49,7 @@ def suite(*, full: bool) -> list[Part]:
         Part(
             "scenarios",
             "and over real networks?",
-            lambda step: scenarios.measure(every, networks, step),
+            lambda step: scenarios.measure(every, list(NETWORKS.values()), step),
         ),
         Part("svd", "where does the time of a PD-SVD go?", lambda step: fits.measure(svd, step)),
         Part("nmf", "and that of a PD-NMF?", lambda step: fits.measure(nmf, step)),

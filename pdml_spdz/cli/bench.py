@@ -39,7 +39,7 @@ def bench() -> None:
       pdml-spdz bench normed-sum --parties 2,3 --dims 100,1000 --engine embedded --json table.json
       pdml-spdz bench svd --parties 3 --dim 1000 --rows 3000
       pdml-spdz bench compare before.json after.json
-      pdml-spdz bench all --out benchmarks/results         everything: some ten minutes
+      pdml-spdz bench all --out benchmarks/results         everything: a quarter of an hour
     """
 
 
@@ -278,7 +278,7 @@ def all_(out: Path, full: bool, only: tuple[str, ...] | None, page_file: Path | 
       pdml-spdz bench all --page docs/performance.md
     """
     screen, results = console(), []
-    require()  # that figures can be drawn, before and not after ten minutes
+    require()  # that figures can be drawn, before and not after a quarter of an hour
     for part in suite(full=full):
         if only is None or part.name in only:
             screen.rule(f"{part.name}: {part.question}")

@@ -10,6 +10,7 @@ each repetition. Each party shares its vector and hands the shares out; the prog
 
 import json
 import multiprocessing as mp
+import os
 import pickle  # shares between processes that this program itself started
 import sys
 import time
@@ -28,6 +29,7 @@ def party(rank: int, M: int, port: int, d: int, f: int, repeats: int) -> None:
     jax.config.update("jax_enable_x64", True)
     config = libspu.RuntimeConfig(protocol=libspu.ABY3, field=libspu.FM128, fxp_fraction_bits=f)
     ends = libspu.link.Desc()
+    ends.connect_retry_times, ends.connect_retry_interval_ms = 60, 500  # on a loaded machine parties start far apart
     for m in range(M):
         ends.add_party(f"P{m}", f"127.0.0.1:{port + m}")
     link = libspu.link.create_brpc(ends, rank)
@@ -68,6 +70,8 @@ def party(rank: int, M: int, port: int, d: int, f: int, repeats: int) -> None:
         if rank == 0:
             error = float(np.max(np.abs(found - u))) * 2.0**f
             print(json.dumps({"seconds": seconds, "sent": None, "error": error}), flush=True)
+    link.stop_link()  # waits for what is on its way
+    os._exit(0)  # the links' own threads may crash when the interpreter ends
 
 
 if __name__ == "__main__":

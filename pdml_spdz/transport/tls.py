@@ -34,6 +34,7 @@ from pdml_spdz.transport.whole import whole
 
 FAREWELL_SECONDS = 2.0  # how long a failing party tries to say why
 CHUNK = 1 << 18
+SMALL = 1 << 13  # bytes that travel in one record with their header: a write costs more than a copy
 
 
 class _Peer:
@@ -54,9 +55,11 @@ class _Peer:
         self._filled = 0
 
     def post(self, kind: int, step: str, sequence: int, payload: memoryview) -> None:
-        self.outbox.append(memoryview(header(kind, step, sequence, payload.nbytes)))
-        if payload.nbytes:
-            self.outbox.append(payload)
+        head = header(kind, step, sequence, payload.nbytes)
+        if payload.nbytes <= SMALL:
+            self.outbox.append(memoryview(head + payload.tobytes()))
+        else:
+            self.outbox.extend((memoryview(head), payload))
 
     def write(self) -> None:
         """Send what the socket takes now."""

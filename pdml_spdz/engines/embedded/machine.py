@@ -9,6 +9,7 @@ from __future__ import annotations
 import traceback
 from collections.abc import Callable, Sequence
 from contextlib import suppress
+from functools import lru_cache
 from typing import Any
 
 from pdml_spdz.engines.embedded.backend import Backend, Counting, Truncation
@@ -210,6 +211,7 @@ def truncations(program: Program) -> list[list[Truncation]]:
     return _counted(program).truncated[:-1]
 
 
+@lru_cache(maxsize=8)
 def _counted(program: Program) -> Counting:
     counting = Counting()
     execute(program, counting)

@@ -19,7 +19,7 @@ from pdml_spdz.errors import StockError, StorageError
 from pdml_spdz.offline import ledger
 from pdml_spdz.offline.disk import NewFile, keeping, sync_directory, write_file
 from pdml_spdz.offline.material import Plan
-from pdml_spdz.offline.on_demand import GROUP, LEVELS, PIECE, Supply, levels, pieces
+from pdml_spdz.offline.on_demand import GROUP, LEVELS, Supply, levels, piece_for, pieces
 from pdml_spdz.offline.stock import (
     FORMAT,
     MANIFEST,
@@ -47,8 +47,8 @@ def make(link: Link, root: Path, plan: Plan, kind: Kind, session: bytes, progres
 
     1. each party sends a digest of what it is about to make, and a nonce; id = H(digest, all nonces)
     2. base OTs and their extension (`extension.set_up`)
-    3. triples (`triples.make`); for each scalar fresh deltas (`vole.set_up`) and its numbers block by block
-       (`vole.extend`), all written as they come, to a directory that no one takes for a stock
+    3. triples (`triples.make`); for each scalar fresh deltas (`vole.set_up`) and its numbers piece by piece
+       (`Supply`), all written as they come, to a directory that no one takes for a stock
     4. each party writes an empty ledger and the manifest, syncs every file, and says so
     5. when all have said so, each party gives the directory its name
 
@@ -115,7 +115,7 @@ def _write_material(link: Link, new: Path, plan: Plan, kind: Kind, session: byte
         for i, ends in enumerate(vole.set_up(link, ots, kind.vector_bits, count=len(sizes)), first):
             with NewFile(new / scalar_name(i)) as file:
                 n = plan.vectors[i]
-                supply = Supply(link, ots, ends, n, piece=_piece(kind), lpn=kind.vole == "lpn", whole=True)
+                supply = Supply(link, ots, ends, n, lpn=kind.vole == "lpn", whole=True)
                 _write_scalar(file, supply, n, kind, meter)
             files[scalar_name(i)] = File(file.bytes, file.digest)
     return files
@@ -131,16 +131,11 @@ def _write_triples(file: NewFile, made: triples.Triples) -> None:
 def _write_scalar(file: NewFile, supply: Supply, n: int, kind: Kind, meter: _Meter) -> None:
     """The delta, then for every number u and what is left of the VOLEs (`Correlation`)."""
     file.write(ring.from_ints([supply.delta], kind.vector_bits).tobytes())
-    for size in pieces(n, _piece(kind)):
+    for size in pieces(n, piece_for(kind.M)):
         made = supply.take(size)
         records = np.stack([made.pad, made.rest], axis=1)
         file.write(records.tobytes())
         meter.add(size)
-
-
-def _piece(kind: Kind) -> int:
-    """Numbers at a time: a piece's messages to all peers are held at once."""
-    return max(1024, PIECE // (kind.M - 1))
 
 
 def _batch(kind: Kind) -> int:
@@ -229,7 +224,7 @@ def forecast(plan: Plan, kind: Kind) -> Forecast:
     for n in plan.vectors:
         top = levels(n, n) if kind.vole == "lpn" else 0
         counts = [*(lpn.secret for lpn in LEVELS[:top]), n]  # each made with the help of the one before
-        sent += _frames(*(digits.message_size(size) for size in pieces(counts[0], _piece(kind))))
+        sent += _frames(*(digits.message_size(size) for size in pieces(counts[0], piece_for(kind.M))))
         for lpn, count in zip(LEVELS, counts[1:], strict=False):
             sent += _frames(*silent.message_sizes(count, kind.vector_bits, lpn))
         by_ot, by_lpn = by_ot + counts[0], by_lpn + sum(counts[1:])

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
+from pdml_spdz import ring
 from pdml_spdz.errors import EngineError
 from pdml_spdz.offline.material import Material, Plan, ScalarMaterial
 from pdml_spdz.ot import extension, silent, triples, vole
@@ -24,10 +25,17 @@ class OnDemand(Material):
     mode = "on-demand"
 
     def __init__(
-        self, link: Link, session: bytes, vector_bits: int, scalar_bits: int, *, lpn: bool = True, piece: int = PIECE
+        self,
+        link: Link,
+        session: bytes,
+        vector_bits: int,
+        scalar_bits: int,
+        *,
+        lpn: bool = True,
+        piece: int = 0,
     ) -> None:
         self._link, self._vector_bits, self._scalar_bits = link, vector_bits, scalar_bits
-        self._lpn, self._piece = lpn, piece
+        self._lpn, self._piece = lpn, piece or piece_for(link.M)
         with link.offline():
             self._ots = extension.set_up(link, session)
         self._ends: Iterator[vole.Ends] = iter(())
@@ -74,9 +82,10 @@ class Supply(ScalarMaterial):
     """The numbers of one scalar.
 
     planned  : how many at the most
+    piece    : by OT at a time, if not as many as usual
     lpn      : whether they may come from LPN
     whole    : whether all that is planned will be wanted; a run may stop early
-    together : this one and those that are extended with it, in one round
+    together : this one and those that are extended with it, in one round: all give the same numbers at the same time
     """
 
     def __init__(
@@ -86,22 +95,23 @@ class Supply(ScalarMaterial):
         ends: vole.Ends,
         planned: int,
         *,
-        piece: int = PIECE,
+        piece: int = 0,
         lpn: bool = True,
         whole: bool = False,
-        together: Sequence[Supply] = (),
+        together: Sequence[Supply] | None = None,
     ) -> None:
         self._link, self._ots, self._left = link, ots, planned
         self._ends: vole.Ends | None = ends
-        self._piece, self._lpn, self._whole, self._together = piece, lpn, whole, together or [self]
-        self.delta = ends.delta
+        self._piece, self._lpn, self._whole = piece or piece_for(link.M), lpn, whole
+        self._together = [self] if together is None else together
+        self.delta, self._bits = ends.delta, ends.bits
         self._source: silent.Source | None = None
         self._level = 0  # of LPN that the source has
         self._made: list[Correlation] = []  # what was not given yet
         self._so_far = self._size = 0  # numbers made, and at a time
 
     def take(self, n: int) -> Correlation:
-        parts = []
+        parts = [Correlation(*(ring.zeros(0, self._bits) for _ in range(2)))] if n == 0 else []
         while n:
             if not self._made:
                 if n > self._left:
@@ -113,7 +123,7 @@ class Supply(ScalarMaterial):
             if len(first) > n:
                 self._made.insert(0, first.part(n, len(first) - n))
             n -= len(parts[-1])
-        if not self._left and not self._made:
+        if self._left == 0 and not self._made:
             self._ends = self._source = None  # a program may have thousands of scalars, one vector each
         return Correlation.join(parts)
 
@@ -133,23 +143,28 @@ class Supply(ScalarMaterial):
         lpn, parts = LEVELS[self._level], list[Correlation]()
         while wanted := lpn.secret - sum(map(len, parts)):
             parts.append(self._numbers(wanted, last=True).part(0, wanted))
-        assert self._ends is not None
-        self._source = silent.Source(self._link, self._ots, self._ends, lpn, Correlation.join(parts))
+        self._source = silent.Source(self._link, self._ots, self._open_ends(), lpn, Correlation.join(parts))
         self._level += 1
 
     def _numbers(self, n: int, *, last: bool) -> Correlation:
         """About n numbers: fewer if they are too many for one step, more if they are less than a block."""
-        assert self._ends is not None
         if self._source:
             return self._source.next(n, last=last)
-        return Correlation.of(vole.extend(self._link, self._ends, self._ends.random(min(n, self._piece))))
+        ends = self._open_ends()
+        return Correlation.of(vole.extend(self._link, ends, ends.random(min(n, self._piece))))
+
+    def _open_ends(self) -> vole.Ends:
+        if self._ends is None:
+            raise EngineError("a scalar has given all its numbers, and others that go with it have not.")
+        return self._ends
 
     def _make_together(self, size: int) -> None:
         """A piece for all that go together, some in each round: their messages are held at once."""
+        size = min(size, self._piece)
         step = max(1, self._piece // (4 * size))
         for first in range(0, len(self._together), step):
             some = self._together[first : first + step]
-            ends = [one._ends for one in some if one._ends is not None]
+            ends = [one._open_ends() for one in some]
             made = vole.extend_all(self._link, ends, [one.random(size) for one in ends])
             for one, extended in zip(some, made, strict=True):
                 one._keep(Correlation.of(extended))
@@ -165,6 +180,11 @@ def levels(n: int, now: int) -> int:
     """Levels of LPN that pay for n numbers, `now` of them at once: a level saves less than its secret costs if few
     numbers come of it."""
     return sum(n > lpn.secret * 5 // 4 and now >= lpn.secret for lpn in LEVELS)
+
+
+def piece_for(M: int) -> int:
+    """Numbers by OT at a time: their messages to all peers are held at once."""
+    return max(1024, PIECE // (M - 1))
 
 
 def pieces(n: int, most: int) -> list[int]:

@@ -15,7 +15,7 @@ import os
 from bisect import bisect_left
 from collections.abc import Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -29,7 +29,7 @@ from pdml_spdz.offline.ledger import Heading, Position, State
 from pdml_spdz.offline.material import Plan
 from pdml_spdz.ring import limbs
 
-FORMAT = 4
+FORMAT = 5
 MANIFEST, TRIPLES = "manifest.json", "triples.bin"
 MAKE = "make one with `pdml-spdz offline make` at all parties, or run with `--offline on-demand`"
 
@@ -46,6 +46,10 @@ class Kind:
     def __str__(self) -> str:
         rings = f"vectors in Z_2^{self.vector_bits}, scalars in Z_2^{self.scalar_bits}"
         return f"{self.M} parties, {rings}" + (", by OT alone" if self.vole == "ot" else "")
+
+    def serves(self, wanted: Kind) -> bool:
+        """Whether this one will do: what was made by OT alone assumes less."""
+        return self == wanted or replace(self, vole="lpn") == wanted
 
     @property
     def triple_size(self) -> int:
@@ -275,7 +279,7 @@ def find(root: Path, kind: Kind, me: int, plan: Plan | None = None) -> list[Stoc
     A damaged one is an error, not skipped: it would be taken for one that was never made.
     """
     stocks = [Stock(path) for path in sorted(root.glob(f"stock-*/party-{me}"))]
-    stocks = [stock for stock in stocks if stock.manifest.kind == kind]
+    stocks = [stock for stock in stocks if stock.manifest.kind.serves(kind)]
     positions = [stock.state().position for stock in stocks]
     if plan is None:
         return stocks

@@ -3,8 +3,9 @@
 A has ten ones in a row at public random places, e has one odd number in every block. A sum of ten numbers costs some
 hundred times less than a number from OT.
 
-The assumption is that of Ferret and its successors, with the parameters that their current implementation takes for 128
-bits of security. Odd noise makes the problem mod 2 the binary one with the same noise; half of any noise would vanish.
+The assumption is that of Ferret and its successors. Odd noise makes the problem mod 2 the binary one with the same
+noise; half of any noise would vanish. LARGE has twice the noise of their implementation at this size: few rows of A
+lie wholly in a part of r, but enough of them (`locality`), and fewer numbers have to be guessed right than r has.
 
 *Ref:* Yang, Weng, Lan, Zhang, Wang, "Ferret", CCS 2020; Baum, Braun, Munch-Hansen, Scholl, "MozZ2karella", CRYPTO 2022;
 Liu, Wang, Yang, Yu, "The hardness of LPN over any integer ring and field for PCG applications", EUROCRYPT 2024.
@@ -26,7 +27,7 @@ ONES = 10  # in a row of A
 BASE = 32
 STEP = 1 << 17
 
-Digits: TypeAlias = "NDArray[np.float64]"  # shape (n, c), base 2^32, not carried: sums of thousands stay exact
+Uncarried: TypeAlias = "NDArray[np.float64]"  # shape (n, c): digits base 2^32, of which thousands add up exactly
 
 
 @dataclass(frozen=True)
@@ -54,9 +55,19 @@ class Parameters:
         """Blocks made at a time, at the most: memory."""
         return min(self.blocks - self.kept, STEP // self.block)
 
+    @property
+    def locality(self) -> float:
+        """log2 of how many guesses it takes that enough numbers which depend on a part of r only have no noise.
+
+        A part rho r decides a fraction rho^ONES of all numbers; as many as it has unknowns are enough to solve for it.
+        """
+        n = self.blocks * self.block
+        rho = (self.secret / n) ** (1 / (ONES - 1))
+        return float(-self.blocks * np.log2(1 - rho * self.secret / n))
+
 
 SMALL = Parameters(1 << 13, 6, 1152)
-LARGE = Parameters(1 << 16, 10, 850)
+LARGE = Parameters(1 << 16, 9, 1700)
 
 
 class Code:
@@ -65,7 +76,7 @@ class Code:
     def __init__(self, secret: int, key: NDArray[np.uint64]) -> None:
         self._secret, self._stream = secret, Streams(key.reshape(1, 2), None, 0)
 
-    def times(self, r: Digits, n: int) -> Digits:
+    def times(self, r: Uncarried, n: int) -> Uncarried:
         """The next n rows, a multiple of 8, times r of shape (secret, c)."""
         drawn = np.empty(n * ONES * 2 // WORD.itemsize, WORD)
         self._stream.fill(0, drawn)
@@ -75,12 +86,12 @@ class Code:
         return np.asarray(A @ r)
 
 
-def digits(a: Vector, bits: int) -> Digits:
+def digits(a: Vector, bits: int) -> Uncarried:
     """The digits below 2^bits of each number."""
     return np.ascontiguousarray(a).view("<u4")[:, : bits // BASE].astype(np.float64)
 
 
-def settled(sums: Digits) -> Vector:
+def settled(sums: Uncarried) -> Vector:
     """The numbers mod 2^bits that these digits stand for; a digit may be negative."""
     n, c = sums.shape
     out = np.zeros((n, 2 * limbs(BASE * c)), "<u4")

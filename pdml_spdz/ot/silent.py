@@ -15,10 +15,9 @@ from numpy.typing import NDArray
 from pdml_spdz import ring
 from pdml_spdz.errors import ProtocolError
 from pdml_spdz.ot import extension, ggm, vole
-from pdml_spdz.ot.lpn import BASE, Code, Digits, Parameters, digits, settled
-from pdml_spdz.ot.prg import WORD, BlockHash, Blocks, random_bits
+from pdml_spdz.ot.lpn import BASE, Code, Parameters, Uncarried, digits, settled
+from pdml_spdz.ot.prg import BLOCK, WORD, BlockHash, Blocks, random_bits
 from pdml_spdz.ot.vole import Correlation
-from pdml_spdz.ring import Vector
 from pdml_spdz.transport.base import Link
 
 ROWS = 1 << 14  # numbers worked on at a time: they stay in the cache
@@ -33,6 +32,8 @@ class Budget:
 
     def take(self, blocks: int, *, last: bool) -> bool:
         """Count these; True if `kept` others have to be made first, to be the next secret."""
+        if self.used + self.lpn.kept > self.lpn.blocks:
+            raise ValueError("numbers of LPN after the last ones")
         renewed = self.used + blocks + (0 if last else self.lpn.kept) > self.lpn.blocks
         self.used = blocks if renewed else self.used + blocks
         return renewed
@@ -75,7 +76,7 @@ class Source:
         5. everyone   A times its secret, plus the noise's part.
 
         *Reveals:* nothing: z is masked by the leaf that the sender lacks, u by LPN.
-        *Cost:* 3 rounds; for each ordered pair and block 4 + 32 bytes a level of its tree, 8 L bytes and a number of
+        *Cost:* 3 rounds; for each ordered pair and block 4 + 32 bytes a level of its tree, k/8 bytes and a number of
         VOLE (`message_sizes`).
         *Ref:* Boyle, Couteau, Gilboa, Ishai, "Compressing vector OLE", CCS 2018; Schoppmann, Gascon, Reichert,
         Raykova, "Distributed vector-OLE", CCS 2019; `lpn`.
@@ -92,20 +93,20 @@ class Source:
         for peer in link.peers:
             hashing = ots.senders[peer].hashing
             leaves, trees = ggm.send(hashing, pairs[peer], depth)
-            z = ring.sub(settled(_add_leaves(rest, hashing, leaves, 1.0)), noise.w[peer])
-            outgoing[peer] = trees + z.tobytes()
+            z = settled(_add_leaves(rest, hashing, leaves, 1.0) - digits(noise.w[peer], self._bits))
+            outgoing[peer] = trees + ring.to_wire(z, self._bits).tobytes()  # no bit that no leaf masks
         messages = link.exchange("vole:noise", outgoing, link.peers)
         at = (np.arange(blocks) << depth) + holes
         for peer in link.peers:
             hashing, message = ots.receivers[peer].hashing, messages[peer]
             cut = ggm.message_size(blocks, depth)
-            z = _vector(message[cut:], blocks, self._bits, peer)
+            theirs = _masked(message[cut:], blocks, self._bits, peer)
             leaves = ggm.receive(hashing, keys[peer], choices, depth, message[:cut])
-            got = settled(_add_leaves(rest, hashing, leaves, -1.0, holes))
-            rest[at] -= digits(ring.sub(ring.add(z, noise.v[peer]), got), self._bits)
+            got = _add_leaves(rest, hashing, leaves, -1.0, holes)
+            rest[at] -= theirs + digits(noise.v[peer], self._bits) - got
         return self._combine(rest, at, digits(odd, self._bits))
 
-    def _combine(self, rest: Digits, at: NDArray[np.int64], odd: Digits) -> Correlation:
+    def _combine(self, rest: Uncarried, at: NDArray[np.int64], odd: Uncarried) -> Correlation:
         """Step 5, some blocks at a time."""
         n, c = rest.shape
         L = ring.limbs(self._bits)
@@ -135,19 +136,19 @@ def message_sizes(n: int, bits: int, lpn: Parameters) -> Iterator[int]:
         for made in (lpn.kept, blocks) if renewed else (blocks,):
             yield vole_digits.message_size(made)
             yield extension.message_size(made * lpn.depth)
-            yield ggm.message_size(made, lpn.depth) + 8 * made * ring.limbs(bits)
+            yield ggm.message_size(made, lpn.depth) + made * bits // 8
 
 
 def _add_leaves(
-    total: Digits, hashing: BlockHash, leaves: Blocks, sign: float, holes: NDArray[np.int64] | None = None
-) -> Digits:
+    total: Uncarried, hashing: BlockHash, leaves: Blocks, sign: float, holes: NDArray[np.int64] | None = None
+) -> Uncarried:
     """total += sign * (the numbers of these leaves), zero at the holes; returns the sum of each tree's numbers."""
     (trees, block, _), c = leaves.shape, total.shape[1]
-    sums, step = np.empty((trees, c)), ROWS // block
+    sums, step, keys = np.empty((trees, c)), ROWS // block, -(-BASE * c // (8 * BLOCK))
     for first in range(0, trees, step):
         some = slice(first, min(trees, first + step))
         count = some.stop - first
-        words = hashing.expand(leaves[some].reshape(-1, 2), 2).reshape(count, block, 4)
+        words = hashing.expand(leaves[some].reshape(-1, 2), keys).reshape(count, block, 2 * keys)
         x = words.view("<u4")[:, :, :c].astype(np.float64)
         if holes is not None:
             x[np.arange(count), holes[some]] = 0
@@ -156,12 +157,13 @@ def _add_leaves(
     return sums
 
 
-def _vector(raw: memoryview, n: int, bits: int, peer: int) -> Vector:
-    wanted = 8 * n * ring.limbs(bits)
+def _masked(raw: memoryview, n: int, bits: int, peer: int) -> Uncarried:
+    """The z of n blocks."""
+    wanted = n * bits // 8
     if len(raw) != wanted:
         raise ProtocolError(
-            f"P{peer}'s message of noise has {len(raw)} bytes too many or too few.",
-            f"{wanted} bytes after its trees",
+            f"P{peer}'s message of noise has {len(raw)} bytes after its trees.",
+            f"{wanted} bytes",
             "start all parties with the same study file and version",
         )
-    return ring.from_bytes(raw, bits)
+    return ring.from_wire(raw, bits).astype(np.float64)

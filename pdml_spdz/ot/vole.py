@@ -218,7 +218,7 @@ def extend(link: Link, ends: Ends, u: Vector) -> Extended:
 
     For each ordered pair, with x_ij the next n numbers of Z_2^(k - kappa i) in the stream of leaf j of tree i:
 
-    1. (sender)   has a fresh random u of length n, the same for all its receivers;
+    1. (sender)   has u of length n, any numbers, the same for all its receivers;
     2. (sender)   u_i = sum_j x_ij, v_i = -sum_j j x_ij; v = sum_i 2^(kappa i) v_i;
     3. (sender)   sends u - u_i mod 2^(k - kappa i): the weight 2^(kappa i) removes what is above;
     4. (receiver) w_i = sum_{j != delta_i} (delta_i - j) x_ij + delta_i (u - u_i), which is delta_i u + v_i;
@@ -275,6 +275,8 @@ def _join(parts: list[Words], n: int, bits: int) -> Vector:
     for part in parts:
         out[done : done + part.shape[1]] = part.T[: n - done]
         done += part.shape[1]
+    if bits % 64:
+        out[:, -1] &= ring.low(bits % 64)  # above is what the other end could use, where it got out
     return out
 
 

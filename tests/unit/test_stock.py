@@ -41,7 +41,8 @@ def made(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactor
         return sum(link.offline_traffic.sent.values())
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("pdml_spdz.offline.make._piece", lambda _: 1000)  # so that a scalar has several
+        for module in ("make", "on_demand"):
+            patch.setattr(f"pdml_spdz.offline.{module}.piece_for", lambda _: 1000)  # so that a scalar has several
         return Made(root, kind, run_threads(kind.M, party), forecast(plan, kind))
 
 

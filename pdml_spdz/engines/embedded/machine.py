@@ -12,6 +12,7 @@ from contextlib import suppress
 from functools import lru_cache
 from typing import Any
 
+from pdml_spdz.engines.embedded import values
 from pdml_spdz.engines.embedded.backend import Backend, Counting, Truncation
 from pdml_spdz.engines.embedded.values import Clear, Scalars, Vector, Wide, concat, unsupported
 from pdml_spdz.errors import EngineError, PdmlError, RangeExceeded
@@ -211,8 +212,13 @@ def truncations(program: Program) -> list[list[Truncation]]:
     return _counted(program).truncated[:-1]
 
 
-@lru_cache(maxsize=8)
 def _counted(program: Program) -> Counting:
+    return _count(program, values.OUTER)
+
+
+@lru_cache(maxsize=8)
+def _count(program: Program, outer: int) -> Counting:
+    """outer : all that a count depends on besides the program"""
     counting = Counting()
     execute(program, counting)
     return counting

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import argparse
 import os
-import shutil
 import sys
 from pathlib import Path
 
@@ -40,8 +39,6 @@ def main() -> None:
         have = {tuple(row[n] for n in grid[0].settings) for row in rows}
         missing += [f"{name}: {', '.join(cell.key)}" for cell in grid if cell.key not in have]
         results[name] = [row for row in rows if tuple(row[n] for n in grid[0].settings) in {c.key for c in grid}]
-    if not (given.so_far or given.only):
-        shutil.rmtree(measure.SAMPLES, ignore_errors=True)
     where = given.page or out / "README.md"
     where.parent.mkdir(parents=True, exist_ok=True)
     print(page.write(results, where, missing, full=given.full))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -10,7 +10,7 @@ import scipy.sparse as sp
 
 from pdml_spdz.algorithms.nmf import Settings
 from pdml_spdz.algorithms.nmf_start import own_topics
-from pdml_spdz.algorithms.rri import FullPart, Penalties, part
+from pdml_spdz.algorithms.rri import Penalties, part
 from pdml_spdz.errors import InputError
 from pdml_spdz.fixedpoint import Reals
 from pdml_spdz.linalg import Rows
@@ -38,6 +38,7 @@ class NmfMechanism(Mechanism):
     weighted: bool = False
     penalties: Penalties = Penalties()  # noqa: RUF009 - frozen
     name: str = "nmf"
+    _own: dict[str, Any] = field(default_factory=dict, compare=False)  # what only depends on the others' rows
 
     def __post_init__(self) -> None:
         if self.start not in STARTS:
@@ -60,34 +61,26 @@ class NmfMechanism(Mechanism):
         k, d = self.k, X.shape[1]
         T = np.random.default_rng(seed).uniform(size=(k, d))
         T /= T.sum(axis=1, keepdims=True)
-        tables = X, self.others
         seen: Content = {}
         if self.start == "pd":
-            own = Settings(self.sweeps, 0.0, 1.0)
-            topics = []
-            for table in tables:
-                W, T_m = own_topics(table, k, own)
-                topics.append(np.linalg.norm(W, axis=0)[:, None] * T_m)
-            first = Joined([FullPart(That, k) for That in topics])
-            T = first.iterate(T, replace(own, bound=ROOM * sum(float(np.vdot(That, That)) + 1.0 for That in topics)))
-            seen = {f"init_{name}": value for name, value in _seen(first, T).items()}
-        parts = [part(table, k, weighted=self.weighted) for table in tables]
-        if self.weighted:
-            for p in parts:
-                p.fit(T, self.penalties, sweeps=5)
-        both = Joined(parts)
-        room = ROOM * sum(p.norm() + 1.0 for p in parts)
+            if "topics" not in self._own:
+                self._own["topics"] = self._own_topics(self.others)
+            first = _swept((self._own_topics(X), self._own["topics"]), T, Settings(self.sweeps, 0.0, 1.0))
+            seen, T = {f"init_{name}": value for name, value in first.items()}, first["T"]
         penalties = self.penalties if self.weighted else Penalties()
-        T = both.iterate(T, Settings(self.sweeps, 0.0, room, penalties, self.weighted))
-        return seen | _seen(both, T)
+        return seen | _swept((X, self.others), T, Settings(self.sweeps, 0.0, 1.0, penalties, self.weighted))
+
+    def _own_topics(self, X: Rows) -> Reals:
+        """That (k, d) of PD-NMF-Init: k rows that stand for X."""
+        W, T = own_topics(X, self.k, Settings(self.sweeps, 0.0, 1.0))
+        return np.asarray(np.linalg.norm(W, axis=0)[:, None] * T)
 
     def sample_without(self, X: Rows, rng: np.random.Generator) -> Content:
         return self.run(X, int(rng.integers(2**63)))
 
     def sample_with(self, X: Rows, records: Rows, rng: np.random.Generator) -> Content:
         seed = int(rng.integers(2**63))  # one T_0 for all records of this sample, as it does not depend on rows
-        stack = sp.vstack if sp.issparse(X) else np.vstack
-        found = [self.run(stack([X, records[[i]]]), seed) for i in range(records.shape[0])]
+        found = [self.run(_stacked(X, records[[i]]), seed) for i in range(records.shape[0])]
         return {name: np.array([one[name] for one in found]) for name in found[0]}
 
     def observables(self, content: Content, i: int | None, x: Reals) -> Observables:
@@ -105,14 +98,35 @@ class NmfMechanism(Mechanism):
         return {"pd-nmf": np.concatenate([np.sort(a), np.sort(a * seen["den"]), np.sort(seen["num"] @ x)])}
 
 
-def _seen(both: Joined, T: Reals) -> Content:
-    """T, and the victim's own num and den of the last sweep; den in one number for each topic."""
-    topics = range(len(T))
+def _swept(tables: tuple[Rows, Rows], T: Reals, settings: Settings) -> Content:
+    """T of PD-NMF-Iter, and the victim's (the first table's) own num and den of the last sweep, den in one number for
+    each topic.
+
+    Sums over all rows are the sums of both parties' sums, so all but the last sweep are made on all rows at once.
+    """
+    k, n, weighted = len(T), tables[0].shape[0], settings.weighted
+    rows = part(_stacked(*tables), k, weighted=weighted)
+    settings = replace(settings, bound=ROOM * (rows.norm() + 1.0))
+    if weighted:
+        rows.fit(T, settings.penalties, sweeps=5)
+    if settings.tau > 1:
+        T = Joined([rows]).iterate(T, replace(settings, tau=settings.tau - 1))
+    parts = [part(table, k, weighted=weighted) for table in tables]
+    for p, W in zip(parts, (rows.W[:n], rows.W[n:]), strict=True):
+        p.restore(W, T)
+    both = Joined(parts)
+    T = both.iterate(T, replace(settings, tau=1))
     return {
         "T": T,
-        "den": np.array([float(np.sum(both.den[t])) for t in topics]),
-        "num": np.array([both.num[t] for t in topics]),
+        "den": np.array([float(np.sum(both.den[t])) for t in range(k)]),
+        "num": np.array([both.num[t] for t in range(k)]),
     }
+
+
+def _stacked(above: Rows, below: Rows) -> Rows:
+    if sp.issparse(above) or sp.issparse(below):
+        return sp.csr_array(sp.vstack([sp.csr_array(above), sp.csr_array(below)]))
+    return np.vstack([above, below])
 
 
 def box_coefficients(T: Reals, x: Reals, sweeps: int = 500) -> Reals:

@@ -19,6 +19,7 @@ mpl.rcParams.update({"svg.hashsalt": "pdml-spdz", "svg.fonttype": "none", "font.
 from matplotlib import pyplot as plt  # noqa: E402
 
 Key = tuple[str, ...]
+MARKERS = "os^Dv"
 
 
 def mean_and_error(values: list[float]) -> tuple[float, float]:
@@ -42,7 +43,17 @@ def _panels(count: int) -> tuple[Any, list[Any]]:
 def _curve(axes: Any, rows: list[Row], x: str, value: str, *, factor: float = 1.0, **style: Any) -> None:
     points = sorted((float(at), *mean_and_error(v)) for (at,), v in grouped(rows, lambda r: (r[x],), value).items())
     at, means, errors = zip(*points, strict=True)
-    axes.errorbar([factor * a for a in at], means, errors, marker="o", markersize=3, linewidth=1, **style)
+    style = {"marker": "o", "markersize": 3, "linewidth": 1, "capsize": 2} | style
+    axes.errorbar([factor * a for a in at], means, errors, **style)
+
+
+def _uplift_axes(axes: Any, title: str, *, wide: bool) -> None:
+    """Uplift by party size; a party's own model is the line at 0. wide : from large losses to small gains"""
+    axes.axhline(0, color="grey", linewidth=0.8, linestyle="--", label="local only")
+    axes.set(xscale="log", xlabel="party size (% of all rows)", ylabel="uplift (%)", title=title)
+    if wide:
+        axes.set_yscale("symlog", linthresh=1)
+    axes.legend(fontsize=7)
 
 
 @dataclass(frozen=True)
@@ -58,17 +69,21 @@ class Figures:
             figure.savefig(self.out / f"{name}.{ending}", bbox_inches="tight", dpi=110, metadata=metadata)
         plt.close(figure)
 
-    def uplift(self, experiment: str, rows: list[Row]) -> None:
-        """One panel for each data set, one curve for each k: uplift by party size."""
+    def uplift(self, experiment: str, rows: list[Row], methods: dict[str, str] | None = None) -> None:
+        """One panel for each data set, one curve for each k, or (methods: their names) for each method: uplift by party
+        size.
+        """
+        by = "k" if methods is None else "method"
+        labels = methods or {k: f"k = {k}" for k in sorted({r["k"] for r in rows}, key=int)}
         names = sorted({r["data"] for r in rows})
         figure, panels = _panels(len(names))
         for axes, name in zip(panels, names, strict=True):
-            for k in sorted({int(r["k"]) for r in rows}):
-                mine = [r for r in rows if (r["data"], r["k"]) == (name, str(k))]
-                _curve(axes, mine, "party_share", "uplift_percent", factor=100, label=f"k = {k}")
-            axes.axhline(0, color="grey", linewidth=0.5)
-            axes.set(xscale="log", xlabel="party size (% of all rows)", ylabel="uplift (%)", title=name)
-            axes.legend(fontsize=7)
+            for i, (value, label) in enumerate(labels.items()):
+                mine = [r for r in rows if (r["data"], r[by]) == (name, value)]
+                if mine:
+                    style = {"label": label, "marker": MARKERS[i], "color": f"C{i}", "factor": 100}
+                    _curve(axes, mine, "party_share", "uplift_percent", **style)
+            _uplift_axes(axes, name, wide=methods is not None)
         self._save(figure, experiment)
 
     def pcr(self, rows: list[Row]) -> None:
@@ -82,10 +97,7 @@ class Figures:
                 style: dict[str, Any] = {"factor": 100, "color": f"C{i}"}
                 _curve(axes, mine, "party_share", "uplift_percent", label=f"k = {k}", **style)
                 _curve(axes, mine, "party_share", "own_beta_percent", linestyle=":", **style)
-            axes.axhline(0, color="grey", linewidth=0.5)
-            axes.set(xscale="log", xlabel="party size (% of all rows)", ylabel="uplift (%)", title=f"{name}, scaled")
-            axes.set_yscale("symlog", linthresh=1)
-            axes.legend(fontsize=7)
+            _uplift_axes(axes, f"{name}, scaled", wide=True)
         self._save(figure, "pcr")
 
     def pcr_why(self, rows: list[Row]) -> None:

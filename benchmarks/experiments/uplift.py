@@ -30,7 +30,7 @@ def summary(gains: list[uplift.Uplift]) -> list[Row]:
 
 
 def lra(directory: Path, name: str, limit: int, terms: int, k: int, share: float, M: int, trial: int) -> list[Row]:
-    X = _tf_idf(datasets.corpus(directory, name, terms, limit))
+    X = tf_idf_rows(datasets.corpus(directory, name, terms, limit))
     rows, held = datasets.parties(X.shape[0], share, M, trial)
     study = local_study(M, algorithm="svd", rank=k, engine="secsum", iterations=300, tol=1e-5)
     V = run_in_threads([X[r] for r in rows], study).result
@@ -38,7 +38,7 @@ def lra(directory: Path, name: str, limit: int, terms: int, k: int, share: float
 
 
 def topics(directory: Path, name: str, limit: int, terms: int, k: int, share: float, M: int, trial: int) -> list[Row]:
-    X = _tf_idf(datasets.corpus(directory, name, terms, limit))
+    X = tf_idf_rows(datasets.corpus(directory, name, terms, limit))
     rows, held = datasets.parties(X.shape[0], share, M, trial)
     study = local_study(M, algorithm="nmf", rank=k, iterations=50, tol=1e-5, nmf=NmfSettings())
     T = run_in_threads([X[r] for r in rows], study).result
@@ -60,7 +60,8 @@ def recommender(directory: Path, k: int, share: float, M: int, trial: int) -> li
     return summary(gains)
 
 
-def _tf_idf(corpus: datasets.Corpus) -> Rows:
+def tf_idf_rows(corpus: datasets.Corpus) -> Rows:
+    """With the IDF of all documents, as SecSum gives it."""
     counts = term_counts(corpus.documents, corpus.d)
     return tf_idf(counts, idf(*document_frequencies(counts)))
 

@@ -8,6 +8,7 @@ import sys
 from pathlib import Path
 
 from benchmarks.experiments import cells
+from benchmarks.experiments.cells import Cell, Row
 from benchmarks.privacy import measure, noise, page, recorded
 
 
@@ -18,7 +19,7 @@ def main() -> None:
     )
     parser.add_argument("--out", type=Path, default=Path("runs/privacy"))
     parser.add_argument("--page", type=Path, help="where the page goes [OUT/small/README.md]")
-    parser.add_argument("--full", action="store_true", help="the paper's grid instead of a small one")
+    parser.add_argument("--full", action="store_true", help="the paper's grid instead of a small one, whose cells stand in for those that are not there yet")
     parser.add_argument("--only", nargs="*", help="nmf, svd, noise, attacks")
     parser.add_argument("--so-far", action="store_true", help="compute nothing: a page of what is there")
     parser.add_argument("--jobs", type=int, default=os.cpu_count() or 1)
@@ -29,19 +30,49 @@ def main() -> None:
     if not grids:
         sys.exit(f"nothing to run: no data set is in {given.data}; pass --data DIR or set PDML_DATA")
     out = given.out / ("full" if given.full else "small")
-    results, missing = {}, []
+    results = {}
     for name, grid in grids.items():
         file = out / f"{name}.csv"
         if not given.so_far:
             # Each recorded run is M processes already.
             cells.run(grid, file, 1 if name == "attacks" else given.jobs)
-        rows = cells.read(file)
-        have = {tuple(row[n] for n in grid[0].settings) for row in rows}
-        missing += [f"{name}: {', '.join(cell.key)}" for cell in grid if cell.key not in have]
-        results[name] = [row for row in rows if tuple(row[n] for n in grid[0].settings) in {c.key for c in grid}]
+        results[name] = [row | {"grid": out.name} for row in cells.known(grid, file)]
+        if given.full:
+            small = cells.read(given.out / "small" / file.name)
+            results[name] = mixed(name, results[name], [row | {"grid": "small"} for row in small])
+    missing = [text for name, grid in grids.items() for text in absent(name, grid, results[name])]
     where = given.page or out / "README.md"
     where.parent.mkdir(parents=True, exist_ok=True)
     print(page.write(results, where, missing, full=given.full))
+
+
+# What names a cell whatever its size; of the baselines a whole curve.
+SAME = {
+    "nmf": ("data", "k", "party_share", "start"),
+    "svd": ("data", "party_share"),
+    "noise": ("experiment", "data"),
+    "attacks": ("case", "engine", "algorithm"),
+}
+
+
+def mixed(name: str, paper: list[Row], small: list[Row]) -> list[Row]:
+    """The paper's cells, and small ones where there is none of the paper's size yet."""
+    have = {tuple(row[n] for n in SAME[name]) for row in paper}
+    return paper + [row for row in small if tuple(row[n] for n in SAME[name]) not in have]
+
+
+def absent(name: str, grid: list[Cell], rows: list[Row]) -> list[str]:
+    """Cells of the grid that have not been run, or only in the small one."""
+    names = list(grid[0].settings)
+    have = {tuple(row[n] for n in names) for row in rows}
+    smaller = {tuple(row[n] for n in SAME[name]) for row in rows if row["grid"] == "small"}
+    found = []
+    for cell in grid:
+        if cell.key not in have:
+            instead = tuple(str(cell.settings[n]) for n in SAME[name]) in smaller
+            settings = ", ".join(f"{n} {v}" for n, v in cell.settings.items() if v != "")
+            found.append(f"{name}: {settings}{' (small above)' if instead else ''}")
+    return found
 
 
 if __name__ == "__main__":

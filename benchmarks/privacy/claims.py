@@ -9,6 +9,7 @@ import numpy as np
 from scipy import stats
 
 from benchmarks.experiments.cells import Row
+from benchmarks.experiments.figures import grouped
 
 
 @dataclass(frozen=True)
@@ -27,7 +28,13 @@ def p_of(row: Row) -> list[float]:
 
 
 def cell_name(row: Row) -> str:
-    return f"{row['data']} {100 * float(row['party_share']):g} %"
+    rank = f" k = {row['k']}" if "start" in row else ""
+    return f"{row['data']}{rank} {100 * float(row['party_share']):g} %"
+
+
+def series(row: Row) -> tuple[str, ...]:
+    """What rows have in common that differ by party size alone. More samples make p smaller, so they count too."""
+    return row["data"], row["k"], row["view"], row.get("start", ""), row["records"], row["samples"]
 
 
 def paired(svd: list[Row], first: str, second: str) -> tuple[int, int, str, float]:
@@ -73,8 +80,8 @@ def hiding(svd: list[Row]) -> Answer:
 def size(rows: list[Row], what: str) -> Answer:
     """p grows with party size."""
     texts, grows = [], []
-    for key in dict.fromkeys((r["data"], r["view"], r.get("start", "")) for r in rows):
-        chain = [r for r in rows if (r["data"], r["view"], r.get("start", "")) == key]
+    for key in dict.fromkeys(map(series, rows)):
+        chain = [r for r in rows if series(r) == key]
         chain.sort(key=lambda r: float(r["party_share"]))
         if len(chain) < 2:
             continue
@@ -85,7 +92,12 @@ def size(rows: list[Row], what: str) -> Answer:
             for (a, x), (b, y) in pairwise(zip(means, chain, strict=True))
         ]
         grows.append(bool(means[-1] > means[0] and all(steps)))
-        texts.append(f"{' '.join(k for k in key if k)}: {', '.join(f'{m:.3f}' for m in means)}")
+        rank = f" k = {key[1]}" if key[3] else ""
+        texts.append(f"{key[0]} {key[2]}{rank}: " + ", ".join(
+            f"{m:.3f} ({100 * float(r['party_share']):g} %)" for m, r in zip(means, chain, strict=True)
+        ))
+    if not grows:
+        return Answer(f"p grows with party size ({what})", "not measured", "no two sizes of the same number of samples")
     answer = "yes" if all(grows) else "no" if not any(grows) else f"in {sum(grows)} of {len(grows)} series"
     return Answer(f"p grows with party size ({what})", answer, "; ".join(texts))
 
@@ -101,27 +113,30 @@ def private(rows: list[Row], what: str, view: str) -> Answer:
     )
 
 
-def noise(rows: list[Row]) -> Answer:
+def noise(rows: list[Row], beta: str) -> Answer:
+    """beta : of whose rows, in PCR: the paper's text has both"""
     texts, worse = [], 0
     settings = [("pcr", "Songs"), ("pcr", "News"), ("lra", "20NG"), ("lra", "Enron")]
     for experiment, name in settings:
-        mine = of(rows, experiment=experiment, data=name)
+        mine = of(rows, experiment=experiment, data=name, beta=beta if experiment == "pcr" else "")
         if not mine:
             continue
-        means = {
-            m: np.mean([float(r["uplift_percent"]) for r in of(mine, method=m)])
-            for m in ("exact", "dp-entry", "dp-row")
-        }
+        means = mean_uplifts(mine)
         worse += bool(means["dp-entry"] < 0)
         texts.append(
             f"{experiment} {name}: PD {means['exact']:+.1f} %, DP {means['dp-entry']:+.1f} % (entries), "
             f"{means['dp-row']:+.1f} % (rows)"
         )
     return Answer(
-        "DP is worse than a party's own model in three of four settings",
+        f"DP is worse than a party's own model in three of four settings (beta of {beta})",
         "yes" if worse >= 3 else "no",
         f"worse in {worse} of {len(texts)} (mean uplift over sizes; the paper's budget, entries): {'; '.join(texts)}",
     )
+
+
+def mean_uplifts(rows: list[Row]) -> dict[str, float]:
+    """By method, over party sizes and trials."""
+    return {key[0]: float(np.mean(v)) for key, v in grouped(rows, lambda r: (r["method"],), "uplift_percent").items()}
 
 
 def noise_in_nmf(rows: list[Row]) -> Answer:
@@ -129,7 +144,7 @@ def noise_in_nmf(rows: list[Row]) -> Answer:
     for experiment in ("topics", "recommender"):
         mine = of(rows, experiment=experiment)
         if mine:
-            means = {m: np.mean([float(r["uplift_percent"]) for r in of(mine, method=m)]) for m in ("exact", "dp-row")}
+            means = mean_uplifts(mine)
             worse += bool(means["dp-row"] < 0)
             count += 1
             texts.append(f"{experiment}: PD {means['exact']:+.1f} %, DP {means['dp-row']:+.1f} %")
@@ -140,7 +155,10 @@ def noise_in_nmf(rows: list[Row]) -> Answer:
 def init(nmf: list[Row]) -> Answer:
     texts, differences, variances = [], [], []
     for a in of(nmf, start="PD-NMF-Init"):
-        (b,) = of(nmf, data=a["data"], start="random 2x", party_share=a["party_share"], k=a["k"])
+        same = {name: a[name] for name in ("data", "party_share", "k", "samples")}
+        if not (pair := of(nmf, start="random 2x", **same)):
+            continue
+        b = pair[0]
         differences.append(float(a["auc"]) - float(b["auc"]))
         # The variance of an AUC of n + n samples where nothing leaks is (2 n + 1)/(12 n^2), at most twice of it here.
         n = int(a["samples"])
@@ -150,10 +168,13 @@ def init(nmf: list[Row]) -> Answer:
             for r in (a, b)
         )
         texts.append(f"{cell_name(a)}: {both}")
+    claim = "PD-NMF-Init leaks less than `random 2x`"
+    if not texts:
+        return Answer(claim, "not measured", "no cell of both with the same number of samples")
     mean, error = float(np.mean(differences)), float(np.sqrt(np.sum(variances)) / len(variances))
     answer = "no difference found" if abs(mean) < 2 * error else "yes" if mean < 0 else "no"
     figures = f"PD-NMF-Init and random 2x: {'; '.join(texts)}. AUC differs by {mean:+.3f} ± {error:.3f}"
-    return Answer("PD-NMF-Init leaks less than `random 2x`", answer, figures)
+    return Answer(claim, answer, figures)
 
 
 def all_claims(results: dict[str, list[Row]]) -> list[Answer]:
@@ -167,5 +188,6 @@ def all_claims(results: dict[str, list[Row]]) -> list[Answer]:
         svd = results["svd"]
         answers += [private(svd, "PD-SVD", "pd-svd"), bounds(svd), hiding(svd), size(svd, "SVD")]
     if {row["experiment"] for row in results.get("noise", [])} >= {"pcr", "lra", "topics"}:
-        answers += [noise(results["noise"]), noise_in_nmf(results["noise"])]
+        answers += [noise(results["noise"], beta) for beta in ("own rows", "all rows")]
+        answers.append(noise_in_nmf(results["noise"]))
     return answers

@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from benchmarks.experiments import pcr
 from benchmarks.experiments.cells import Cell, Row
 from benchmarks.privacy import data
 from pdml_spdz.algorithms.rri import Penalties
@@ -28,7 +29,7 @@ def population(directory: Path, name: str, terms: int) -> Rows:
     if name == "ML-1M":
         return data.ratings(directory)
     if name == "Songs":
-        return data.table(directory, name)[0]
+        return pcr.table(directory, name, "scaled")[0]
     return data.texts(directory, name, terms, 0)
 
 

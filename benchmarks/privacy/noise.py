@@ -8,13 +8,17 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
+from benchmarks.experiments import datasets
 from benchmarks.experiments.cells import Cell, Row
+from benchmarks.experiments.pcr import table
+from benchmarks.experiments.uplift import summary
 from benchmarks.privacy import data
 from pdml_spdz.algorithms.nmf import Settings
 from pdml_spdz.algorithms.nmf_start import rri_nmf
 from pdml_spdz.algorithms.rri import FullPart, ObservedPart, Penalties
-from pdml_spdz.applications import uplift
-from pdml_spdz.applications.recommender import Scale, hold_out
+from pdml_spdz.applications import regression, uplift
+from pdml_spdz.applications.low_rank import reconstruction_error
+from pdml_spdz.applications.recommender import hold_out
 from pdml_spdz.fixedpoint import Reals
 from pdml_spdz.linalg import Rows, column_sums
 from pdml_spdz.privacy.dp import Budget, private_nmf, private_power_method, row_norms, usual_clipping
@@ -23,19 +27,16 @@ SVD_BUDGET, NMF_BUDGET = Budget(0.1, 1e-5), Budget(0.25, 0.01)  # the paper's
 ITERATIONS, SWEEPS = 10, 10
 
 
-HELD_OUT = 0.2
-
-
 def parties(n: int, share: float, M: int, seed: int) -> tuple[list[Any], Any]:
-    """Row numbers of M parties, none in two of them, and of held-out rows."""
+    """Row numbers of M parties, none in two of them (a row is one individual), and of held-out rows."""
     order = np.random.default_rng(seed).permutation(n)
-    held, rest = order[: int(HELD_OUT * n)], order[int(HELD_OUT * n) :]
+    held, rest = np.split(order, [int(datasets.HELD_OUT * n)])
     size = max(2, min(int(share * n), len(rest) // M))
     return [rest[m * size : (m + 1) * size] for m in range(M)], held
 
 
-def _percent(gains: list[uplift.Uplift]) -> float:
-    return float(np.mean([g.percent for g in gains]))
+def _gains(by_method: dict[str, list[uplift.Uplift]], **more: str) -> list[Row]:
+    return [more | {"method": method} | summary(gains)[0] for method, gains in by_method.items()]
 
 
 def _bases(X: Rows, k: int, mean: Reals | None, seed: int) -> dict[str, Reals]:
@@ -58,27 +59,29 @@ def _bases(X: Rows, k: int, mean: Reals | None, seed: int) -> dict[str, Reals]:
 
 
 def pcr(directory: Path, name: str, k: int, share: float, M: int, trial: int) -> list[Row]:
-    X, y = data.table(directory, name)
+    """Both readings of the paper: beta of the party's own rows, and of all rows (without noise, a gift to DP)."""
+    X, y = table(directory, name, "scaled")
     rows, held = parties(len(X), share, M, trial)
-    pooled = X[np.concatenate(rows)]
-    mean = column_sums(pooled) / len(pooled)
+    together = np.concatenate(rows)
+    mean = column_sums(X[together]) / len(together)
     test = X[held], y[held]
-    return [
-        {
-            "method": method,
-            "uplift_percent": _percent([uplift.regression_uplift(X[r], y[r], test, V, mean) for r in rows]),
-        }
-        for method, V in _bases(pooled, k, mean, trial).items()
-    ]
+    local = [regression.fit(X[r], y[r], *uplift.local_pca(X[r], k)).rmse(*test) for r in rows]
+    own: dict[str, list[uplift.Uplift]] = {}
+    combined: dict[str, list[uplift.Uplift]] = {}
+    for method, V in _bases(X[together], k, mean, trial).items():
+        errors = [regression.fit(X[r], y[r], V, mean).rmse(*test) for r in rows]
+        own[method] = [uplift.Uplift(*both) for both in zip(local, errors, strict=True)]
+        joint = regression.fit(X[together], y[together], V, mean).rmse(*test)
+        combined[method] = [uplift.Uplift(error, joint) for error in local]
+    return _gains(own, beta="own rows") + _gains(combined, beta="all rows")
 
 
 def lra(directory: Path, name: str, limit: int, terms: int, k: int, share: float, M: int, trial: int) -> list[Row]:
     X = data.texts(directory, name, terms, limit)
     rows, held = parties(X.shape[0], share, M, trial)
-    return [
-        {"method": method, "uplift_percent": _percent([uplift.low_rank_uplift(X[r], X[held], V) for r in rows])}
-        for method, V in _bases(X[np.concatenate(rows)], k, None, trial).items()
-    ]
+    own = [reconstruction_error(X[held], uplift.local_svd(X[r], k)) for r in rows]
+    joint = {m: reconstruction_error(X[held], V) for m, V in _bases(X[np.concatenate(rows)], k, None, trial).items()}
+    return _gains({m: [uplift.Uplift(local, error) for local in own] for m, error in joint.items()}, beta="")
 
 
 def topics(directory: Path, name: str, limit: int, terms: int, k: int, share: float, M: int, trial: int) -> list[Row]:
@@ -86,39 +89,36 @@ def topics(directory: Path, name: str, limit: int, terms: int, k: int, share: fl
     rows, held = parties(X.shape[0], share, M, trial)
     T = _start(k, X.shape[1], trial)
     parts = [FullPart(X[r], k) for r in rows]
-    settings = Settings(SWEEPS, 0.0, 1.0)
-    clip = usual_clipping(parts, T)
     pooled = X[np.concatenate(rows)]
     found = {
         "exact": rri_nmf(pooled, T, uplift.own_settings(pooled, SWEEPS, 0.0, None, False))[1],
-        "dp-row": private_nmf(parts, T, settings, clip, NMF_BUDGET, trial),
+        "dp-row": private_nmf(parts, T, Settings(SWEEPS, 0.0, 1.0), usual_clipping(parts, T), NMF_BUDGET, trial),
     }
-    return [
-        {"method": m, "uplift_percent": _percent([uplift.topics_uplift(X[r], X[held], T_m, tau=SWEEPS) for r in rows])}
-        for m, T_m in found.items()
-    ]
+    # As in the paper: against the best of the parties' own topics.
+    own = min(uplift.topics_uplift(X[r], X[held], T, tau=SWEEPS, tol=0.0).local for r in rows)
+    gains = {m: [uplift.Uplift(own, uplift.topics_error(X[held], T_m))] for m, T_m in found.items()}
+    return _gains(gains, beta="")
 
 
 def recommender(directory: Path, k: int, share: float, M: int, trial: int) -> list[Row]:
-    X = data.ratings(directory)
+    X = datasets.ratings(directory)
     rows, _ = parties(X.shape[0], share, M, trial)
-    halves = [hold_out(X[r], HELD_OUT, 1000 + trial) for r in rows]
-    p, scale = Penalties(beta=1.0, delta=1.0), Scale(1.0, 5.0)
+    halves = [hold_out(X[r], datasets.HELD_OUT, 1000 + trial) for r in rows]
+    p = Penalties(beta=1.0, delta=1.0)
     T = 2.0 * _start(k, X.shape[1], trial) * X.shape[1] / k
     known = [kept for kept, _ in halves]
     pooled = sp.csr_array(sp.vstack(known))
-    exact = rri_nmf(pooled, T, uplift.own_settings(pooled, SWEEPS, 0.0, p, True))[1]
     parts = [ObservedPart(kept, k) for kept in known]
-    noisy = private_nmf(parts, T, Settings(SWEEPS, 0.0, 1.0, p, True), usual_clipping(parts, T), NMF_BUDGET, trial)
-    return [
-        {
-            "method": m,
-            "uplift_percent": _percent(
-                [uplift.recommender_uplift(kept, held, T_m, scale, p, tau=SWEEPS) for kept, held in halves]
-            ),
-        }
-        for m, T_m in (("exact", exact), ("dp-row", noisy))
-    ]
+    settings = Settings(SWEEPS, 0.0, 1.0, p, True)
+    found = {
+        "exact": rri_nmf(pooled, T, uplift.own_settings(pooled, SWEEPS, 0.0, p, True))[1],
+        "dp-row": private_nmf(parts, T, settings, usual_clipping(parts, T), NMF_BUDGET, trial),
+    }
+
+    def gain(kept: Rows, held: Rows, T_m: Reals) -> uplift.Uplift:
+        return uplift.recommender_uplift(kept, held, T_m, datasets.STARS, p, tau=SWEEPS)
+
+    return _gains({m: [gain(kept, held, T_m) for kept, held in halves] for m, T_m in found.items()}, beta="")
 
 
 def _start(k: int, d: int, seed: int) -> Reals:
@@ -127,7 +127,7 @@ def _start(k: int, d: int, seed: int) -> Reals:
 
 
 def cells(directory: Path, *, full: bool) -> list[Cell]:
-    shares, trials = ((0.01, 0.03, 0.1, 0.3), 5) if full else ((0.01, 0.05, 0.2), 1)
+    shares, trials = ((0.01, 0.03, 0.1, 0.3), 5) if full else ((0.01, 0.05, 0.2), 5)
     limit, terms = (0, 2000) if full else (4000, 1000)
     k, M = 7, 3
     settings: list[tuple[str, str, Any, tuple[Any, ...]]] = [("pcr", name, pcr, (name,)) for name in ("Songs", "News")]

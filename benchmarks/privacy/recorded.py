@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
+from benchmarks.experiments import pcr
 from benchmarks.experiments.cells import Cell, Row
 from benchmarks.privacy import data
 from pdml_spdz import transcript
@@ -31,7 +32,7 @@ HONEST = {"songs": ("Songs", 0), "songs, 12 honest rows": ("Songs", 12), "mail, 
 
 def tables(directory: Path, name: str, honest: int) -> list[Rows]:
     """Three parties; the first is honest and has so many rows (0: a third of all)."""
-    X = data.table(directory, name)[0] if name == "Songs" else data.texts(directory, name, TERMS, 2000)
+    X = pcr.table(directory, name, "scaled")[0] if name == "Songs" else data.texts(directory, name, TERMS, 2000)
     order = np.random.default_rng(5).permutation(X.shape[0])
     first = honest or X.shape[0] // M
     parts = [order[:first], *np.array_split(order[first:], M - 1)]

@@ -27,6 +27,8 @@ def row(p: float, **more: Any) -> dict[str, str]:
         "by_chance": 0.1,
         "flagged": 0,
         "records": 20,
+        "documents": 20,
+        "samples": 50,
         "auc": 0.5,
         "epsilon": 0.0,
         "best_statistic": "W max",
@@ -65,14 +67,28 @@ def test_claim_of_privacy_is_denied_by_one_small_p() -> None:
 
 
 @pytest.mark.parametrize(("uplifts", "answer"), [((-1, -1, -1, 2), "yes"), ((-1, 1, 1, -2), "no")])
-def test_claim_on_noise_counts_settings(uplifts: tuple[float, ...], answer: str) -> None:
+def test_claim_on_noise_counts_settings(uplifts: tuple[float, ...], answer: str, tmp_path: Path) -> None:
     settings = (("pcr", "Songs"), ("pcr", "News"), ("lra", "20NG"), ("lra", "Enron"))
     rows = [
-        {"experiment": e, "data": name, "party_share": "0.1", "method": method, "uplift_percent": str(value)}
+        {
+            "experiment": e,
+            "data": name,
+            "beta": "own rows" if e == "pcr" else "",
+            "party_share": share,
+            "method": method,
+            "uplift_percent": str(value),
+        }
         for (e, name), u in zip(settings, uplifts, strict=True)
         for method, value in (("exact", 3.0), ("dp-entry", u), ("dp-row", u))
+        for share in ("0.1", "0.1", "0.3")
     ]
-    assert claims.noise(rows).answer == answer
+    assert claims.noise(rows, "own rows").answer == answer
+    assert claims.noise(rows, "all rows").figures.startswith("worse in ")
+    assert "of 2 (" in claims.noise(rows, "all rows").figures  # PCR is not there in that reading
+    lines = page.noise_sections(rows, tmp_path)
+    assert f"| Songs | 10 % | +3.00 ± 0.00 | {uplifts[0]:+.2f} ± 0.00 | {uplifts[0]:+.2f} ± 0.00 | 2 |" in lines
+    figure = (tmp_path / "uplift-pcr.svg").read_text()
+    assert all(f">{name}</text>" in figure for name in ("PD-SVD", "DP-SVD, entries", "DP-SVD, rows", "local only"))
 
 
 def test_page_has_the_paper_beside_ours(tmp_path: Path) -> None:

@@ -40,12 +40,15 @@ def lra(directory: Path, name: str, limit: int, terms: int, k: int, share: float
 def topics(directory: Path, name: str, limit: int, terms: int, k: int, share: float, M: int, trial: int) -> list[Row]:
     X = tf_idf_rows(datasets.corpus(directory, name, terms, limit))
     rows, held = datasets.parties(X.shape[0], share, M, trial)
-    study = local_study(M, algorithm="nmf", rank=k, iterations=50, tol=1e-5, nmf=NmfSettings())
-    T = run_in_threads([X[r] for r in rows], study).result
-    # The paper compares with the best local topics, so every party does: the smallest error of any party's own.
-    own = [uplift.topics_uplift(X[r], X[held], T, tau=50, tol=1e-5) for r in rows]
-    best = min(gain.local for gain in own)
-    return summary([uplift.Uplift(best, gain.joint) for gain in own])
+    return summary([topics_gain([X[r] for r in rows], X[held], k)])
+
+
+def topics_gain(tables: list[Rows], held: Rows, k: int) -> uplift.Uplift:
+    """Of PD-NMF; the paper compares with the best local topics: the smallest error of any party's own."""
+    study = local_study(len(tables), algorithm="nmf", rank=k, iterations=50, tol=1e-5, nmf=NmfSettings())
+    T = run_in_threads(tables, study).result
+    own = [uplift.topics_uplift(X_m, held, T, tau=50, tol=1e-5) for X_m in tables]
+    return uplift.Uplift(min(gain.local for gain in own), own[0].joint)
 
 
 def recommender(directory: Path, k: int, share: float, M: int, trial: int) -> list[Row]:

@@ -11,7 +11,7 @@ import scipy.sparse as sp
 from benchmarks.experiments import datasets
 from benchmarks.experiments.cells import Cell, Row
 from benchmarks.experiments.pcr import table
-from benchmarks.experiments.uplift import summary
+from benchmarks.experiments.uplift import summary, topics_gain
 from benchmarks.privacy import data
 from pdml_spdz.algorithms.nmf import Settings
 from pdml_spdz.algorithms.nmf_start import rri_nmf
@@ -89,15 +89,10 @@ def topics(directory: Path, name: str, limit: int, terms: int, k: int, share: fl
     rows, held = parties(X.shape[0], share, M, trial)
     T = _start(k, X.shape[1], trial)
     parts = [FullPart(X[r], k) for r in rows]
-    pooled = X[np.concatenate(rows)]
-    found = {
-        "exact": rri_nmf(pooled, T, uplift.own_settings(pooled, SWEEPS, 0.0, None, False))[1],
-        "dp-row": private_nmf(parts, T, Settings(SWEEPS, 0.0, 1.0), usual_clipping(parts, T), NMF_BUDGET, trial),
-    }
-    # As in the paper: against the best of the parties' own topics.
-    own = min(uplift.topics_uplift(X[r], X[held], T, tau=SWEEPS, tol=0.0).local for r in rows)
-    gains = {m: [uplift.Uplift(own, uplift.topics_error(X[held], T_m))] for m, T_m in found.items()}
-    return _gains(gains, beta="")
+    exact = topics_gain([X[r] for r in rows], X[held], k)
+    noisy = private_nmf(parts, T, Settings(SWEEPS, 0.0, 1.0), usual_clipping(parts, T), NMF_BUDGET, trial)
+    private = uplift.Uplift(exact.local, uplift.topics_error(X[held], noisy))
+    return _gains({"exact": [exact], "dp-row": [private]}, beta="")
 
 
 def recommender(directory: Path, k: int, share: float, M: int, trial: int) -> list[Row]:

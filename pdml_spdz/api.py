@@ -13,27 +13,38 @@ from pdml_spdz.fixedpoint import Reals
 from pdml_spdz.linalg import Rows
 from pdml_spdz.local import LocalResult, local_study, run_on_rows
 from pdml_spdz.study import NmfSettings as NmfSettings  # for users
+from pdml_spdz.transcript import Transcript, warn_of_recording
 
 
 @dataclass(frozen=True)
 class SVDResult:
     """V : (d, k) right singular vectors of the pooled rows;
-    singular_values : (k,) if the run revealed them, else None; scale : (d,) found with scale="secsum".
+    singular_values : (k,) if the run revealed them, else None; scale : (d,) found with scale="secsum";
+    transcript : what any party saw, if the run was recorded.
     """
 
     V: Reals
     singular_values: Reals | None
     report: dict[str, Any]
     scale: Reals | None = None
+    transcript: Transcript | None = None
 
 
 def svd(
-    parties: Sequence[Rows | str | Path], *, rank: int, out: str | Path | None = None, **settings: Any
+    parties: Sequence[Rows | str | Path],
+    *,
+    rank: int,
+    out: str | Path | None = None,
+    record_transcript: bool = False,
+    **settings: Any,
 ) -> SVDResult:
     """The top-`rank` right singular vectors of all parties' rows, computed by one process for each party.
 
     parties : for each party its rows: an array (n_m, d), a scipy.sparse matrix, or a path that `pdml-spdz svd` would
-    take out : directory for reports and checkpoints; none is kept by default
+    take
+    out : directory for reports and checkpoints; none is kept by default
+    record_transcript : keep what a party sees in the result's `transcript` (and in party-<i>/transcript.npz of `out`),
+    for `pdml_spdz.privacy.attack_run.attack`; with a RecordingWarning
     settings : any setting of a study: iterations, tol, engine, bound, start, seed, aggregator, ...
 
     >>> import numpy as np, pdml_spdz
@@ -42,15 +53,16 @@ def svd(
     >>> result.V.shape  # doctest: +SKIP
     (5, 2)
     """
-    result = _run("svd", parties, rank, out, settings)
+    result = _run(_Call("svd", parties, rank, out, record_transcript), settings)
     sigma = result.report["singular_values"]
-    return SVDResult(result.V, None if sigma is None else np.array(sigma), result.report, result.scale)
+    values = None if sigma is None else np.array(sigma)
+    return SVDResult(result.V, values, result.report, result.scale, result.transcript)
 
 
 @dataclass(frozen=True)
 class PCAResult:
     """V : (d, k) principal components of the pooled rows; mean : (d,) their mean, or None if it is hidden;
-    explained_variance : (k,) if the run revealed it, else None; scale : (d,) found with scale="secsum".
+    explained_variance : (k,) if the run revealed it, else None; scale, transcript as in SVDResult.
     """
 
     V: Reals
@@ -58,10 +70,16 @@ class PCAResult:
     explained_variance: Reals | None
     report: dict[str, Any]
     scale: Reals | None = None
+    transcript: Transcript | None = None
 
 
 def pca(
-    parties: Sequence[Rows | str | Path], *, rank: int, out: str | Path | None = None, **settings: Any
+    parties: Sequence[Rows | str | Path],
+    *,
+    rank: int,
+    out: str | Path | None = None,
+    record_transcript: bool = False,
+    **settings: Any,
 ) -> PCAResult:
     """The top-`rank` principal components of all parties' rows; n is seen by every party, unless
     centre is "none" and neither variance nor scale asks for it.
@@ -69,20 +87,23 @@ def pca(
     Arguments as for `svd`; among the settings are centre ("open": every party sees the mean; "hidden"; "none"),
     variance (reveal the explained variance), offsets, scales, and scale ("secsum": deviations by SecSum).
     """
-    result = _run("pca", parties, rank, out, settings)
+    result = _run(_Call("pca", parties, rank, out, record_transcript), settings)
     variance = result.report.get("explained_variance")
     explained = None if variance is None else np.array(variance)
-    return PCAResult(result.V, result.mean, explained, result.report, result.scale)
+    return PCAResult(result.V, result.mean, explained, result.report, result.scale, result.transcript)
 
 
 @dataclass(frozen=True)
 class NMFResult:
-    """T : (k, d) topics, common to all; W : for each party its own coefficients (n_m, k); scale as in SVDResult."""
+    """T : (k, d) topics, common to all; W : for each party its own coefficients (n_m, k);
+    scale, transcript as in SVDResult.
+    """
 
     T: Reals
     W: list[Reals]
     report: dict[str, Any]
     scale: Reals | None = None
+    transcript: Transcript | None = None
 
 
 def nmf(
@@ -90,6 +111,7 @@ def nmf(
     *,
     rank: int,
     out: str | Path | None = None,
+    record_transcript: bool = False,
     nmf: NmfSettings | None = None,
     **settings: Any,
 ) -> NMFResult:
@@ -98,21 +120,28 @@ def nmf(
     nmf : start, penalties, missing entries (`pdml_spdz.NmfSettings`); other arguments as for `svd`
     """
     settings = {"iterations": 200, "tol": 1e-6} | settings | {"nmf": nmf or NmfSettings()}
-    result = _run("nmf", parties, rank, out, settings)
-    return NMFResult(result.V, result.arrays["W.npy"], result.report, result.scale)
+    result = _run(_Call("nmf", parties, rank, out, record_transcript), settings)
+    return NMFResult(result.V, result.arrays["W.npy"], result.report, result.scale, result.transcript)
 
 
-def _run(
-    algorithm: str,
-    parties: Sequence[Rows | str | Path],
-    rank: int,
-    out: str | Path | None,
-    settings: dict[str, Any],
-) -> LocalResult:
+@dataclass(frozen=True)
+class _Call:
+    """What the three functions have in common."""
+
+    algorithm: str
+    parties: Sequence[Rows | str | Path]
+    rank: int
+    out: str | Path | None
+    record_transcript: bool
+
+
+def _run(call: _Call, settings: dict[str, Any]) -> LocalResult:
     if settings.get("seed") is not None:
         settings.setdefault("start", "seed")
-    study = local_study(len(parties), algorithm=algorithm, rank=rank, **settings)
-    return run_on_rows(parties, study, out)
+    study = local_study(len(call.parties), algorithm=call.algorithm, rank=call.rank, **settings)
+    if call.record_transcript:
+        warn_of_recording()
+    return run_on_rows(call.parties, study, call.out, record_transcript=call.record_transcript)
 
 
 def normed_sum(parties: Sequence[Rows | str | Path], **settings: Any) -> Reals:

@@ -14,6 +14,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from pdml_spdz import prepare
+from pdml_spdz import transcript as transcripts
 from pdml_spdz.crew import Crew, run_crew
 from pdml_spdz.errors import InputError, StudyError
 from pdml_spdz.fixedpoint import Reals
@@ -21,6 +22,7 @@ from pdml_spdz.job import FEATURES, refuse_finished
 from pdml_spdz.linalg import Rows
 from pdml_spdz.storage import save_array, save_json
 from pdml_spdz.study import PartyEntry, Study, choose_engine
+from pdml_spdz.transcript import Transcript
 
 Event = dict[str, Any]
 RESULTS = {"svd": "V.npy", "pca": "V.npy", "nmf": "T.npy", "normed-sum": "u.npy"}
@@ -53,6 +55,7 @@ class LocalResult:
     party_reports: list[dict[str, Any]]
     out: Path
     arrays: dict[str, list[Reals]]  # what every party keeps besides, by name: its own W, the common mean
+    transcript: Transcript | None = None  # of a recorded run: what any party saw
 
     @property
     def mean(self) -> Reals | None:
@@ -105,7 +108,8 @@ def run_local(run: LocalRun) -> LocalResult:
     save_json(run.out / "report.json", report)
     parts = [run.out / f"party-{m}" for m in range(run.study.M)]
     arrays = {name: [np.load(p / name) for p in parts] for name in KEPT if (parts[0] / name).exists()}
-    return LocalResult(V, run.study, report, reports, run.out, arrays)
+    seen = transcripts.load(parts[0] / transcripts.FILE) if run.record_transcript else None
+    return LocalResult(V, run.study, report, reports, run.out, arrays, seen)
 
 
 def _as_file(rows: Rows | str | Path, stem: Path) -> Path:

@@ -23,8 +23,9 @@ from pdml_spdz.fixedpoint import Reals
 from pdml_spdz.job import FEATURES, Event, PartyRun
 from pdml_spdz.linalg import Rows, as_rows
 from pdml_spdz.local import RESULTS, joint_report
-from pdml_spdz.party import FITS
+from pdml_spdz.party import FITS, recorded
 from pdml_spdz.study import Study
+from pdml_spdz.transcript import Transcript
 from pdml_spdz.transport.base import Link
 from pdml_spdz.transport.inprocess import between_threads, mesh
 
@@ -32,20 +33,24 @@ from pdml_spdz.transport.inprocess import between_threads, mesh
 @dataclass(frozen=True)
 class ThreadsResult:
     """result : V or T, whatever the algorithm calls it; mean, scale : of all rows, where they were shown;
-    kept : V or T by iteration"""
+    kept : V or T by iteration; transcript : of a recorded run, what any party saw"""
 
     result: Reals
     mean: Reals | None
     scale: Reals | None
     report: dict[str, Any]
     kept: dict[int, Reals] = field(default_factory=dict)
+    transcript: Transcript | None = None
 
 
-def run_in_threads(tables: Sequence[Rows], study: Study, *, keep: Collection[int] = ()) -> ThreadsResult:
+def run_in_threads(
+    tables: Sequence[Rows], study: Study, *, keep: Collection[int] = (), record_transcript: bool = False
+) -> ThreadsResult:
     """Run all parties to the end, one thread for each table; raises the error of the party that failed first.
 
-    keep : numbers of iterations whose V or T is wanted, too
+    keep : numbers of iterations whose V or T is wanted, too; record_transcript : keep what party 0 sees
     """
+    seen = Transcript() if record_transcript else None
     if len(tables) != study.M:
         raise StudyError(f"{len(tables)} tables for {study.M} parties.", "one table for each party")
     if study.engine == "mp-spdz":
@@ -59,24 +64,32 @@ def run_in_threads(tables: Sequence[Rows], study: Study, *, keep: Collection[int
                 if link.me == 0 and event["event"] == "iteration" and event["t"] in keep:
                     kept[event["t"]] = Checkpoints(out / "party-0" / "checkpoint").load()[event["t"]].V
 
-            return run_on_link(link, study, tables[link.me], out, notify)
+            transcript = seen if link.me == 0 else None
+            return run_on_link(link, study, tables[link.me], out, notify, transcript)
 
         reports = between_threads(study.M, party, mesh(study.M, timeout=study.timeouts.round))
         result = np.load(out / "party-0" / RESULTS[study.algorithm])
         paths = [out / "party-0" / name for name in FEATURES]
         mean, scale = (np.load(path) if path.exists() else None for path in paths)
-    return ThreadsResult(result, mean, scale, joint_report(reports), kept)
+    return ThreadsResult(result, mean, scale, joint_report(reports), kept, seen)
 
 
 def run_on_link(
-    link: Link, study: Study, X: Rows, out: Path, notify: Callable[[Event], None] = lambda event: None
+    link: Link,
+    study: Study,
+    X: Rows,
+    out: Path,
+    notify: Callable[[Event], None] = lambda event: None,
+    transcript: Transcript | None = None,
 ) -> dict[str, Any]:
     """What `party.run_party` does once it has a link and rows; for engines that need no identity."""
-    run = PartyRun(study, link.me, data=out / f"rows-{link.me}", certs=out, out=out, notify=notify)
+    run = PartyRun(
+        study, link.me, data=out / f"rows-{link.me}", certs=out, out=out, notify=notify, transcript=transcript
+    )
     run.prepare_output()
     data = prepare.agreed(Data(as_rows(X), None, f"the rows of P{link.me}"), study)
     agreed = handshake.meet(link, study, resume=False)
     handshake.compare_features(link, data)
     nobody = Identity(link.me, out, {})  # only mp-spdz, which needs processes, would use it
     with make_engine(run, link, agreed.run, nobody) as engine:
-        return FITS[study.algorithm](run, data, link, engine)
+        return recorded(run, lambda: FITS[study.algorithm](run, data, link, engine))

@@ -7,6 +7,7 @@ has besides are its members' own rows.
 from __future__ import annotations
 
 import json
+import warnings
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -24,6 +25,15 @@ WARNING = (
     "the transcript of this run is recorded: whoever reads the file knows what this party saw, which is enough for the "
     "attacks of `pdml-spdz privacy attack`"
 )
+
+
+class RecordingWarning(UserWarning):
+    """A run is recorded: what is kept is enough for attacks."""
+
+
+def warn_of_recording() -> None:
+    """For functions called from Python: what the commands say on standard error."""
+    warnings.warn(WARNING, RecordingWarning, stacklevel=4)
 
 
 @dataclass(frozen=True)
@@ -86,7 +96,7 @@ def load(path: Path) -> Transcript:
         raise InputError(
             f"{path} does not exist.",
             "the transcript of a recorded run",
-            "run svd, pca, nmf or party with --record-transcript",
+            "run svd, pca, nmf or party with --record-transcript (in Python: record_transcript=True)",
         ) from None
     except (OSError, ValueError, KeyError, TypeError) as error:
         found = f"{path} cannot be read as a transcript ({error})."

@@ -81,8 +81,8 @@ class Figures:
             for i, (value, label) in enumerate(labels.items()):
                 mine = [r for r in rows if (r["data"], r[by]) == (name, value)]
                 if mine:
-                    style = {"label": label, "marker": MARKERS[i], "color": f"C{i}", "factor": 100}
-                    _curve(axes, mine, "party_share", "uplift_percent", **style)
+                    style: dict[str, Any] = {"label": label, "marker": MARKERS[i], "color": f"C{i}"}
+                    _curve(axes, mine, "party_share", "uplift_percent", factor=100, **style)
             _uplift_axes(axes, name, wide=methods is not None)
         self._save(figure, experiment)
 

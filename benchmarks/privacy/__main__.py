@@ -19,7 +19,11 @@ def main() -> None:
     )
     parser.add_argument("--out", type=Path, default=Path("runs/privacy"))
     parser.add_argument("--page", type=Path, help="where the page goes [OUT/small/README.md]")
-    parser.add_argument("--full", action="store_true", help="the paper's grid instead of a small one, whose cells stand in for those that are not there yet")
+    parser.add_argument(
+        "--full",
+        action="store_true",
+        help="the paper's grid; small cells stand in for those not there",
+    )
     parser.add_argument("--only", nargs="*", help="nmf, svd, noise, attacks")
     parser.add_argument("--so-far", action="store_true", help="compute nothing: a page of what is there")
     parser.add_argument("--jobs", type=int, default=os.cpu_count() or 1)

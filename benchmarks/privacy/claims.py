@@ -93,9 +93,10 @@ def size(rows: list[Row], what: str) -> Answer:
         ]
         grows.append(bool(means[-1] > means[0] and all(steps)))
         rank = f" k = {key[1]}" if key[3] else ""
-        texts.append(f"{key[0]} {key[2]}{rank}: " + ", ".join(
-            f"{m:.3f} ({100 * float(r['party_share']):g} %)" for m, r in zip(means, chain, strict=True)
-        ))
+        texts.append(
+            f"{key[0]} {key[2]}{rank}: "
+            + ", ".join(f"{m:.3f} ({100 * float(r['party_share']):g} %)" for m, r in zip(means, chain, strict=True))
+        )
     if not grows:
         return Answer(f"p grows with party size ({what})", "not measured", "no two sizes of the same number of samples")
     answer = "yes" if all(grows) else "no" if not any(grows) else f"in {sum(grows)} of {len(grows)} series"

@@ -20,6 +20,7 @@ from pdml_spdz.local import local_study, run_on_rows
 from pdml_spdz.prepare import check_rank
 from pdml_spdz.study import Study
 from pdml_spdz.threads_run import ThreadsResult, run_in_threads
+from pdml_spdz.transcript import warn_of_recording
 
 PARTIES = 3  # by default, for want of fewer rows
 TRANSPORTS = ("processes", "threads")
@@ -39,6 +40,7 @@ class Distributed(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimat
         bound: str | float,
         random_state: Any,
         transport: str,
+        record_transcript: bool,
     ) -> None:
         self.n_components = n_components
         self.max_iter = max_iter
@@ -47,6 +49,7 @@ class Distributed(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimat
         self.bound = bound
         self.random_state = random_state
         self.transport = transport
+        self.record_transcript = record_transcript
 
     def _fit(self, X: Any, parties: Sequence[Any] | None, **settings: Any) -> ThreadsResult:
         rank = _whole(self.n_components, "n_components")
@@ -69,8 +72,10 @@ class Distributed(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimat
         if self.transport not in TRANSPORTS:
             raise StudyError(f"`transport` is {self.transport!r}.", f"one of {', '.join(TRANSPORTS)}")
         run = run_in_threads if self.transport == "threads" else _run_processes
-        done = run(tables, study)
-        self.report_ = done.report
+        if self.record_transcript:
+            warn_of_recording()
+        done = run(tables, study, record_transcript=bool(self.record_transcript))
+        self.report_, self.transcript_ = done.report, done.transcript
         self.n_iter_ = int(done.report["iterations"])
         self._warn()
         return done
@@ -133,7 +138,7 @@ def _whole(value: Any, name: str) -> int:
     return int(value)
 
 
-def _run_processes(tables: Sequence[Rows], study: Study) -> ThreadsResult:
+def _run_processes(tables: Sequence[Rows], study: Study, *, record_transcript: bool) -> ThreadsResult:
     """The same as in threads, with a process for each party."""
-    done = run_on_rows(tables, study)
-    return ThreadsResult(done.V, done.mean, done.scale, done.report)
+    done = run_on_rows(tables, study, record_transcript=record_transcript)
+    return ThreadsResult(done.V, done.mean, done.scale, done.report, transcript=done.transcript)

@@ -23,12 +23,14 @@ class PDSVD(Distributed):
     bound : largest ||X_m^T X_m||_F of a party, "rows:R,N", or "secsum" to find one
     random_state : None for a start that all parties draw together; otherwise it makes a public seed
     transport : "processes", one for each party, as between hosts; "threads", the same without sockets: faster
+    record_transcript : keep what a party sees (with a RecordingWarning), for `pdml_spdz.privacy.attack_run.attack`
 
     Attributes
     ----------
     components_ : (n_components, n_features); fewer rows if the data have a smaller rank
     singular_values_ : (n_components,), or None if the engine hides them
     n_iter_, n_features_in_, feature_names_in_; report_ : what the run did, revealed and cost
+    transcript_ : what any party saw of a recorded run, else None
     """
 
     _algorithm = "svd"
@@ -43,8 +45,9 @@ class PDSVD(Distributed):
         bound: str | float = "secsum",
         random_state: Any = None,
         transport: str = "processes",
+        record_transcript: bool = False,
     ) -> None:
-        super().__init__(n_components, max_iter, tol, engine, bound, random_state, transport)
+        super().__init__(n_components, max_iter, tol, engine, bound, random_state, transport, record_transcript)
 
     def fit(self, X: Any, y: Any = None, *, parties: Sequence[Any] | None = None) -> Self:
         """parties : numbers of consecutive rows, or a label for each row; by default three equal parts"""
@@ -94,8 +97,9 @@ class PDPCA(Distributed):
         bound: str | float = "secsum",
         random_state: Any = None,
         transport: str = "processes",
+        record_transcript: bool = False,
     ) -> None:
-        super().__init__(n_components, max_iter, tol, engine, bound, random_state, transport)
+        super().__init__(n_components, max_iter, tol, engine, bound, random_state, transport, record_transcript)
         self.centre = centre
         self.variance = variance
         self.scale = scale

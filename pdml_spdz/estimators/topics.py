@@ -24,11 +24,11 @@ class PDNMF(Distributed):
     init : "pd" (from the parties' own topics), "random", or "nnsvd" (by PD-SVD); random_state takes its place
     weighted : entries that a sparse X does not store are missing, not zero
     alpha, beta, gamma, delta : penalties on ||T||_1, ||T||_F^2/2, ||W||_1, ||W||_F^2/2
-    engine : "secsum" or "plain"; bound, random_state, transport as in PDSVD
+    engine : "secsum" or "plain"; bound, random_state, transport, record_transcript as in PDSVD
 
     Attributes
     ----------
-    components_ : (n_components, n_features), T; n_iter_, n_features_in_, feature_names_in_, report_
+    components_ : (n_components, n_features), T; n_iter_, n_features_in_, feature_names_in_, report_, transcript_
     """
 
     _algorithm = "nmf"
@@ -49,8 +49,9 @@ class PDNMF(Distributed):
         bound: str | float = "secsum",
         random_state: Any = None,
         transport: str = "processes",
+        record_transcript: bool = False,
     ) -> None:
-        super().__init__(n_components, max_iter, tol, engine, bound, random_state, transport)
+        super().__init__(n_components, max_iter, tol, engine, bound, random_state, transport, record_transcript)
         self.init = init
         self.weighted = weighted
         self.alpha = alpha

@@ -67,7 +67,7 @@ def row_norms(X: Rows) -> Reals:
 
 def clipped_rows(X: Rows, length: float) -> Rows:
     """Rows longer than `length` (a public number) are scaled down to it."""
-    factor = np.minimum(1.0, length / np.maximum(row_norms(X), 1e-300))
+    factor = _shrink(row_norms(X), length)
     return sp.csr_array(sp.diags_array(factor) @ X) if sp.issparse(X) else X * factor[:, None]
 
 
@@ -164,6 +164,7 @@ class NoisyPart:
 
 
 def _shrink(lengths: Reals, most: float) -> Reals:
+    """Factors that leave no length above `most`."""
     return np.asarray(np.minimum(1.0, most / np.maximum(lengths, 1e-300)))
 
 

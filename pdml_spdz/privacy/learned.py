@@ -7,7 +7,9 @@ import numpy as np
 from pdml_spdz.fixedpoint import Reals
 from pdml_spdz.privacy.measures import ks_p, ks_steps
 
-RIDGE = 0.1  # of the mean variance: a few dozen samples do not carry a full covariance
+# Of the features' variance, which is 1: a few dozen samples do not carry a full covariance, and features that are
+# constant, or functions of others, leave it singular.
+RIDGE = 0.1
 
 
 def direction(within: Reals, without: Reals) -> tuple[Reals, Reals, Reals]:
@@ -20,7 +22,7 @@ def direction(within: Reals, without: Reals) -> tuple[Reals, Reals, Reals]:
     rest = np.concatenate([a - mu_a, b - mu_b], axis=-2)
     cov = np.swapaxes(rest, -1, -2) @ rest / rest.shape[-2]
     f = cov.shape[-1]
-    w = np.linalg.solve(cov + (RIDGE + 1e-9) * np.eye(f), np.swapaxes(mu_a - mu_b, -1, -2))[..., 0]
+    w = np.linalg.solve(cov + RIDGE * np.eye(f), np.swapaxes(mu_a - mu_b, -1, -2))[..., 0]
     return centre, scale, w
 
 

@@ -91,7 +91,6 @@ def true_positives(within: Reals, without: Reals, false_positives: float) -> Rea
 class Chosen:
     """AUC and true positives of the statistic (and its direction) that looked best on other samples. shape: records"""
 
-    statistic: Counts
     auc: Reals
     tpr: dict[float, Reals]
 
@@ -105,7 +104,7 @@ def cross_fitted(within: Reals, without: Reals, rates: tuple[float, ...] = (0.01
     half = within.shape[-1] // 2
     if half < 1:
         raise InputError(f"there are {within.shape[-1]} samples in an arm.", "at least 2")
-    areas, shares, first = [], [], None
+    areas, shares = [], []
     for choose, judge in ((slice(0, half), slice(half, 2 * half)), (slice(half, 2 * half), slice(0, half))):
         lean = auc(within[..., choose], without[..., choose]) - 0.5
         best = np.argmax(np.abs(lean), axis=-1)[..., None]
@@ -115,13 +114,11 @@ def cross_fitted(within: Reals, without: Reals, rates: tuple[float, ...] = (0.01
         )
         areas.append(auc(a, b))
         shares.append({rate: true_positives(a, b, rate) for rate in rates})
-        first = best[..., 0] if first is None else first
-    assert first is not None
-    return Chosen(first, np.mean(areas, axis=0), {rate: np.mean([s[rate] for s in shares], axis=0) for rate in rates})
+    return Chosen(np.mean(areas, axis=0), {rate: np.mean([s[rate] for s in shares], axis=0) for rate in rates})
 
 
 @cache
-def _clopper_pearson(n: int, level: float) -> tuple[Reals, Reals]:
+def clopper_pearson(n: int, level: float) -> tuple[Reals, Reals]:
     """(lower, upper) one-sided bounds of a probability for c = 0 .. n hits, each missed with probability `level`."""
     c = np.arange(n + 1)
     low, high = np.zeros(n + 1), np.ones(n + 1)
@@ -130,22 +127,16 @@ def _clopper_pearson(n: int, level: float) -> tuple[Reals, Reals]:
     return low, high
 
 
-def clopper_pearson(hits: Counts, n: int, level: float) -> tuple[Reals, Reals]:
-    low, high = _clopper_pearson(n, level)
-    return low[hits], high[hits]
-
-
 @dataclass(frozen=True)
 class Epsilon:
     """lower, upper : for each record, bounds of ln((P(E) - delta)/Q(E)) for the event E that was chosen.
 
-    Each is wrong with probability at most `level`. The mechanism's own epsilon is at least `lower` (0 where negative).
+    Each is wrong with the probability that was asked for at most, so that both hold with twice that. The mechanism's own
+    epsilon is at least `lower` (0 where negative); other events may show more.
     """
 
     lower: Reals
     upper: Reals
-    statistic: Counts
-    level: float
 
 
 def epsilon_bound(within: Reals, without: Reals, *, delta: float = 0.0, level: float = 0.05) -> Epsilon:
@@ -183,7 +174,7 @@ def epsilon_bound(within: Reals, without: Reals, *, delta: float = 0.0, level: f
     upper = np.take_along_axis(_bounds(hits, n, delta, level, upper=True)[..., 0, 0, :], which[..., None], axis=-1)[
         ..., 0
     ]
-    return Epsilon(np.maximum(lower, 0.0), upper, statistic, level)
+    return Epsilon(np.maximum(lower, 0.0), upper)
 
 
 def _hits(arms: list[Reals], thresholds: Reals) -> tuple[Counts, Counts]:
@@ -194,7 +185,7 @@ def _hits(arms: list[Reals], thresholds: Reals) -> tuple[Counts, Counts]:
 
 def _bounds(hits: tuple[Counts, Counts], n: int, delta: float, level: float, *, upper: bool = False) -> Reals:
     """Bounds of ln((P(E) - delta)/Q(E)) for E and its complement, either arm being P: on a new last axis."""
-    low, high = _clopper_pearson(n, level / 2)
+    low, high = clopper_pearson(n, level / 2)
     if upper:
         low, high = high, low
     events = [(hits[i], hits[1 - i]) for i in (0, 1)] + [(n - hits[i], n - hits[1 - i]) for i in (0, 1)]

@@ -94,6 +94,17 @@ def test_private_power_method_finds_the_space_when_noise_is_small(neighbours: st
     assert sine(noisy, exact) > 0.3
 
 
+@pytest.mark.parametrize("kind", [np.asarray, sp.csr_array])
+@pytest.mark.parametrize("neighbours", ["row", "entry"])
+def test_rows_less_their_public_mean_are_clipped_after_it_is_taken_off(kind: Any, neighbours: str) -> None:
+    # Rows far from zero: clipped before, they would all point the same way.
+    given = {"length": float(np.linalg.norm(X, axis=1).mean()), "neighbours": neighbours, "seed": 2}
+    mean = np.full(6, 50.0)
+    found = private_power_method(kind(X + mean), 2, 5, Budget(2.0, 0.01), mean=mean, **given)
+    # X + 50 - 50 is X but for 2^-47, which five products with eigenvalues below 40 and noise of about 10 hardly magnify.
+    assert found == pytest.approx(private_power_method(X, 2, 5, Budget(2.0, 0.01), **given), abs=1e-10)
+
+
 def test_measured_epsilon_of_the_private_power_method_is_within_its_budget() -> None:
     # Two databases that differ in one row, as different as the clipping lets them be.
     budget, runs = Budget(1.0, 1e-3), 1500

@@ -131,8 +131,8 @@ def clopper_pearson(n: int, level: float) -> tuple[Reals, Reals]:
 class Epsilon:
     """lower, upper : for each record, bounds of ln((P(E) - delta)/Q(E)) for the event E that was chosen.
 
-    Each is wrong with the probability that was asked for at most, so that both hold with twice that. The mechanism's own
-    epsilon is at least `lower` (0 where negative); other events may show more.
+    Each is wrong with at most the probability that was asked for. The mechanism's own epsilon is at least `lower` (0
+    where negative); other events may show more than this one.
     """
 
     lower: Reals

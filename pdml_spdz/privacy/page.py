@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Sequence
 from dataclasses import asdict
+from datetime import date
 from pathlib import Path
 from typing import Any
 
@@ -28,12 +29,23 @@ NOT_COVERED = (
     "Records that were not among those looked at.",
 )
 RISKY = 15
+# Who looks: in a sentence, and in the legend of a chart.
 OBSERVERS = {
-    "pd-svd": "the result V_k only (PD-SVD)",
-    "sigma": "V_k and Σ (an SVD that reveals Σ)",
-    "transcript": "the whole transcript of PD-SVD",
-    "pd-nmf": "the topics and this party's own sums (PD-NMF, all others collude)",
-    "user": "what your own statistics look at",
+    "pd-svd": ("the result only (PD-SVD: V_k)", "result only"),
+    "sigma": ("the result and its singular values (an SVD that reveals Σ)", "result and Σ"),
+    "transcript": ("everything that passes in a run of PD-SVD (the transcript)", "transcript"),
+    "pd-nmf": ("the topics and this party's own sums (PD-NMF, all others collude)", "topics and own sums"),
+    "user": ("what your own statistics look at", "your statistics"),
+}
+# What it means for people if an attack succeeds.
+MEANING = {
+    "norm from the grid": "How large the sums are, which the protocol hides.",
+    "c S from the transcript": "How features vary together over all parties' rows, up to one unknown factor: a figure "
+    "of all rows together, but a row that stands out shows in it.",
+    "scale from zero columns": "The unknown factor: the coalition can subtract its own part and knows how features "
+    "vary together in the honest parties' rows.",
+    "scale from positive semidefiniteness": "The unknown factor, as above.",
+    "features of the honest parties": "Which features (words, items) occur in the honest parties' rows at all.",
 }
 
 
@@ -103,21 +115,25 @@ def _p(value: float | None) -> str:
 def _content(ksdp: dict[str, Any] | None, attack: dict[str, Any] | None, own: dict[str, Any] | None) -> dict[str, Any]:
     views = [_completed(v) for v in (ksdp or {}).get("views", [])]
     findings = (attack or {}).get("findings", [])
-    risky = [record | {"view": v["observer"]} for v in views for record in v["records"]]
-    risky.sort(key=lambda r: (r["adjusted"], r["p"]))
     first = views[0] if views else {}
     return {
         "title": "Privacy report",
         "version": __version__,
+        "made": f"{date.today():%d %B %Y}",
+        "file": (ksdp or {}).get("settings", {}).get("file"),
         "summary": _summary(views, findings, own),
+        "advice": _advice(views, findings),
         "assumptions": (ksdp or {}).get("settings", {}).get("assumptions", []) + _run_words(attack),
         "views": views,
+        "powers": [
+            (text, [v["short"] for v in views if v["power"] == text]) for text in {v["power"]: 0 for v in views}
+        ],
         "samples": first.get("samples"),
         "wanted_pi": first.get("wanted_pi"),
         "level": first.get("level"),
         "resolved": first.get("tpr_resolved"),
-        "risky": risky[:RISKY],
-        "attacks": findings,
+        "risky": _risky(views)[:RISKY],
+        "attacks": [finding | {"meaning": MEANING.get(finding["attack"], "")} for finding in findings],
         "seen": ((attack or {}).get("run") or {}).get("observables") or [],
         "sizes": (attack or {}).get("sizes") or (own or {}).get("sizes") or [],
         "own": own,
@@ -137,7 +153,8 @@ def _completed(view: dict[str, Any]) -> dict[str, Any]:
     if view["constant"]:
         power += f" Statistics that never changed and so say nothing: {', '.join(view['constant'])}."
     return view | {
-        "observer": OBSERVERS.get(view["name"], view["name"]),
+        "observer": OBSERVERS.get(view["name"], (view["name"],))[0],
+        "short": OBSERVERS.get(view["name"], (view["name"],))[-1],
         "power": power,
         "mean_auc": float(np.mean([r["auc"] for r in records])),
         "largest_epsilon": max(r["epsilon_family"] for r in records),
@@ -149,15 +166,52 @@ def _summary(views: list[dict[str, Any]], findings: list[dict[str, Any]], own: d
     for v in views:
         told, of = len(v["flagged"]), len(v["records"])
         verdict = f"{told} of {of} records can be told" if told else f"none of {of} records could be told"
-        lines.append(
-            f"Who sees {v['observer']}: {verdict}; smallest p {_p(v['pi'])}, at least ε = {v['largest_epsilon']:.2f}."
-        )
+        line = f"Who sees {v['observer']}: {verdict} (smallest p {_p(v['pi'])})"
+        if v["largest_epsilon"] > 0:
+            line += f"; as differential privacy counts, ε is at least {v['largest_epsilon']:.2f}"
+        lines.append(f"{line}.")
     won = [f["attack"] for f in findings if f["success"]]
     if findings:
         lines.append(f"Attacks that succeeded on the recorded run: {', '.join(won) if won else 'none'}.")
     if own and own["alone"]:
         lines.append("Some rows have features that no other row has: look at them before joining.")
     return lines
+
+
+def _advice(views: list[dict[str, Any]], findings: list[dict[str, Any]]) -> list[str]:
+    """What a decision may rest on."""
+    lines = []
+    if any(v["flagged"] for v in views):
+        lines.append(
+            "Leave out the records that can be told (privacy exclude writes the list) and measure again, or join with "
+            "more rows in each honest party: see the effective party size."
+        )
+    elif views:
+        lines.append(
+            "No record could be told by these tests. That is no proof: the section on what is not covered, and the "
+            "smallest effect that so many samples find, belong to the answer."
+        )
+    if any(f["success"] for f in findings):
+        lines.append(
+            "The attacks need no more than their table says: decide whether what they give may be known to all other "
+            "parties together. A run with fewer --iterations shows less."
+        )
+    return lines
+
+
+def _risky(views: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """One line for each record, by the observer to whom it shows most; and to how many it shows at all."""
+    worst: dict[int, dict[str, Any]] = {}
+    for v in views:
+        for record in v["records"]:
+            line = record | {"view": v["short"], "told": int(record["adjusted"] <= v["level"])}
+            old = worst.get(record["document"])
+            if old is not None:
+                line["told"] += old["told"]
+                if (old["adjusted"], old["p"]) <= (line["adjusted"], line["p"]):
+                    line = old | {"told": line["told"]}
+            worst[record["document"]] = line
+    return sorted(worst.values(), key=lambda r: (r["adjusted"], r["p"]))
 
 
 def _run_words(attack: dict[str, Any] | None) -> list[str]:
@@ -176,9 +230,9 @@ def _charts(views: list[dict[str, Any]]) -> list[str]:
     for v in views:
         p = np.sort([max(r["p"], 1e-12) for r in v["records"]])
         share = np.arange(1, len(p) + 1) / len(p)
-        curves.append(Curve(v["name"], [low, *p, 1.0], [0.0, *share, 1.0], "steps"))
+        curves.append(Curve(v["short"], [low, *p, 1.0], [0.0, *share, 1.0], "steps"))
         auc = np.sort([r["auc"] for r in v["records"]])
-        areas.append(Curve(v["name"], list(share), list(auc), "dots"))
+        areas.append(Curve(v["short"], list(share), list(auc), "dots"))
     m = len(views[0]["statistics"])
     at = np.geomspace(low, 1.0, 200)
     curves.append(Curve("by chance", list(at), list(1.0 - (1.0 - at) ** m), dashed=True))

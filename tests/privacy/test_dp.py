@@ -101,7 +101,7 @@ def test_rows_less_their_public_mean_are_clipped_after_it_is_taken_off(kind: Any
     given = {"length": float(np.linalg.norm(X, axis=1).mean()), "neighbours": neighbours, "seed": 2}
     mean = np.full(6, 50.0)
     found = private_power_method(kind(X + mean), 2, 5, Budget(2.0, 0.01), mean=mean, **given)
-    # X + 50 - 50 is X but for 2^-47, which five products with eigenvalues below 40 and noise of about 10 hardly magnify.
+    # X + 50 - 50 is X but for 2^-47; five products, each made orthonormal again, do not make that 10^4 times larger.
     assert found == pytest.approx(private_power_method(X, 2, 5, Budget(2.0, 0.01), **given), abs=1e-10)
 
 

@@ -8,7 +8,9 @@ from typing import Any
 import numpy as np
 import pytest
 
+from benchmarks.experiments.cells import Cell
 from benchmarks.privacy import claims, measure, page
+from benchmarks.privacy.__main__ import absent, mixed
 from pdml_spdz.privacy.nmf_mechanism import NmfMechanism
 
 
@@ -66,10 +68,9 @@ def test_claim_of_privacy_is_denied_by_one_small_p() -> None:
     assert claims.private(rows[:1], "PD-SVD", "pd-svd").answer == "yes"
 
 
-@pytest.mark.parametrize(("uplifts", "answer"), [((-1, -1, -1, 2), "yes"), ((-1, 1, 1, -2), "no")])
-def test_claim_on_noise_counts_settings(uplifts: tuple[float, ...], answer: str, tmp_path: Path) -> None:
+def noise(uplifts: tuple[float, ...]) -> list[dict[str, str]]:
     settings = (("pcr", "Songs"), ("pcr", "News"), ("lra", "20NG"), ("lra", "Enron"))
-    rows = [
+    return [
         {
             "experiment": e,
             "data": name,
@@ -82,11 +83,18 @@ def test_claim_on_noise_counts_settings(uplifts: tuple[float, ...], answer: str,
         for method, value in (("exact", 3.0), ("dp-entry", u), ("dp-row", u))
         for share in ("0.1", "0.1", "0.3")
     ]
+
+
+@pytest.mark.parametrize(("uplifts", "answer"), [((-1, -1, -1, 2), "yes"), ((-1, 1, 1, -2), "no")])
+def test_claim_on_noise_counts_settings(uplifts: tuple[float, ...], answer: str) -> None:
+    rows = noise(uplifts)
     assert claims.noise(rows, "own rows").answer == answer
-    assert claims.noise(rows, "all rows").figures.startswith("worse in ")
     assert "of 2 (" in claims.noise(rows, "all rows").figures  # PCR is not there in that reading
-    lines = page.noise_sections(rows, tmp_path)
-    assert f"| Songs | 10 % | +3.00 ± 0.00 | {uplifts[0]:+.2f} ± 0.00 | {uplifts[0]:+.2f} ± 0.00 | 2 |" in lines
+
+
+def test_uplift_has_all_methods_and_the_own_model_in_one_figure(tmp_path: Path) -> None:
+    lines = page.noise_sections(claims.of(noise((-1, 2, 0, 0)), experiment="pcr"), tmp_path)
+    assert "| Songs | 10 % | +3.00 ± 0.00 | -1.00 ± 0.00 | -1.00 ± 0.00 | 2 |" in lines
     figure = (tmp_path / "uplift-pcr.svg").read_text()
     assert all(f">{name}</text>" in figure for name in ("PD-SVD", "DP-SVD, entries", "DP-SVD, rows", "local only"))
 
@@ -97,6 +105,36 @@ def test_page_has_the_paper_beside_ours(tmp_path: Path) -> None:
     assert "0.029 ± 0.02" in text
     assert (tmp_path / "ksdp-songs.svg").is_file()
     assert text.count("**yes**") + text.count("**no**") >= 6
+
+
+def test_small_cells_stand_in_for_those_of_the_papers_size_that_are_not_there(tmp_path: Path) -> None:
+    def cell(share: str, grid: str, samples: str) -> dict[str, str]:
+        return row(0.1, data="Enron", party_share=share, view="pd-nmf", start="random", samples=samples) | {
+            "grid": grid
+        }
+
+    paper = [cell("0.005", "full", "200")]
+    rows = mixed("nmf", paper, [cell("0.005", "small", "30"), cell("0.03", "small", "30")])
+    assert [(r["party_share"], r["samples"]) for r in rows] == [("0.005", "200"), ("0.03", "30")]
+    names = ("data", "k", "party_share", "start", "samples")
+    grid = [
+        Cell(
+            {n: {"data": "Enron", "k": 7, "party_share": share, "start": "random", "samples": 200}[n] for n in names},
+            list,
+            (),
+        )
+        for share in (0.005, 0.03, 0.1)
+    ]
+    below, nothing = absent("nmf", grid, rows)
+    assert "party_share 0.03" in below
+    assert below.endswith("(small above)")
+    assert "party_share 0.1" in nothing
+    assert nothing.endswith("samples 200")
+    text = page.write({"nmf": rows}, tmp_path / "page.md", [below, nothing], full=True).read_text()
+    assert "NMF: 1 of 2 cells are of the paper's size" in text
+    assert "| 20, 200 + 200 |" in text
+    assert "| 20, 30 + 30 |" in text
+    assert claims.size(rows, "PD-NMF").answer == "not measured"  # p of 30 and of 200 samples do not compare
 
 
 def test_cell_measures_what_the_table_shows(tmp_path: Path) -> None:

@@ -64,6 +64,9 @@ def test_assess_writes_a_page_that_names_the_record_and_needs_nothing_else(rows:
     assert "<script" not in page
     content = json.loads((out / "privacy.json").read_text())
     assert content["risky"][0]["document"] == 0
+    assert sorted(line["document"] for line in content["risky"]) == [0, 7, 9, 11]  # each once, by its worst observer
+    worst = min(r["adjusted"] for view in content["views"] for r in view["records"] if r["document"] == 0)
+    assert content["risky"][0]["adjusted"] == worst
     assert content["sizes"] == [{"colluding": 0, "rows": 140}, {"colluding": 1, "rows": 40}]
     assert re.search(r"Who sees the result only \(PD-SVD: V_k\): \d of 4 records can be told", page)
     assert all(line in page for line in ("What is not covered", "What was assumed", "Records most at risk"))

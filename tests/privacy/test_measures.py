@@ -101,6 +101,19 @@ def test_family_wise_error_reaches_five_percent_where_the_level_is_attainable() 
     assert within_binomial(rejected, REPETITIONS, 0.05)
 
 
+def test_family_wise_error_holds_for_records_that_share_databases_and_with_the_learned_attacker() -> None:
+    # A mechanism that ignores x, as `judge` tests it: records of a repetition have most of their noise in common.
+    rng, n, documents, statistics = np.random.default_rng(12), 40, 5, 3
+    common = rng.normal(size=(REPETITIONS, 1, statistics, 2, n))
+    values = common + 0.5 * rng.normal(size=(REPETITIONS, documents, statistics, 2, n))
+    flat = values.reshape(-1, statistics, 2, n)
+    p, _ = p_values(flat, np.moveaxis(flat, 1, -1))
+    tests = p.reshape(REPETITIONS, -1)
+    assert tests.shape[1] == documents * (statistics + 1)
+    rejected = int(np.sum(measures.holm(tests).min(axis=-1) <= 0.05))
+    assert rejected <= stats.binom.ppf(0.9995, REPETITIONS, 0.05)
+
+
 @given(hnp.arrays(np.float64, st.integers(1, 20), elements=st.floats(0, 1)))
 @settings(max_examples=60, deadline=None)
 def test_holm_rejects_what_its_definition_rejects(p: np.ndarray) -> None:

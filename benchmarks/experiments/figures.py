@@ -19,7 +19,7 @@ mpl.rcParams.update({"svg.hashsalt": "pdml-spdz", "svg.fonttype": "none", "font.
 from matplotlib import pyplot as plt  # noqa: E402
 
 Key = tuple[str, ...]
-MARKERS = "os^Dv"
+MARKERS = (("o", 3), ("s", 6), ("^", 3), ("D", 5), ("v", 3))  # curves that coincide can still be told
 
 
 def mean_and_error(values: list[float]) -> tuple[float, float]:
@@ -53,7 +53,13 @@ def _uplift_axes(axes: Any, title: str, *, wide: bool) -> None:
     axes.set(xscale="log", xlabel="party size (% of all rows)", ylabel="uplift (%)", title=title)
     if wide:
         axes.set_yscale("symlog", linthresh=1)
-    axes.legend(fontsize=7)
+        axes.yaxis.set_major_formatter("{x:g}")
+    axes.xaxis.set_major_formatter("{x:g}")
+
+
+def _legend_below(figure: Any, axes: Any) -> None:
+    """One for all panels, beside the data and not on them."""
+    figure.legend(*axes.get_legend_handles_labels(), fontsize=7, loc="outside lower center", ncols=5)
 
 
 @dataclass(frozen=True)
@@ -81,9 +87,12 @@ class Figures:
             for i, (value, label) in enumerate(labels.items()):
                 mine = [r for r in rows if (r["data"], r[by]) == (name, value)]
                 if mine:
-                    style: dict[str, Any] = {"label": label, "marker": MARKERS[i], "color": f"C{i}"}
+                    marker, size = MARKERS[i]
+                    style: dict[str, Any] = {"label": label, "color": f"C{i}", "markerfacecolor": "none"}
+                    style |= {"marker": marker, "markersize": size}
                     _curve(axes, mine, "party_share", "uplift_percent", factor=100, **style)
             _uplift_axes(axes, name, wide=methods is not None)
+        _legend_below(figure, panels[0])
         self._save(figure, experiment)
 
     def pcr(self, rows: list[Row]) -> None:
@@ -98,6 +107,7 @@ class Figures:
                 _curve(axes, mine, "party_share", "uplift_percent", label=f"k = {k}", **style)
                 _curve(axes, mine, "party_share", "own_beta_percent", linestyle=":", **style)
             _uplift_axes(axes, f"{name}, scaled", wide=True)
+        _legend_below(figure, panels[0])
         self._save(figure, "pcr")
 
     def pcr_why(self, rows: list[Row]) -> None:

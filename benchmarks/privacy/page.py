@@ -165,7 +165,7 @@ def _sizes(results: dict[str, list[Row]]) -> list[str]:
         if cells:
             whole = sum(cell[-1] == "full" for cell in cells)
             counts.append(f"{name.upper()}: {whole} of {len(cells)} cells are of the paper's size")
-    return [*(f"{'; '.join(counts)}." for _ in counts[:1]), words("sizes").rstrip()]
+    return [f"{'; '.join(counts)}. {words('sizes').rstrip()}"] if counts else []
 
 
 def words(name: str) -> str:

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 
 import numpy as np
 import scipy.sparse as sp
+from numpy.typing import NDArray
 
 from pdml_spdz.fixedpoint import Reals
 from pdml_spdz.linalg import Rows, squares
@@ -149,32 +150,40 @@ class ObservedPart(Part):
     def __init__(self, X: Rows, k: int) -> None:
         X = sp.csr_array(X)
         (n, self.d), self.X = X.shape, X
-        self.rows = np.repeat(np.arange(n), np.diff(X.indptr))
-        self.columns = X.indices
+        self.columns, self._counts = X.indices, np.diff(X.indptr)
+        self._observed = self._where(np.ones(X.nnz))
         self.W = np.zeros((n, k))
         self.largest = CAP * self.d * np.sqrt(np.bincount(self.rows, X.data**2, n))
         self.E = X.data.astype(np.float64)  # X - W T where X is observed
 
+    @property
+    def rows(self) -> NDArray[np.int64]:
+        """Of each observed entry."""
+        return np.repeat(np.arange(len(self._counts)), self._counts)
+
     def update(self, t: int, T: Reals, p: Penalties) -> tuple[Reals, Reals]:
-        n, (rows, columns) = len(self.W), (self.rows, self.columns)
-        T_t = T[t][columns]
-        R_t = self.E + self.W[rows, t] * T_t
-        size = np.bincount(rows, T_t * T_t, n) + p.delta
-        top = np.maximum(np.bincount(rows, R_t * T_t, n) - p.gamma, 0.0)
-        W_t = np.divide(top, size, out=np.zeros(n), where=size > 0)
-        self.W[:, t] = np.minimum(W_t, self.cap(p))
-        W_t = self.W[rows, t]
-        self.E = R_t - W_t * T_t
-        sums = (np.bincount(columns, W_t * y, self.d).astype(np.float64) for y in (R_t, W_t))
-        num, den = sums
-        return num, den
+        T_t = T[t]
+        R_t = self._where(self.E + self._product(self.W[:, t], T_t))
+        size = self._observed @ (T_t * T_t) + p.delta
+        top = np.maximum(R_t @ T_t - p.gamma, 0.0)
+        W_t = np.minimum(np.divide(top, size, out=np.zeros(len(top)), where=size > 0), self.cap(p))
+        self.W[:, t] = W_t
+        self.E = R_t.data - self._product(W_t, T_t)
+        return np.asarray(R_t.T @ W_t), np.asarray(self._observed.T @ (W_t * W_t))
+
+    def _where(self, values: Reals) -> sp.csr_array:
+        """A matrix of these values where X is observed."""
+        return sp.csr_array((values, self.X.indices, self.X.indptr), shape=self.X.shape)
+
+    def _product(self, w: Reals, t: Reals) -> Reals:
+        """w t^T where X is observed."""
+        return np.asarray(np.repeat(w, self._counts) * t[self.columns])
 
     def cap(self, p: Penalties) -> Reals:
         return self.largest if p.leave_w_free else super().cap(p)
 
     def normal_equations(self, T: Reals, rows: slice) -> tuple[Reals, Reals]:
-        X, k = self.X[rows], len(T)
-        observed = sp.csr_array((np.ones(X.nnz), X.indices, X.indptr), shape=X.shape)
+        X, observed, k = self.X[rows], self._observed[rows], len(T)
         s, t = np.triu_indices(k)
         G = np.zeros((X.shape[0], k, k))
         G[:, s, t] = G[:, t, s] = observed @ (T[s] * T[t]).T
@@ -184,10 +193,10 @@ class ObservedPart(Part):
         super().restore(W, T)
         self.E = self.X.data.astype(np.float64)
         for t in range(len(T)):  # one topic at a time: k times the stored entries may not fit in memory
-            self.E -= W[self.rows, t] * T[t][self.columns]
+            self.E -= self._product(W[:, t], T[t])
 
     def moved(self, t: int, before: Reals, T: Reals) -> None:
-        self.E -= self.W[self.rows, t] * (T[t] - before)[self.columns]
+        self.E -= self._product(self.W[:, t], T[t] - before)
 
     def error(self, T: Reals) -> float:
         return float(self.E @ self.E)

@@ -66,17 +66,18 @@ def mixed(name: str, paper: list[Row], small: list[Row]) -> list[Row]:
 
 
 def absent(name: str, grid: list[Cell], rows: list[Row]) -> list[str]:
-    """Cells of the grid that have not been run, or only in the small one."""
+    """Cells of the grid that have not been run, or only in the small one; those that differ by party size in one line."""
     names = list(grid[0].settings)
     have = {tuple(row[n] for n in names) for row in rows}
     smaller = {tuple(row[n] for n in SAME[name]) for row in rows if row["grid"] == "small"}
-    found = []
+    found: dict[str, list[str]] = {}
     for cell in grid:
         if cell.key not in have:
             instead = tuple(str(cell.settings[n]) for n in SAME[name]) in smaller
-            settings = ", ".join(f"{n} {v}" for n, v in cell.settings.items() if v != "")
-            found.append(f"{name}: {settings}{' (small above)' if instead else ''}")
-    return found
+            rest = ", ".join(f"{n} {v}" for n, v in cell.settings.items() if v != "" and n != "party_share")
+            size = f"{100 * cell.settings['party_share']:g} %" if "party_share" in cell.settings else "all"
+            found.setdefault(f"{name}: {rest}", []).append(f"{size} (small above)" if instead else size)
+    return [f"{text}: {', '.join(sizes)}" for text, sizes in found.items()]
 
 
 if __name__ == "__main__":

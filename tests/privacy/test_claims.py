@@ -125,12 +125,10 @@ def test_small_cells_stand_in_for_those_of_the_papers_size_that_are_not_there(tm
         )
         for share in (0.005, 0.03, 0.1)
     ]
-    below, nothing = absent("nmf", grid, rows)
-    assert "party_share 0.03" in below
-    assert below.endswith("(small above)")
-    assert "party_share 0.1" in nothing
-    assert nothing.endswith("samples 200")
-    text = page.write({"nmf": rows}, tmp_path / "page.md", [below, nothing], full=True).read_text()
+    (missing,) = absent("nmf", grid, rows)
+    assert missing == "nmf: data Enron, k 7, start random, samples 200: 3 % (small above), 10 %"
+    text = page.write({"nmf": rows}, tmp_path / "page.md", [missing], full=True).read_text()
+    assert f"- {missing}" in text
     assert "NMF: 1 of 2 cells are of the paper's size" in text
     assert "| 20, 200 + 200 |" in text
     assert "| 20, 30 + 30 |" in text

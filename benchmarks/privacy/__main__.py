@@ -66,7 +66,7 @@ def mixed(name: str, paper: list[Row], small: list[Row]) -> list[Row]:
 
 
 def absent(name: str, grid: list[Cell], rows: list[Row]) -> list[str]:
-    """Cells of the grid that have not been run, or only in the small one; those that differ by party size in one line."""
+    """Cells of the grid that were not run, or only in the small one; those that differ by party size in one line."""
     names = list(grid[0].settings)
     have = {tuple(row[n] for n in names) for row in rows}
     smaller = {tuple(row[n] for n in SAME[name]) for row in rows if row["grid"] == "small"}

@@ -4,8 +4,8 @@ A has ten ones in a row at public random places, e has one odd number in every b
 hundred times less than a number from OT.
 
 The assumption is that of Ferret and its successors. Odd noise makes the problem mod 2 the binary one with the same
-noise; half of any noise would vanish. LARGE has twice the noise of their implementation at this size: few rows of A
-lie wholly in a part of r, but enough of them (`locality`), and fewer numbers have to be guessed right than r has.
+noise; half of any noise would vanish. There is more noise than in their implementations: some rows of A lie wholly in a
+part of r, and then fewer numbers have to be guessed right than r has (`Parameters.locality`; docs/security.md).
 
 *Ref:* Yang, Weng, Lan, Zhang, Wang, "Ferret", CCS 2020; Baum, Braun, Munch-Hansen, Scholl, "MozZ2karella", CRYPTO 2022;
 Liu, Wang, Yang, Yu, "The hardness of LPN over any integer ring and field for PCG applications", EUROCRYPT 2024.
@@ -57,7 +57,8 @@ class Parameters:
 
     @property
     def locality(self) -> float:
-        """log2 of how many guesses it takes that enough numbers which depend on a part of r only have no noise.
+        """log2 of how many guesses it takes that enough numbers which depend on a random part of r only have no noise.
+        (Chosen parts, and a little noise in them, take fewer: docs/security.md.)
 
         A part rho r decides a fraction rho^ONES of all numbers; as many as it has unknowns are enough to solve for it.
         """
@@ -66,8 +67,8 @@ class Parameters:
         return float(-self.blocks * np.log2(1 - rho * self.secret / n))
 
 
-SMALL = Parameters(1 << 13, 6, 1152)
-LARGE = Parameters(1 << 16, 9, 1700)
+SMALL = Parameters(1 << 13, 5, 2304)
+LARGE = Parameters(1 << 16, 8, 3400)
 
 
 class Code:

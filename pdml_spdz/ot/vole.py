@@ -220,7 +220,7 @@ def extend(link: Link, ends: Ends, u: Vector) -> Extended:
 
     1. (sender)   has u of length n, any numbers, the same for all its receivers;
     2. (sender)   u_i = sum_j x_ij, v_i = -sum_j j x_ij; v = sum_i 2^(kappa i) v_i;
-    3. (sender)   sends u - u_i mod 2^(k - kappa i): the weight 2^(kappa i) removes what is above;
+    3. (sender)   sends u - u_i mod 2^(k - kappa i), in whole bytes: the weight 2^(kappa i) removes what is above;
     4. (receiver) w_i = sum_{j != delta_i} (delta_i - j) x_ij + delta_i (u - u_i), which is delta_i u + v_i;
                   w = sum_i 2^(kappa i) w_i = u*delta + v.
 

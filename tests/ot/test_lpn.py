@@ -213,8 +213,8 @@ def test_no_secret_serves_more_blocks_than_it_may(parameters: Parameters, wanted
 def test_guessing_numbers_without_noise_is_hopeless(parameters: Parameters) -> None:
     """Two attacks that need no estimator: guess as many numbers without noise as r has, or as a part of r has that
     decides enough of them. Not counted: what each guess costs. The others are in docs/security.md."""
-    assert -parameters.secret * math.log2(1 - 1 / parameters.block) > 128
-    assert parameters.locality > 128
+    assert -parameters.secret * math.log2(1 - 1 / parameters.block) > 256
+    assert parameters.locality > 256
     assert parameters.secret % parameters.block == 0
     assert parameters.secret <= parameters.step * parameters.block
 

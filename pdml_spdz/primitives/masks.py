@@ -11,13 +11,13 @@ import secrets
 
 import numpy as np
 from cryptography.hazmat.primitives import hashes
-from cryptography.hazmat.primitives.ciphers import Cipher, algorithms, modes
+from cryptography.hazmat.primitives.ciphers import Cipher, CipherContext, algorithms, modes
 from cryptography.hazmat.primitives.kdf.hkdf import HKDF
 from numpy.typing import NDArray
 
 from pdml_spdz.transport.base import Link
 
-KEY_BYTES = 32
+KEY_BYTES, BLOCK = 32, 16
 DOMAIN = b"pdml-spdz zero-sharing v1"
 
 
@@ -45,6 +45,7 @@ class Masks:
     def __init__(self, keys: Keys) -> None:
         self._keys = keys
         self._derived: dict[tuple[bytes, str, int], bytes] = {}
+        self._ciphers: dict[tuple[bytes, str, int], CipherContext] = {}
 
     def words(self, purpose: str, call: int, n: int, bits: int = 64) -> NDArray[np.uint64]:
         """Party me's mask of n numbers in Z_2^64, for sums of which only the low `bits` bits are sent."""
@@ -63,7 +64,7 @@ class Masks:
         mask = [0] * n
         for own, other in self._pairs():
             for key, sign in ((own, 1), (other, -1)):
-                stream = self._stream(key, purpose, bits, call).update(bytes(size * n))
+                stream = self._blocks(key, purpose, bits, call, size * n)
                 for i in range(n):
                     mask[i] += sign * int.from_bytes(stream[i * size : (i + 1) * size], "little")
         return [z % (1 << bits) for z in mask]
@@ -75,9 +76,22 @@ class Masks:
         """F_k(call): AES-256-CTR under a key of its own for run, purpose and modulus;
         the counter block is call | index.
         """
+        block = call.to_bytes(8, "big") + bytes(8)
+        return Cipher(algorithms.AES(self._key(key, purpose, bits)), modes.CTR(block)).encryptor()
+
+    def _blocks(self, key: bytes, purpose: str, bits: int, call: int, size: int) -> bytes:
+        """The first bytes of `_stream`, for a few scalars: a cipher is made once for a key, not once for a call."""
+        name = (key, purpose, bits)
+        if name not in self._ciphers:
+            one = Cipher(algorithms.AES(self._key(*name)), modes.ECB())  # noqa: S305 (of counters, none of them twice)
+            self._ciphers[name] = one.encryptor()
+        front = call.to_bytes(8, "big")
+        counters = b"".join(front + i.to_bytes(8, "big") for i in range(-(-size // BLOCK)))
+        return self._ciphers[name].update(counters)[:size]
+
+    def _key(self, key: bytes, purpose: str, bits: int) -> bytes:
         name = (key, purpose, bits)
         if name not in self._derived:
             info = DOMAIN + b"|" + purpose.encode() + b"|" + str(bits).encode()
             self._derived[name] = HKDF(hashes.SHA256(), KEY_BYTES, self._keys.run, info).derive(key)
-        block = call.to_bytes(8, "big") + bytes(8)
-        return Cipher(algorithms.AES(self._derived[name]), modes.CTR(block)).encryptor()
+        return self._derived[name]

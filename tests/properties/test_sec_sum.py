@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from pdml_spdz.errors import ProtocolError, QuotaError
 from pdml_spdz.fixedpoint import Format
-from pdml_spdz.primitives.masks import Keys
+from pdml_spdz.primitives.masks import Keys, Masks
 from pdml_spdz.primitives.sec_sum import ClearSum, MaskedSum
 from pdml_spdz.transport.base import HEADER, Link
 from tests.threads import run_threads
@@ -117,3 +117,9 @@ def test_vectors_of_different_length_are_an_error() -> None:
 def test_parties_at_different_steps_are_an_error() -> None:
     with pytest.raises(ProtocolError, match="is at step 'sum:"):
         run_threads(2, lambda link: masked(link)(np.zeros(3), 1.0, f"purpose-{link.me}"))
+
+
+@given(st.integers(0, 2**40), st.integers(1, 9))
+def test_masks_of_scalars_are_those_of_vectors(call: int, n: int) -> None:
+    masks = Masks(Keys({1: bytes(32), 2: b"a" * 32}, {1: b"b" * 32, 2: b"c" * 32}, b"run"))
+    assert masks.wide("test", call, n, 64) == masks.words("test", call, n).tolist()

@@ -29,9 +29,12 @@ WARM = 2  # calls of a fit before those that count: the first makes the secret s
 
 @dataclass(frozen=True)
 class Cold:
-    """base : the base OTs, apart; calls : one whole NormedSecSum each; error : of u, in units of its last bit"""
+    """base : the base OTs; material : the rest of the offline phase; calls : one NormedSecSum each, online, when all
+    parties have their material; error : of u, in units of its last bit
+    """
 
     base: list[Costs]
+    material: list[Costs]
     calls: list[Costs]
     plan: Plan
     error: float
@@ -64,15 +67,17 @@ def cold(link: Link, d: int, bits: int, repeats: int) -> Cold:
     sec_sum = MaskedSum(link, Keys.agree(link, SESSION))
     program = render("normed_sum", p, d, 1)
     x, exact, g = _vectors(link, d)
-    base, calls, error = [], [], 0.0
+    plan = machine.plan(program)
+    base, material, calls, error = [], [], [], 0.0
     for i in range(repeats):
-        made: list[OnDemand] = []
-        base.append(costs(link, lambda made=made, i=i: made.append(on_demand(link, p, i))))  # type: ignore[misc]
+        made: list[Ahead] = []
+        base.append(costs(link, lambda made=made, i=i: made.append(Ahead(on_demand(link, p, i)))))  # type: ignore[misc]
+        material.append(costs(link, lambda made=made: made[0].prepare(plan, 1, d)))  # type: ignore[misc]
         normed = PerColumn(EmbeddedRunner(sec_sum, p, BOUND, made[0]), program, 1)
         found: list[Reals] = []
         calls.append(costs(link, lambda normed=normed, found=found: found.append(normed(x, g).U)))  # type: ignore[misc]
         error = max(error, float(np.max(np.abs(found[0] - exact))) * 2.0**bits)
-    return Cold(base, calls, machine.plan(program), error)
+    return Cold(base, material, calls, plan, error)
 
 
 def fit(link: Link, d: int, k: int, bits: int, repeats: int) -> Fit:

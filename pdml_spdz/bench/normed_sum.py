@@ -202,12 +202,14 @@ def _paper_cells(row: Row, request: Request, say: Say) -> list[Cell]:
 
 def _cold(row: Row, d: int, repeats: int) -> dict[str, Spread]:
     parties = run_processes(row.M, lambda link: embedded.cold(link, d, row.bits, repeats))
-    calls, base = slowest([p.calls for p in parties]), slowest([p.base for p in parties])
+    calls, material, base = (slowest([getattr(p, name) for p in parties]) for name in ("calls", "material", "base"))
+    whole = list(zip(calls, material, base, strict=True))
     values = _online(calls) | {
-        "offline s": spread([c.offline for c in calls]),
-        "base OT s": spread([c.offline for c in base]),
-        "total s": spread([c.online + c.offline + b.offline for c, b in zip(calls, base, strict=True)]),
-        "offline MB": spread([(c.offline_sent + b.offline_sent) / 1e6 for c, b in zip(calls, base, strict=True)]),
+        "offline s": spread([m.offline for m in material]),
+        "base OT s": spread([b.offline for b in base]),
+        "total s": spread([c.online + m.offline + b.offline for c, m, b in whole]),
+        "cpu s": spread([sum(cost.cpu for cost in costs) for costs in whole]),
+        "offline MB": spread([(m.offline_sent + b.offline_sent) / 1e6 for _, m, b in whole]),
     }
     return values | _material(parties[0].plan, 1, parties)
 

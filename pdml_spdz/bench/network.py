@@ -10,6 +10,7 @@ from __future__ import annotations
 import heapq
 import multiprocessing as mp
 import select
+import signal
 import socket
 import time
 from collections import deque
@@ -96,6 +97,7 @@ class _Relay:
         self.most = AHEAD + int(network.bandwidth * network.latency / 4)
 
     def run(self) -> None:
+        signal.signal(signal.SIGTERM, signal.SIG_DFL)  # how it ends: the command's own handler would say so
         while True:
             now = time.monotonic()
             ripe = [w for w in self.ways if w.queue and w.queue[0][0] <= now]

@@ -23,7 +23,7 @@ class Part(NamedTuple):
 SVD = fits.Request(
     size=Size(3000, 1000, 7, 3),
     growth=(("n", (300, 30_000)), ("d", (250, 500, 2000)), ("M", (2, 4, 5))),
-    repeats=1,
+    repeats=3,
 )
 NMF = fits.Request("nmf", ("plain", "secsum"), Size(2000, 10_000, 7, 5), iterations=5, repeats=1)
 TABLE = normed_sum.Request(repeats=5, limit=90.0)
@@ -41,7 +41,7 @@ def suite(*, full: bool) -> list[Part]:
         nmf = replace(NMF, growth=(("n", (500, 8000)), ("d", (1000, 3000)), ("k", (3, 14)), ("M", (2, 3))), repeats=5)
         dims = (10, 30, 100, 300)
     every = list(scenarios.SCENARIOS.values())
-    repeats = 20 if full else 5
+    repeats = 20 if full else 9
     return [
         Part("normed-sum", "what does one NormedSecSum cost?", lambda step: normed_sum.measure(table, step)),
         Part("growth", "how does that grow with d?", lambda step: normed_sum.measure(GROWTH, step)),

@@ -108,6 +108,11 @@ class _Peer:
         self._begin()
 
 
+def longer(timeout: float) -> float:
+    """For whoever may be waiting for one that itself waits for a third."""
+    return 1.2 * timeout + 1.0
+
+
 class TlsLink(Link):
     """Party me's end of the mesh. `sockets[l]` is the authenticated connection to party l."""
 
@@ -139,7 +144,7 @@ class TlsLink(Link):
             # Whoever waits for one party only may be waiting for one that itself waits for a third: it
             # gives that party time to find out, and to name, who is late.
             direct = len(expect) == self.M - 1
-            self._pump(step, expect, self.timeout if direct else 1.2 * self.timeout + 1.0)
+            self._pump(step, expect, self.timeout if direct else longer(self.timeout))
             return {
                 party: self.check(self._connections[party].inbox.popleft(), party, step, sequence) for party in expect
             }
@@ -161,7 +166,10 @@ class TlsLink(Link):
             self._select(timeout)
             if late():
                 self._select(0.0)  # if it was this party that slept, what the others sent is here by now
-                if names := late():
+                names = late()
+                if len(names) > 1 and timeout == self.timeout:
+                    timeout = longer(timeout)  # one of them may be waiting for another, and about to say so
+                elif names:
                     raise stalled(names, timeout, step)
 
     def _notice(self, waiting: list[_Peer]) -> None:

@@ -229,7 +229,10 @@ def test_a_part_of_the_secret_decides_as_many_numbers_as_it_has_unknowns() -> No
     # The exact probability, without replacement, is that of ten places in the part; a normal limit, once in a million.
     p = (1 - outside.mean()) ** lpn.ONES
     assert abs(decided - n * p) < 5 * math.sqrt(n * p)
-    assert parameters.locality == pytest.approx(-200 * math.log2(1 - rho * parameters.secret / n))
+    # That none of these has noise, block by block: what `locality` says, up to the same chance.
+    part = (1 - outside.mean()) / rho  # as drawn, of what was meant
+    guesses = -parameters.blocks * math.log2(1 - decided / n / part**lpn.ONES)
+    assert guesses == pytest.approx(parameters.locality, rel=2 * 5 / math.sqrt(n * p))
 
 
 def test_nothing_is_given_after_the_last() -> None:

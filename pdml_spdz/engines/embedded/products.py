@@ -7,8 +7,6 @@ from dataclasses import dataclass
 from functools import reduce
 from typing import Any
 
-import numpy as np
-
 from pdml_spdz import ring
 from pdml_spdz.engines.embedded.values import Scalars
 from pdml_spdz.fixedpoint import Ring
@@ -108,8 +106,7 @@ class Outer(Product):
     """A new scalar, as many times as there are numbers in a vector that stays; each of these has a delta of its own."""
 
     def _take(self) -> Correlation:
-        taken = [material.take(1) for material in self.scaling.materials]
-        return Correlation(np.concatenate([t.pad for t in taken]), np.concatenate([t.rest for t in taken]))
+        return Correlation.join([material.take(1) for material in self.scaling.materials])
 
     def add_up(self) -> None:
         sums = [sum(column) for column in zip(*map(ring.to_ints, self.gathered), strict=True)]

@@ -22,7 +22,7 @@ from pdml_spdz.offline.material import Material, Plan
 from pdml_spdz.offline.on_demand import OnDemand
 from pdml_spdz.offline.spend import StockMaterial
 from pdml_spdz.offline.stock import Kind, find
-from pdml_spdz.precision import Precision
+from pdml_spdz.precision import F_G, FULL_G, Precision
 from pdml_spdz.study import Study
 from pdml_spdz.transport.base import Link
 
@@ -65,7 +65,9 @@ def make_place(run: PartyRun, link: Link, identity: Identity) -> Place:
 
 
 def precision_of(study: Study) -> Precision:
-    usual = Precision(study.M, study.precision.bits, study.precision.range)
+    # MP-SPDZ's primes have no room for all bits of g.
+    f_g = F_G if study.engine == "mp-spdz" else FULL_G
+    usual = Precision(study.M, study.precision.bits, study.range, f_g=f_g)
     if study.algorithm != "normed-sum":
         return usual
     # For any vector and a random g: 1/(g.u) may be larger than between iterates, if the ring has room for it.

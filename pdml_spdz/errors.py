@@ -6,6 +6,8 @@ The classes are the one table of exit codes (`exit_codes()` prints it, docs/trou
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 
 class PdmlError(Exception):
     """An unexpected error.
@@ -20,6 +22,11 @@ class PdmlError(Exception):
         self.found, self.wanted, self.do, self.culprit = found, wanted, do, culprit
         lines = [found, wanted and f"Wanted: {wanted}", do and f"Do this: {do}"]
         super().__init__("\n".join(line for line in lines if line))
+
+    def after(self, opened: Sequence[str]) -> None:
+        """Say what every party had seen before the run ended."""
+        if opened:
+            self.args = (f"{self.args[0]}\nEvery party has seen by now: {'; '.join(opened)}.",)
 
 
 class InputError(PdmlError, ValueError):

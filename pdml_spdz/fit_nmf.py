@@ -18,10 +18,10 @@ from pdml_spdz.engines.base import Engine, Shape
 from pdml_spdz.errors import InputError
 from pdml_spdz.fixedpoint import Reals
 from pdml_spdz.job import PartyRun
+from pdml_spdz.limits import find_bound
 from pdml_spdz.linalg import Rows, covariance, entries
 from pdml_spdz.prepare import view
 from pdml_spdz.primitives.agree import Agreement
-from pdml_spdz.primitives.bound import find_bound
 from pdml_spdz.primitives.sec_sum import check_size
 from pdml_spdz.report import Outcome, run_report
 from pdml_spdz.storage import save_array, save_json
@@ -49,7 +49,7 @@ def fit(run: PartyRun, data: Data, link: Link, engine: Engine) -> dict[str, Any]
     else:
         run.remove_older()
         checkpoints.begin(study, data)
-        bound = find_bound(local.norm(), run.me, study.quotas, engine.sec_sum.exact)
+        bound = rows.bound or find_bound(run, local.norm(), engine, link, data.d)
     settings = settings_of(study, bound.total)
     if not run.resume:
         state = _start(run, rows.X, link, engine, agree, settings)
@@ -65,6 +65,7 @@ def fit(run: PartyRun, data: Data, link: Link, engine: Engine) -> dict[str, Any]
             meta = {name: value for name, value in asdict(state).items() if name != "T"}
             checkpoints.save(Checkpoint(state.t, state.T, meta, bound, local.W))
         run.notify({"event": "iteration", "t": state.t, "of": study.iterations, "change": state.change})
+        run.show(*observables(study))
 
     began = time.perf_counter()
     result = pd_nmf_iter(local, state, settings, engine.sec_sum, agree, clock=clock, done=done)
@@ -151,7 +152,7 @@ def _nnsvd(run: PartyRun, X: Rows, engine: Engine, agree: Agreement, link: Link,
     run.note(f"nnsvd: PD-SVD, up to {tau} iterations")
     study, k = run.study, run.study.rank
     S_m = covariance(X, k, tau)
-    bound = find_bound(S_m.norm_bound(), run.me, study.quotas, engine.sec_sum.exact)
+    bound = find_bound(run, S_m.norm_bound(), engine, link, X.shape[1])
     start = svd.start_by_sec_sum(X.shape[1], k, study.M, engine.sec_sum, agree)
     normed = engine.normed_sum(bound, Shape(X.shape[1], k, tau))
     V = svd.pd_svd(S_m, start, svd.Settings(k, tau, 1e-6), normed, agree, clock=link.clock).V

@@ -10,9 +10,9 @@ from pdml_spdz import repeats
 from pdml_spdz.data import Data
 from pdml_spdz.engines.base import Engine, Shape
 from pdml_spdz.job import PartyRun
+from pdml_spdz.limits import find_bound
 from pdml_spdz.linalg import dense
 from pdml_spdz.primitives.agree import Agreement
-from pdml_spdz.primitives.bound import find_bound
 from pdml_spdz.report import Outcome, run_report
 from pdml_spdz.storage import save_array, save_json
 from pdml_spdz.transport.base import Link
@@ -25,13 +25,13 @@ def fit(run: PartyRun, data: Data, link: Link, engine: Engine) -> dict[str, Any]
     2. g <- a direction from the run's public coin, which no party chose
     3. u <- NormedSecSum(x_m) along g
 
-    Reveals: u to f_out bits, one bit (in range or not), and the bound if it comes from SecSum.
+    Reveals: u to f_out bits, one bit (in range or not), and what the bound shows (`Bound.observable`).
     Cost: that of one NormedSecSum. Ref: [PDML App. NormedSecSum].
     """
     run.remove_older()
     x = dense(data.X).reshape(-1, 1)
     uses = repeats.count(x.tobytes(), run.repeats)
-    bound = find_bound(float(np.linalg.norm(x)), link.me, run.study.quotas, engine.sec_sum.exact)
+    bound = find_bound(run, float(np.linalg.norm(x)), engine, link, data.d)
     coin = Agreement(link).coin()
     g = np.random.default_rng(int.from_bytes(coin, "little")).standard_normal((data.d, 1))
     columns = engine.normed_sum(bound, Shape(data.d, 1, 1))(x, g / np.linalg.norm(g))

@@ -26,10 +26,11 @@ from pdml_spdz.engines.base import Engine, Shape
 from pdml_spdz.errors import ProtocolError
 from pdml_spdz.fixedpoint import Reals
 from pdml_spdz.job import PartyRun
-from pdml_spdz.linalg import Covariance, centred_covariance, covariance
+from pdml_spdz.limits import find_bound
+from pdml_spdz.linalg import Covariance, Ridge, centred_covariance, covariance
 from pdml_spdz.prepare import View, view
 from pdml_spdz.primitives.agree import Agreement
-from pdml_spdz.primitives.bound import Bound, find_bound
+from pdml_spdz.primitives.bound import Bound
 from pdml_spdz.primitives.normed_sum import NormedColumns
 from pdml_spdz.report import Outcome, run_report
 from pdml_spdz.storage import save_array, save_json
@@ -65,7 +66,7 @@ def fit_view(run: PartyRun, data: Data, link: Link, engine: Engine, rows: View) 
         state = replace(state, stop=(state.stop or EXHAUSTED) if state.t >= study.iterations else GO_ON)
         run.note(f"resuming after iteration {state.t}")
     else:
-        bound = find_bound(S_m.norm_bound(), run.me, study.quotas, engine.sec_sum.exact)
+        bound = rows.bound or find_bound(run, S_m.norm_bound(), engine, link, data.d)
         state = _start(study, data.d, engine, agree)
         save_array(run.directory / "V0.npy", state.V)
 
@@ -74,12 +75,15 @@ def fit_view(run: PartyRun, data: Data, link: Link, engine: Engine, rows: View) 
             meta = {name: value for name, value in asdict(state).items() if name != "V"}
             checkpoints.save(Checkpoint(state.t, state.V, meta, bound))
         run.notify({"event": "iteration", "t": state.t, "of": study.iterations, "change": state.change})
+        run.show(*engine.observables())
 
     # A run that has nothing left to do needs no material.
     left = study.iterations - state.t if state.stop == GO_ON else 0
     normed_sum = engine.normed_sum(bound, Shape(data.d, study.rank, left), rows.sums) if left else _nothing_left
     began = time.perf_counter()
-    result = pd_svd(S_m, state, settings, normed_sum, agree, clock=clock, done=done)
+    # One secret scale for all columns is found from v.S v, which has to be positive.
+    operator = Ridge(S_m, data.n) if study.reveal == "normed" and study.normalise == "fit" else S_m
+    result = pd_svd(operator, state, settings, normed_sum, agree, clock=clock, done=done)
     engine.finish()
     loop = time.perf_counter() - began
     variance = _variance(S_m, result.V, rows, bound, engine) if study.variance else {}

@@ -37,8 +37,10 @@ class PartyRun:
 
     stock: Path | None = None
     repeats: Path | None = None
+    own_secret: Path | None = None
     mp_spdz: Path | None = None
     transcript: Transcript | None = None  # what this party sees is written down there
+    opened: list[str] = field(default_factory=list)  # what the run has shown to every party so far, in words
 
     @property
     def directory(self) -> Path:
@@ -51,6 +53,10 @@ class PartyRun:
         """Something that all parties agreed on, for the transcript if there is one."""
         if self.transcript is not None:
             self.transcript.see(step, value=array)
+
+    def show(self, *observables: str) -> None:
+        """Every party has seen this by now: what an error that comes later has to say."""
+        self.opened.extend(o for o in observables if o not in self.opened)
 
     def prepare_output(self) -> None:
         """A directory for this party's files, without a finished run that nobody asked to replace."""

@@ -63,6 +63,10 @@ class Covariance(ABC):
     def trace(self) -> float:
         """||X||_F^2."""
 
+    def size(self) -> float:
+        """What float64's rounding of S v is relative to."""
+        return self.trace()
+
 
 class GramMatrix(Covariance):
     """S formed once: O(n d^2) once, O(d^2 k) for each product."""
@@ -126,6 +130,32 @@ class Centred(Covariance):
         # Never below zero by rounding.
         moved = self._size - 2.0 * float(self.mu @ self.t) + self.n * float(self.mu @ self.mu)
         return float(max(moved, EPS * self._size))
+
+    def size(self) -> float:
+        return self._size + self.n * float(self.mu @ self.mu)
+
+
+class Ridge(Covariance):
+    """S + epsilon I, with the eigenvectors of S: epsilon covers what rounding may take from v.S v, which then is positive.
+
+    A secret scale 1 / sum_i v_i.S v_i is found by steps that diverge for a negative number.
+    """
+
+    def __init__(self, inner: Covariance, n: int) -> None:
+        self.inner, self.d = inner, inner.d
+        self.epsilon = 4.0 * (inner.d + np.sqrt(n)) * EPS * inner.size()
+
+    def times(self, V: Reals) -> Reals:
+        return self.inner.times(V) + self.epsilon * V
+
+    def norm_bound(self) -> float:
+        return self.inner.norm_bound() + float(np.sqrt(self.d)) * self.epsilon
+
+    def size(self) -> float:
+        return self.inner.size()
+
+    def trace(self) -> float:
+        return self.inner.trace()
 
 
 def column_sums(X: Rows) -> Reals:

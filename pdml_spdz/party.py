@@ -53,6 +53,7 @@ def recorded(run: PartyRun, fit: Callable[[], dict[str, Any]]) -> dict[str, Any]
     A resumed run goes on with the older transcript.
     """
     path, transcript = run.directory / transcripts.FILE, run.transcript
+    fit = _telling(run, fit)
     if transcript is None:
         return fit()
     run.note(f"RECORDING: {transcripts.WARNING}")
@@ -67,6 +68,19 @@ def recorded(run: PartyRun, fit: Callable[[], dict[str, Any]]) -> dict[str, Any]
         return report
     finally:
         transcript.save(path)
+
+
+def _telling(run: PartyRun, fit: Callable[[], dict[str, Any]]) -> Callable[[], dict[str, Any]]:
+    """An error that ends the fit says what was opened before it."""
+
+    def told() -> dict[str, Any]:
+        try:
+            return fit()
+        except PdmlError as error:
+            error.after(run.opened)
+            raise
+
+    return told
 
 
 def make_stock(run: PartyRun) -> dict[str, Any]:

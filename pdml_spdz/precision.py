@@ -12,12 +12,12 @@ from math import ceil, log2
 from pdml_spdz.errors import StudyError
 
 SIGMA = 80  # statistical security of masks, in bits
-F_G = 20  # fraction bits of the public direction g: any vector near it would do as well
+# Fraction bits of the public direction g. Any vector near V_0 would do, as long as rho = g.S V_0 stays positive: with all
+# of float64's bits it does whatever the rows are, with 20 it does within the range that MP-SPDZ has room for.
+F_G, FULL_G = 20, 52
 OUT_BITS = (10, 20, 31)
 COLUMN_BITS = 12  # c is COLUMNS / rho: up to 4096 columns
-# Below 2^-44 of the bound float64's own rounding of the addends could turn a positive rho negative, and 1/rho would
-# then grow beyond every width.
-MAX_RANGE = 44
+MAX_RANGE = 96  # a window for all ordinary data; a wider one would take a ring of 256 bits
 
 # The growing step t <- t h(t) takes t from 2^-R to the neighbourhood of 1, the polishing step is Newton's.
 # Reciprocal:      h = (56 - 49 t) / 16, then 2 - t.       On (0, 1] t h stays in (0, 1], and grows 3.5-fold while
@@ -26,13 +26,20 @@ MAX_RANGE = 44
 
 @dataclass(frozen=True)
 class Precision:
-    """f_out : fraction bits of the output; R : range of rho; G : guard bits; H : head-room of 1/(g.u); M : parties."""
+    """M : parties
+    f_out : fraction bits of the output
+    R : range of rho
+    G : guard bits
+    H : head-room of 1/(g.u)
+    f_g : fraction bits of g
+    """
 
     M: int
     f_out: int = 31
     R: int = 40
     G: int = 16
     H: int = 13
+    f_g: int = F_G
 
     def __post_init__(self) -> None:
         for name, value, low, high in (
@@ -41,6 +48,7 @@ class Precision:
             ("guard", self.G, 8, 32),
             ("head-room", self.H, 4, 24),
             ("parties", self.M, 2, 30),
+            ("f_g", self.f_g, 8, FULL_G),
         ):
             if not low <= value <= high:
                 raise StudyError(f"{name} is {value}.", f"{low} to {high}")
@@ -61,7 +69,7 @@ class Precision:
     @property
     def f_rho(self) -> int:
         """rho as it comes from g.s, without truncation."""
-        return self.f_in + F_G
+        return self.f_in + self.f_g
 
     @property
     def f_t(self) -> int:

@@ -13,14 +13,21 @@ from pdml_spdz.engines.base import Engine
 from pdml_spdz.errors import InputError
 from pdml_spdz.fixedpoint import Reals
 from pdml_spdz.job import PartyRun
+from pdml_spdz.limits import MEAN_BLUR, bound_of_centred, bound_of_scaled, bound_of_sums, check_rows
 from pdml_spdz.linalg import EPS, Rows, column_sums
 from pdml_spdz.primitives.agree import Agreement
-from pdml_spdz.primitives.bound import bound_by_sec_sum
+from pdml_spdz.primitives.bound import Bound
 from pdml_spdz.storage import replaced
 from pdml_spdz.study import Study
 from pdml_spdz.transport.base import Link
 
-SIZE = "a number between one and two times the sum of the parties' norms of them, to every party"
+COUNT = "n, the number of all rows, to every party"
+SIZES = {  # what the bound of the parties' own column sums shows besides their mean
+    "agreed": "",
+    "window": f", and an exponent up to {MEAN_BLUR} above that of the largest norm of a party's own column sums",
+    "secsum": ", and the sum of the norms of the parties' own column sums",
+}
+SIZES["exponent"] = SIZES["window"]
 
 
 @dataclass(frozen=True)
@@ -28,6 +35,7 @@ class View:
     """X : the rows as they are factorised, less mu where it is open; scale : what they were divided by, if by SecSum
 
     n : rows of all parties, where that is known; sums : this party's column sums over sqrt(n), for a hidden mean
+    bound : of the sums of S_m v, where it follows from what is public
     observables : what finding all this has shown to every party
     """
 
@@ -36,6 +44,7 @@ class View:
     scale: Reals | None = None
     n: int | None = None
     sums: Reals | None = None
+    bound: Bound | None = None
     observables: list[str] = field(default_factory=list)
 
 
@@ -88,51 +97,64 @@ def view(run: PartyRun, data: Data, link: Link, engine: Engine) -> View:
     2. mu <- SecSum(own column sums) / n, with `centre = "open"`
     3. scale <- sqrt(SecSum(own column sums of (x - mu)^2) / n), with `scale = "secsum"`; mu = 0 if it is not open
 
-    Reveals: n, mu, scale, as far as the study asks for them, and for each of the last two a number between one and two
-    times the sum of the parties' norms. With `centre = "hidden"` n alone.
-    Cost: at most three SecSums of 1, d and d numbers, and two of one number.
+    Reveals: n, mu, scale, as far as the study asks for them, and for mu what the bound of its sums shows (`SIZES`).
+    With `centre = "hidden"` n alone.
+    Cost: at most three SecSums of 1, d and d numbers, and the bound's.
     Ref: [PDML App. Extension to PCA]; as printed it subtracts a multiple of the party's own mean, which is not PCA.
     """
     study = run.study
     pca, by_sec_sum = study.algorithm == "pca", study.scale == "secsum"
     if not (pca and (study.centre != "none" or study.variance)) and not by_sec_sum:
         return View(data.X)
+    check_rows(run, data.X)
     kept = run.directory / "centre.npz"
     if run.resume and kept.is_file():
         # Computed again, it would show the parties' sizes through another random factor.
         with np.load(kept) as archive:
             n, mu, scale = int(archive["n"]), archive["mu"], archive["scale"]
     else:
-        n = round(engine.sec_sum.exact(float(data.n), "rows"))
+        n = engine.sec_sum.integer(data.n, "rows")
+        run.show(COUNT)
         if n < 2 and pca:
             raise InputError(f"all parties together have {n} rows.", "two or more")
-        mu = _mean(data, n, engine, link) if pca and study.centre == "open" else np.zeros(0)
+        mu = _mean(run, data, n, engine, link) if pca and study.centre == "open" else np.zeros(0)
         scale = _deviations(data, mu, n, engine, link) if by_sec_sum else np.zeros(0)
         with replaced(kept) as temporary, temporary.open("wb") as file:
             np.savez(file, n=np.array(n), mu=mu, scale=scale)
     Agreement(link).digest("centre", mu.tobytes() + scale.tobytes() + str(n).encode())
-    return _seen(data, study, n, mu, scale, run.note)
+    seen = _seen(data, study, n, mu, scale, run.note)
+    run.show(*seen.observables)
+    return replace(seen, bound=_bound(run, seen, data.d))
+
+
+def _bound(run: PartyRun, rows: View, d: int) -> Bound | None:
+    """Of the rows as they are factorised, if what all parties know says it."""
+    if rows.scale is not None and rows.n is not None:
+        return bound_of_scaled(rows.n, d)
+    return bound_of_centred(run) if rows.mu is not None else None
 
 
 def _seen(data: Data, study: Study, n: int, mu: Reals, scale: Reals, note: Callable[[str], None]) -> View:
-    X, observables = data.X, ["n, the number of all rows, to every party"]
+    X, observables = data.X, [COUNT]
     if mu.size:
         note(f"centring by the mean of {n:,} rows, which every party sees")
-        observables.append(f"the mean of all rows, and for the sums of the parties' own rows {SIZE}")
+        observables.append(f"the mean of all rows{SIZES[study.bound_kind]}, to every party")
     if scale.size:
         what = "deviation" if mu.size else "root mean square"
         note(f"scaling by the {what} of each feature, which every party sees")
-        observables.append(f"the {what} of each feature over all rows, and for its squares {SIZE}")
+        observables.append(f"the {what} of each feature over all rows, to every party")
         X, mu = over(X, scale), mu / scale if mu.size else mu
     sums = None
     if study.centre == "hidden":
         note(f"centring by the mean of {n:,} rows, which nobody sees")
         sums = column_sums(X) / np.sqrt(n)
-    return View(X, mu if mu.size else None, scale if scale.size else None, n, sums, observables)
+    return View(X, mu if mu.size else None, scale if scale.size else None, n, sums, None, observables)
 
 
-def _mean(data: Data, n: int, engine: Engine, link: Link) -> Reals:
-    return _total(column_sums(data.X), "mean", engine, link) / n
+def _mean(run: PartyRun, data: Data, n: int, engine: Engine, link: Link) -> Reals:
+    own = column_sums(data.X)
+    total = engine.sec_sum(own, bound_of_sums(run, own, n, engine, link).addend, "mean")
+    return _agreed(total, link) / n
 
 
 def _deviations(data: Data, mu: Reals, n: int, engine: Engine, link: Link) -> Reals:
@@ -145,15 +167,14 @@ def _deviations(data: Data, mu: Reals, n: int, engine: Engine, link: Link) -> Re
     else:
         squares = column_sums((X - mu) ** 2)
     # Sums of squares of the size of n mu^2 EPS are what rounding has left of a constant.
-    total = _total(np.maximum(squares, 0.0), "scales", engine, link)
+    total = _agreed(engine.sec_sum.positive(np.maximum(squares, 0.0), "scales"), link)
     least = 4 * n * EPS * (mu**2 if mu.size else 0.0)
-    scale: Reals = np.where(total > least, np.sqrt(np.maximum(total, 0.0) / n), 1.0)
+    # Its residue is divided by no less than itself: it must not outweigh the features that do vary.
+    scale: Reals = np.sqrt(np.where(total > least, total / n, np.maximum(1.0, least / n)))
     return scale
 
 
-def _total(own: Reals, purpose: str, engine: Engine, link: Link) -> Reals:
-    """The sum over all parties in a format that fits it, the same bytes for all."""
-    size = bound_by_sec_sum(max(float(np.linalg.norm(own)), 1e-300), engine.sec_sum.exact)
-    total = engine.sec_sum(own, size.addend, purpose)
+def _agreed(total: Reals, link: Link) -> Reals:
+    """A sum that all parties have, as the same bytes for all."""
     tolerance = np.array([1e-9 * max(1.0, float(np.abs(total).max()))])
     return Agreement(link)(total[:, None], (), tolerance)[0][:, 0]

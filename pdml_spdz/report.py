@@ -68,8 +68,8 @@ def run_report(study: Study, engine: Engine, link: Link, bound: Bound, outcome: 
     """What one party says of a run, whatever the algorithm."""
     facts = engine.facts()
     observables = list(engine.observables() if outcome.observables is None else outcome.observables)
-    if bound.source == "secsum":
-        observables.append("the bound B, between one and two times the sum of the parties' norms, to every party")
+    if bound.observable:
+        observables.append(bound.observable)
     return {
         "algorithm": study.algorithm,
         "engine": engine.name,

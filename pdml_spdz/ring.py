@@ -94,8 +94,8 @@ def from_float(x: ArrayLike, f: int, bits: int) -> Vector:
     if not np.all(np.abs(x) < np.ldexp(1.0, bits - 1 - f)):
         raise QuotaError(f"a number is not finite or not below 2^{bits - 1 - f}.", f"|x| * 2^{f} < 2^{bits - 1}")
     y = np.rint(x * 2.0**f)
-    out = np.empty((len(y), limbs(bits)), WORD)
     if bits >= 128 and np.all(np.abs(y) < 2.0**106):
+        out = np.empty((len(y), limbs(bits)), WORD)
         # y = a 2^43 + b with 0 <= b < 2^43: both are exact, and together they are two's complement.
         a = np.floor(y * 2.0**-43)
         high = a.astype(np.int64)
@@ -105,12 +105,31 @@ def from_float(x: ArrayLike, f: int, bits: int) -> Vector:
         out[:, 1] = (high >> 21).view(WORD)
         out[:, 2:] = (high >> 63).view(WORD)[:, None]
         return out
-    left = np.abs(y)
+    if bits >= 224 and np.all(np.abs(y) < 2.0**190):
+        return _from_pieces(y, limbs(bits))
+    out, left = np.empty((len(y), limbs(bits)), WORD), np.abs(y)
     for i in range(limbs(bits) - 1, -1, -1):  # from the top: what a limb takes away is exact, and so is what is left
         limb = np.floor(np.ldexp(left, -64 * i))
         left -= np.ldexp(limb, 64 * i)
         out[:, i] = limb.astype(WORD)
     return np.where((y < 0)[:, None], neg(out), out)
+
+
+def _from_pieces(y: NDArray[np.float64], count: int) -> Vector:
+    """Integers |y| < 2^190 in two's complement, cut into pieces of 43 bits from below, each of them exact in float64."""
+    high, pieces = y, []
+    for _ in range(3):
+        above = np.floor(high * 2.0**-43)
+        pieces.append((high - above * 2.0**43).astype(np.int64))
+        high = above
+    a, b, c = pieces  # y = high 2^129 + c 2^86 + b 2^43 + a
+    top = high.astype(np.int64)
+    out = np.empty((len(y), count), WORD)
+    out[:, 0] = ((b << 43) | a).view(WORD)
+    out[:, 1] = ((c << 22) | (b >> 21)).view(WORD)
+    out[:, 2] = ((top << 1) | (c >> 42)).view(WORD)
+    out[:, 3:] = (top >> 63).view(WORD)[:, None]
+    return out
 
 
 def is_negative(a: Vector) -> NDArray[np.bool_]:

@@ -22,6 +22,9 @@ PROGRAMS = ("projection", "paper")
 STARTS = ("secsum", "seed")
 INITS = ("pd", "random", "nnsvd", "best_of_M")
 W_STARTS = ("zero", "nnls")
+BOUNDS = ("auto", "window", "exponent", "secsum")  # or a number, or rows:R,N
+WIDE_RANGE, USUAL_RANGE = 96, 40  # bits: of the window, which suits all ordinary data, and below a bound that is known
+RANGES = {"mp-spdz": 44}  # the most that an engine's numbers have room for: its primes have 256 bits
 MAX_PARTIES = 30
 
 
@@ -46,10 +49,13 @@ class Timeouts:
 
 @dataclass(frozen=True)
 class PrecisionSettings:
-    """bits : fraction bits of what is opened; range : sums may be 2^-range of the bound (`pdml-spdz precision`)."""
+    """bits : fraction bits of what is opened; range : sums may be 2^-range of the bound (`pdml-spdz precision`).
+
+    A range of 0: 96 for the window, 40 below a bound that is agreed or found.
+    """
 
     bits: int = 31
-    range: int = 40
+    range: int = 0
 
 
 @dataclass(frozen=True)
@@ -91,7 +97,7 @@ class Study:
     online: str = "stream"
     offline: str = "auto"
     vole: str = "lpn"  # embedded: what its pads may rest on besides OT
-    bound: str = "secsum"
+    bound: str = "auto"
     start: str = "secsum"
     seed: int | None = None
     aggregator: str = "auto"
@@ -119,6 +125,21 @@ class Study:
         if value is None and not self.parties[0].quota:
             return None
         return [party.quota or float(value or 0.0) for party in self.parties]
+
+    @property
+    def bound_kind(self) -> str:
+        """Where the bound comes from: "agreed", "window", "exponent" or "secsum"."""
+        if self.quotas is not None:
+            return "agreed"
+        if self.bound != "auto":
+            return self.bound
+        # The sums show the norms anyway; MP-SPDZ's numbers have no room for the window.
+        return "secsum" if self.reveal == "sum" else "exponent" if self.engine == "mp-spdz" else "window"
+
+    @property
+    def range(self) -> int:
+        """Sums may be as small as 2^-range of the bound."""
+        return self.precision.range or (WIDE_RANGE if self.bound_kind == "window" else USUAL_RANGE)
 
     @property
     def digest(self) -> str:
@@ -157,6 +178,7 @@ def _validate(study: Study) -> None:
     _check_nmf(study.nmf)
     _check_numbers(study)
     _check_parties(study)
+    _check_bound(study)
 
 
 def _check_choices(study: Study) -> None:
@@ -234,7 +256,7 @@ def _check_numbers(study: Study) -> None:
     want(
         study.algorithm != "normed-sum" or not study.bound.startswith("rows:"),
         f"`bound` is {study.bound!r} for a normed-sum.",
-        "a number (the largest norm of any party's vector) or secsum",
+        f"a number (the largest norm of any party's vector) or one of {', '.join(BOUNDS)}",
     )
     want(study.rank >= 1, f"`rank` is {study.rank}.", "at least 1")
     want(study.iterations >= 1, f"`iterations` is {study.iterations}.", "at least 1")
@@ -266,14 +288,24 @@ def _check_parties(study: Study) -> None:
     some = [p.quota > 0 for p in study.parties]
     want(
         quota is not None or all(some) or not any(some),
-        "some parties have a quota, others have none, and `bound` is secsum.",
+        f"some parties have a quota, others have none, and `bound` is {study.bound}.",
         "a quota for every party, or a `bound` that holds for the others",
     )
 
 
+def _check_bound(study: Study) -> None:
+    want(
+        study.bound_kind != "window" or study.engine == "embedded",
+        f"`bound` is window with engine {study.engine!r}.",
+        "the engine embedded with it; exponent with mp-spdz; secsum with reveal sum, which shows the norms anyway",
+    )
+    most = RANGES.get(study.engine, WIDE_RANGE)
+    want(study.range <= most, f"`precision.range` is {study.range} with engine {study.engine!r}.", f"at most {most}")
+
+
 def parse_bound(bound: str) -> float | None:
-    """The quota that `bound` gives to every party: B_m itself, or N R^2 for "rows:R,N"; None for "secsum"."""
-    if bound == "secsum":
+    """The quota that `bound` gives to every party: B_m itself, or N R^2 for "rows:R,N"; None if it gives none."""
+    if bound in BOUNDS:
         return None
     text = bound.removeprefix("rows:")
     try:
@@ -285,6 +317,6 @@ def parse_bound(bound: str) -> float | None:
         raise StudyError(
             f"`bound` is {bound!r}.",
             "a number (the largest ||X_m^T X_m||_F of any party), rows:R,N (no row longer than R, no party with "
-            "more than N rows), or secsum",
+            f"more than N rows), or one of {', '.join(BOUNDS)}",
         )
     return numbers[0] if wanted == 1 else numbers[1] * numbers[0] ** 2

@@ -15,10 +15,11 @@ from pdml_spdz.fixedpoint import Reals
 from pdml_spdz.offline.material import Material, Plan, ScalarMaterial
 from pdml_spdz.offline.on_demand import LEVELS, OnDemand, levels
 from pdml_spdz.ot.triples import Triples
-from pdml_spdz.precision import Precision
+from pdml_spdz.precision import FULL_G, Precision
 from pdml_spdz.primitives.masks import Keys
 from pdml_spdz.primitives.sec_sum import ClearSum, MaskedSum
 from pdml_spdz.programs import render
+from pdml_spdz.study import USUAL_RANGE, WIDE_RANGE
 from pdml_spdz.transport.base import Link
 
 SESSION = b"bench"
@@ -80,12 +81,15 @@ def cold(link: Link, d: int, bits: int, repeats: int) -> Cold:
     return Cold(base, material, calls, plan, error)
 
 
-def fit(link: Link, d: int, k: int, bits: int, repeats: int) -> Fit:
+def fit(link: Link, d: int, k: int, bits: int, repeats: int, *, window: bool = False) -> Fit:
     """Iterations of the fixed-scale loop and SecSums of the same block, by turns.
+
+    window : in the ring of the default window instead of that of an agreed bound
 
     S = 2 I is enough: the engine does not care what it multiplies.
     """
-    p, calls = Precision(link.M, bits), WARM + repeats
+    p = Precision(link.M, bits, WIDE_RANGE if window else USUAL_RANGE, f_g=FULL_G)
+    calls = WARM + repeats
     sec_sum = MaskedSum(link, Keys.agree(link, SESSION))
     program = render("scaled_sum", p, d, k, calls)
     made: list[Ahead] = []

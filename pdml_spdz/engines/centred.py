@@ -12,13 +12,14 @@ from pdml_spdz.fixedpoint import Reals
 from pdml_spdz.linalg import EPS
 from pdml_spdz.programs import Program
 
+WORTHLESS = 2.0**-4  # relative: sums that are off by more have no direction worth opening further
 
 class CentredScale(FixedScale):
     """The sums of C = S - t t^T / n under one secret scale, for t = sum_m t_m, the sums of all rows.
 
-    1. first call: party m gives in t_m / sqrt(n B); the program scaled_sum_centred makes [c] = k / sum_i g_i.C v_i
+    1. first call: party m inputs t_m / sqrt(n B); the program scaled_sum_centred makes [c] = k / sum_i g_i.C v_i
        behind its gate, and [w] = -[c t / sqrt(n B)]
-    2. every call: party m gives in kappa_i S_m v_i / B and its addend of [a_i] = kappa_i t.v_i / sqrt(n B);
+    2. every call: party m inputs kappa_i S_m v_i / B and its addend of [a_i] = kappa_i t.v_i / sqrt(n B);
        y_i = [c] kappa_i S v_i / B + [a_i] [w], which is c kappa_i C v_i / B, is opened
     3. kappa, the check g_i(old).y_i = 1 and u_i as for FixedScale: C is symmetric too
 
@@ -53,8 +54,8 @@ class CentredScale(FixedScale):
         p, d, k = self.runner.precision, len(self._mean), len(found)
         off, explained = np.abs(found - 1.0), error + 8 * rounding
         # c B is at most 2^R sqrt(k) behind the gate, and S_m v and t_m.v are rounded to d EPS B, once each: what is
-        # off by more is no rounding.
-        most = 2 * d * EPS * sqrt(k) * 2.0**p.R * self._kappa
+        # off by more is no rounding, and what is off by so much is no result.
+        most = np.minimum(2 * d * EPS * sqrt(k) * 2.0**p.R * self._kappa, WORTHLESS)
         check_projection(np.where(self._raised, 1.0, found), explained + most)
         shows = np.isfinite(error) & ~self._raised & ~(off <= explained)
         if np.any(shows):

@@ -9,10 +9,12 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
+from pdml_spdz.engines.base import Shape
 from pdml_spdz.errors import ProtocolError
 from pdml_spdz.fixedpoint import Reals
 from pdml_spdz.linalg import EPS
-from pdml_spdz.precision import F_G, Precision
+from pdml_spdz.precision import Precision
+from pdml_spdz.primitives.bound import Bound, power_of_four, power_of_two
 from pdml_spdz.primitives.normed_sum import NormedColumns, unit_columns
 from pdml_spdz.programs import Program
 
@@ -63,21 +65,30 @@ def decode(opened: NDArray[np.uint64], precision: Precision, d: int, bias: float
 GO_ON = 0  # before an iteration; 1 would end the program
 
 
-def public_integers(g: Reals) -> list[int]:
-    """g with F_G fraction bits, column after column."""
-    integers: list[int] = np.rint(np.ldexp(g.T.reshape(-1), F_G)).astype(np.int64).tolist()
+def public_integers(g: Reals, f_g: int) -> list[int]:
+    """g with f_g fraction bits, column after column."""
+    integers: list[int] = np.rint(np.ldexp(g.T.reshape(-1), f_g)).astype(np.int64).tolist()
     return integers
 
 
-def rounded_directions(integers: Sequence[int], d: int, k: int) -> Reals:
+def rounded_directions(integers: Sequence[int], f_g: int, d: int, k: int) -> Reals:
     """g as a program has it, of shape (d, k)."""
-    return np.ldexp(np.array(integers, np.float64), -F_G).reshape(k, d).T
+    return np.ldexp(np.array(integers, np.float64), -f_g).reshape(k, d).T
+
+
+def scale_for(bound: Bound, shape: Shape, *, fit: bool, hidden: bool = False) -> float:
+    """What inputs are divided by: a power of two, so that float64's rounding stays relative to the sums themselves.
+
+    fit : one scale for all columns: rho = sum_i v_i.S v_i is at most sqrt(k) ||S||_F; hidden : its root is wanted too
+    """
+    largest = bound.total * (math.sqrt(shape.k) if fit else 1.0)
+    return power_of_four(largest) if hidden else power_of_two(largest)
 
 
 class PerColumn:
     """One gated NormedSecSum for each column and call: the paper's way.
 
-    1. party m gives in x_m / B, all k columns; g is public
+    1. party m inputs x_m / B, all k columns; g is public
     2. the program normed_sum opens y_i = s_i / |g_i.s_i| behind its gate
     3. |g_i.y_i| = 1 up to rounding, or the run ends; u_i = y_i / ||y_i||
 
@@ -99,11 +110,12 @@ class PerColumn:
         """y for as many columns as the program takes at once."""
         runner, (d, k) = self.runner, x.shape
         execution = self._stream or runner.start(self.program)
-        integers = public_integers(g)
+        f_g = runner.precision.f_g
+        integers = public_integers(g, f_g)
         y = execution.call(x, [GO_ON, *integers])
         if execution is not self._stream:
             execution.finish()
-        rounded = rounded_directions(integers, d, k)
+        rounded = rounded_directions(integers, f_g, d, k)
         projected = np.abs(_dots(rounded, y))
         # Each entry of y is off by at most one ulp (M units), and inv by 2^-f_inv relative.
         check_projection(projected, np.sum(np.abs(rounded), axis=0) * runner.ulp + 2.0 ** (2 - runner.precision.f_inv))
@@ -114,7 +126,7 @@ class FixedScale:
     """PD-SVD's sums under one secret scale for the whole fit.
 
     1. first call: the program scaled_sum makes [c] = k / sum_i g_i.s_i behind its gate; kappa_i = 1
-    2. every call: party m gives in kappa_i x_m,i / B; y_i = [c] kappa_i s_i is opened
+    2. every call: party m inputs kappa_i x_m,i / B; y_i = [c] kappa_i s_i is opened
     3. before the next call: kappa_i <- kappa_i / (g_i.y_i), with the new g = V; then g_i(old).y_i(next) = 1 because
        S is symmetric, which is checked
     4. u_i = y_i / ||y_i||
@@ -139,14 +151,15 @@ class FixedScale:
         if self._execution is None:
             self._execution = runner.start(self.program)
             self._kappa, self._raised = np.ones(k), np.zeros(k, bool)
-            publics = public_integers(g)
+            publics = public_integers(g, runner.precision.f_g)
         expected = self._retune(g)
         more = self._more(g, first=publics != [GO_ON])
         y = self._execution.call(np.multiply(x, self._kappa, order="F"), publics, more)
         rounding = self._rounding(y)
         if publics != [GO_ON]:
             # rho = sum_i g_i.s_i with the g that the program has, and y_i = k s_i / rho.
-            mean = np.sum(rounded_directions(publics, d, k) * y, keepdims=True) / k
+            rounded = rounded_directions(publics, runner.precision.f_g, d, k)
+            mean = np.sum(rounded * y, keepdims=True) / k
             check_projection(mean[0], np.sum(np.abs(g)) * runner.ulp / k + 2.0 ** (2 - runner.precision.f_inv))
         if expected is not None:
             old_g, error = expected

@@ -1,58 +1,137 @@
-"""The public bound B with ||sum_m S_m||_F <= B that fixes the number format of a run.
-[PDML App., numerical precision]
+"""The public number B that fixes the format of a run: no sum of the parties' S_m v is longer.
+
+Where it comes from decides what it shows (docs/security.md): a window that suits ordinary data, or quotas that the
+parties agreed on, show nothing; a blurred exponent shows the size of the rows to a factor of 2^16; SecSum shows the sum
+of the parties' norms. [PDML App., numerical precision]
 """
 
 from __future__ import annotations
 
-import secrets
+import hashlib
+import hmac
+import math
 from collections.abc import Callable
 from dataclasses import dataclass
 
+import numpy as np
+
 from pdml_spdz.errors import InputError, QuotaError
+from pdml_spdz.fixedpoint import Reals
+from pdml_spdz.primitives.largest import largest
+from pdml_spdz.transport.base import Link
+
+WINDOW = 2.0**64  # with a range of 96 bits sums from 2^-32 to 2^64 have their place below it
+BLUR = 16  # bits: an exponent says no more of a norm than a factor of 2^16
+LEAST, MOST = -128, 128  # exponents; a smaller norm counts as 2^-128
+
+PositiveSum = Callable[[Reals, str], Reals]
 
 
 @dataclass(frozen=True)
 class Bound:
     """addend : no party's S_m v has a larger entry (or norm);
-    total : no sum has. `source` says where they come from.
+    total : no sum has;
+    source : "window", "agreed", "exponent", "secsum", or "public" if it follows from what the run has shown
     """
 
     addend: float
     total: float
     source: str
 
+    @property
+    def observable(self) -> str | None:
+        """What finding it has shown to every party."""
+        if self.source == "secsum":
+            return "the bound B, the sum of the parties' norms (||X_m^T X_m||_F, or ||X_m||_F^2), to every party"
+        if self.source == "exponent":
+            return f"the bound's exponent, which is up to {BLUR} above that of the largest party's norm, to every party"
+        return None
 
-def find_bound(norm: float, me: int, quotas: list[float] | None, exact_sum: Callable[[float, str], float]) -> Bound:
-    """The bound that the study states, or one from the data if it states none."""
-    return bound_by_sec_sum(norm, exact_sum) if quotas is None else bound_by_quotas(norm, me, quotas)
 
-
-def bound_by_quotas(norm: float, me: int, quotas: list[float]) -> Bound:
+def agreed_bound(norm: float, me: int, quotas: list[float]) -> Bound:
     """The bound that the parties' agreed quotas B_m make, once this party has seen that it keeps to its own.
 
-    ||S_m||_F <= B_m is found out locally, before anything is sent.
+    ||S_m||_F <= B_m is found out locally, before anything that depends on it is sent.
     """
-    quota = quotas[me]
-    if norm > quota:
-        raise QuotaError(
-            f"this party's ||X^T X||_F (or its upper bound ||X||_F^2) is {norm:.6g}; nothing was sent.",
-            f"at most the agreed {quota:.6g}",
-            "agree on a larger --bound or quota, scale the data, or leave out the rows that are too long",
-        )
+    check_norm(norm, quotas[me])
     return Bound(max(quotas), sum(quotas), "agreed")
 
 
-def bound_by_sec_sum(norm: float, exact_sum: Callable[[float, str], float]) -> Bound:
-    """A bound from the data.
+def window(norm: float, M: int) -> Bound:
+    """The bound that suits ordinary data, unless this party's rows are extraordinary."""
+    check_norm(norm, WINDOW / M)
+    return Bound(WINDOW / M, WINDOW, "window")
 
-    1. b_m <- ||S_m||_F (1 + u), u uniform in [0, 1) and secret, so that the sum's last digits say nothing
-    2. B <- SecSum(b_m)
 
-    Reveals: B, which is between one and two times sum_m ||S_m||_F. Cost: one round, 280 bytes a peer.
+def check_norm(norm: float, most: float) -> None:
+    if not norm <= most:  # NaN must not pass
+        raise QuotaError(
+            f"this party's ||X^T X||_F (or its upper bound ||X||_F^2) is {norm:.6g}; it was not sent.",
+            f"at most {most:.6g}",
+            "agree on a larger --bound or quota, scale the data, or leave out the rows that are too long",
+        )
+
+
+def bound_by_sec_sum(norm: float, positive: PositiveSum) -> Bound:
+    """A bound from the data, as the paper has it.
+
+    1. B <- SecSum(||S_m||_F)
+
+    Reveals: B. With c S, which NormedSecSum opens, that is every singular value to a few per cent. Cost: a few rounds.
     Ref: [PDML App. NormedSecSum, numerical precision], whose s lacks the sum over m.
     """
-    u = secrets.randbits(53) / (1 << 53)
-    total = exact_sum(norm * (1.0 + u), "bound")
+    total = float(positive(np.array([norm]), "bound")[0])
     if not total > 0:
         raise InputError("the rows of all parties together are zero.", "rows that are not all zero")
+    total *= 1.0 + 2.0**-10  # what is opened is rounded
     return Bound(total, total, "secsum")
+
+
+def bound_by_exponent(norm: float, link: Link, blur: float, purpose: str, width: int = BLUR) -> Bound:
+    """A bound within 2^(width + 1) of the largest party's norm.
+
+    1. e_m <- ceil(log2 ||S_m||_F + width u_m), u_m in [0, 1) secret and the same in every run (`blur_of`)
+    2. E <- max_m e_m; addends are at most 2^E
+
+    Reveals: E. Repeats show the same E, so nothing averages out. Cost: that of `largest`. Ref: -
+    """
+    own = max(blurred_exponent(norm, blur, width), LEAST)
+    if own >= MOST:
+        raise QuotaError(
+            f"this party's norm ({purpose}) is {norm:.6g}; it was not sent.",
+            f"numbers far below 2^{MOST}",
+            "scale the data, or agree on a --bound",
+        )
+    addend = math.ldexp(1.0, largest(link, own, LEAST, MOST))
+    return Bound(addend, link.M * addend, "exponent")
+
+
+def blurred_exponent(norm: float, u: float, width: int) -> int:
+    """ceil(log2(norm) + width u): 2^that is at least the norm, and up to 2^(width + 1) times as large."""
+    if not norm > 0:
+        return LEAST
+    mantissa, exponent = math.frexp(norm)  # norm = mantissa 2^exponent, 1/2 <= mantissa < 1
+    blurred = exponent + math.ceil(math.log2(mantissa) + width * u)
+    return max(blurred, exponent if mantissa > 0.5 else exponent - 1)  # whatever log2 rounds to
+
+
+def blur_of(secret: bytes, *lineage: object) -> float:
+    """u in [0, 1), a pseudorandom function of a party's own secret and of what the run is about.
+
+    The same rows with other settings have the same u: then the exponents of all runs together say what one says.
+    """
+    words = "|".join(map(str, lineage)).encode()
+    digest = hmac.new(secret, b"pdml-spdz blur|" + words, hashlib.sha256).digest()
+    return int.from_bytes(digest[:8], "big") / 2.0**64 * (1.0 - 2.0**-53)
+
+
+def power_of_two(x: float) -> float:
+    """The smallest power of two that is not below x: scaling by it is exact, and rounds nothing."""
+    mantissa, exponent = math.frexp(x)
+    return math.ldexp(1.0, exponent - 1 if mantissa == 0.5 else exponent)
+
+
+def power_of_four(x: float) -> float:
+    """The same for a number whose root is wanted, too."""
+    exponent = math.frexp(power_of_two(x))[1] - 1
+    return math.ldexp(1.0, exponent + exponent % 2)

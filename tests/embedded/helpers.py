@@ -77,7 +77,7 @@ def run_program(
         kept[link.me] = execution.shares
         flag = [GO_ON] if program.name == "normed_sum" else []
         before = link.traffic.rounds
-        y = execution.call(xs[link.me], flag + public_integers(g))
+        y = execution.call(xs[link.me], flag + public_integers(g, precision.f_g))
         return y, link.traffic.rounds - before
 
     results = run_threads(M, party, wire.tap(mesh(M)))
@@ -89,9 +89,9 @@ def normed_sum(xs: np.ndarray, g: np.ndarray, precision: Precision, **options: o
     return run_program(render("normed_sum", precision, d, k), xs, g, precision, **options)  # type: ignore[arg-type]
 
 
-def rounded(g: np.ndarray) -> np.ndarray:
+def rounded(g: np.ndarray, f_g: int = F_G) -> np.ndarray:
     """g as the program has it."""
-    return np.rint(np.ldexp(g, F_G)) * 2.0**-F_G
+    return np.rint(np.ldexp(g, f_g)) * 2.0**-f_g
 
 
 def unit(rng: np.random.Generator, d: int, k: int) -> np.ndarray:

@@ -10,7 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pdml_spdz.errors import StudyError
-from pdml_spdz.precision import MAX_RANGE, SIGMA, Precision
+from pdml_spdz.precision import F_G, FULL_G, MAX_RANGE, SIGMA, Precision
+from pdml_spdz.study import USUAL_RANGE, WIDE_RANGE
 
 precisions = st.builds(
     Precision,
@@ -19,6 +20,7 @@ precisions = st.builds(
     R=st.integers(4, MAX_RANGE),
     G=st.integers(8, 32),
     H=st.integers(4, 24),
+    f_g=st.sampled_from([F_G, FULL_G]),
 )
 
 
@@ -27,6 +29,11 @@ def test_defaults_are_those_of_the_design() -> None:
     assert (p.f_out, p.R, p.G, p.H) == (31, 40, 16, 13)
     assert (p.f_in, p.f_inv, p.vector_bits, p.scalar_bits) == (87, 47, 160, 320)
     assert Precision(3, 31, 20).vector_bits == 128
+
+
+def test_window_takes_a_ring_of_224_bits_and_the_agreed_bound_its_160() -> None:
+    """All bits of g have room in either."""
+    assert [Precision(3, 31, R, f_g=FULL_G).vector_bits for R in (USUAL_RANGE, WIDE_RANGE)] == [160, 224]
 
 
 @given(precisions)
@@ -77,7 +84,7 @@ def test_out_of_range_rho_stays_within_the_scalars(p: Precision) -> None:
         assert 16 * x * 2 ** (p.f_x + p.f_t) < 2**p.scalar_value_bits
 
 
-@pytest.mark.parametrize("settings", [{"f_out": 32}, {"f_out": 2}, {"R": 70}, {"M": 1}, {"M": 31}, {"G": 4}])
+@pytest.mark.parametrize("settings", [{"f_out": 32}, {"f_out": 2}, {"R": MAX_RANGE + 1}, {"M": 1}, {"M": 31}, {"G": 4}])
 def test_setting_out_of_range_is_refused(settings: dict[str, int]) -> None:
     with pytest.raises(StudyError, match=r" is \d+\."):
         Precision(**({"M": 3} | settings))

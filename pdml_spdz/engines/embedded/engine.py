@@ -4,14 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import asdict, dataclass
-from math import sqrt
 from typing import Any
 
 from pdml_spdz.engines.base import Engine, Security, Shape
 from pdml_spdz.engines.centred import CentredScale
 from pdml_spdz.engines.embedded import machine
 from pdml_spdz.engines.embedded.runner import EmbeddedRunner
-from pdml_spdz.engines.projection import FixedScale, PerColumn, observables
+from pdml_spdz.engines.projection import FixedScale, PerColumn, observables, scale_for
 from pdml_spdz.fixedpoint import Reals
 from pdml_spdz.offline.material import Material, Plan
 from pdml_spdz.precision import Precision
@@ -86,10 +85,11 @@ class EmbeddedEngine(Engine):
         Agreement(self.link).digest("program", program.text.encode())
         material = self.options.source(self.link, plan, precision)
         self._program, self._material, self._plan = program, material, plan
-        if self.options.normalise == "per-column":
-            return PerColumn(EmbeddedRunner(self._sec_sum, precision, bound.total, material), program, columns)
-        # rho = sum_i v_i.S v_i is at most sqrt(k) ||S||_F.
-        runner = EmbeddedRunner(self._sec_sum, precision, sqrt(shape.k) * bound.total, material)
+        fit = self.options.normalise == "fit"
+        scale = scale_for(bound, shape, fit=fit, hidden=sums is not None)
+        runner = EmbeddedRunner(self._sec_sum, precision, scale, material)
+        if not fit:
+            return PerColumn(runner, program, columns)
         return FixedScale(runner, program) if sums is None else CentredScale(runner, program, sums, self.warn)
 
     def facts(self) -> dict[str, Any]:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import asdict, dataclass
-from math import sqrt
 from typing import Any
 
 from pdml_spdz.engines.base import Engine, Security, Shape
@@ -12,7 +11,7 @@ from pdml_spdz.engines.mp_spdz.compiler import Compiled
 from pdml_spdz.engines.mp_spdz.execution import MpSpdzRunner
 from pdml_spdz.engines.mp_spdz.paper import PaperColumns
 from pdml_spdz.engines.mp_spdz.place import Place
-from pdml_spdz.engines.projection import FixedScale, PerColumn, observables
+from pdml_spdz.engines.projection import FixedScale, PerColumn, observables, scale_for
 from pdml_spdz.fixedpoint import Reals
 from pdml_spdz.precision import Precision
 from pdml_spdz.primitives.agree import Agreement
@@ -87,9 +86,8 @@ class MpSpdzEngine(Engine):
         options = self.options
         program, columns, executions = program_for(options, shape)
         Agreement(self.link).digest("program", program.text.encode())
-        # rho = sum_i v_i.S v_i is at most sqrt(k) ||S||_F.
-        total = bound.total * (sqrt(shape.k) if options.normalise == "fit" else 1.0)
-        runner = MpSpdzRunner(self.place, options.precision, total, options.offline, self.run)
+        scale = scale_for(bound, shape, fit=options.normalise == "fit", hidden=sums is not None)
+        runner = MpSpdzRunner(self.place, options.precision, scale, options.offline, self.run)
         self._runner, self._program, self._compiled = runner, program, runner.compiled(program)
         takes = self._compiled.counts.in_words
         self.place.note(f"{self.place.protocol.name} over {self._compiled.domain}; an execution takes {takes}")

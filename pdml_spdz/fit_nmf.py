@@ -49,7 +49,7 @@ def fit(run: PartyRun, data: Data, link: Link, engine: Engine) -> dict[str, Any]
     else:
         run.remove_older()
         checkpoints.begin(study, data)
-        bound = find_bound(local.norm(), run.me, study.quotas, engine.sec_sum.exact)
+        bound = find_bound(local.norm(), run.me, study.quotas, engine.sec_sum)
     settings = settings_of(study, bound.total)
     if not run.resume:
         state = _start(run, rows.X, link, engine, agree, settings)
@@ -69,7 +69,7 @@ def fit(run: PartyRun, data: Data, link: Link, engine: Engine) -> dict[str, Any]
     began = time.perf_counter()
     result = pd_nmf_iter(local, state, settings, engine.sec_sum, agree, clock=clock, done=done)
     loop = time.perf_counter() - began
-    error = engine.sec_sum.exact(local.error(result.T), "objective") if study.nmf.objective else None
+    error = _objective(local.error(result.T), engine) if study.nmf.objective else None
     digest = agree.digest("result", result.T.tobytes())
     warnings = [*([NOT_PRIVATE] if study.nmf.init == "best_of_M" else []), *result.warnings]
     outcome = Outcome(data.n, data.d, digest, warnings, [*rows.observables, *observables(study)])
@@ -83,6 +83,10 @@ def fit(run: PartyRun, data: Data, link: Link, engine: Engine) -> dict[str, Any]
         save_array(run.directory / "scale.npy", rows.scale)
     save_json(run.directory / "report.json", report)
     return report
+
+
+def _objective(own: float, engine: Engine) -> float:
+    return float(engine.sec_sum.positive(np.array([own]), "objective")[0])
 
 
 def check_rows(data: Data) -> None:
@@ -151,7 +155,7 @@ def _nnsvd(run: PartyRun, X: Rows, engine: Engine, agree: Agreement, link: Link,
     run.note(f"nnsvd: PD-SVD, up to {tau} iterations")
     study, k = run.study, run.study.rank
     S_m = covariance(X, k, tau)
-    bound = find_bound(S_m.norm_bound(), run.me, study.quotas, engine.sec_sum.exact)
+    bound = find_bound(S_m.norm_bound(), run.me, study.quotas, engine.sec_sum)
     start = svd.start_by_sec_sum(X.shape[1], k, study.M, engine.sec_sum, agree)
     normed = engine.normed_sum(bound, Shape(X.shape[1], k, tau))
     V = svd.pd_svd(S_m, start, svd.Settings(k, tau, 1e-6), normed, agree, clock=link.clock).V

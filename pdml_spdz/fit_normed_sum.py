@@ -31,7 +31,7 @@ def fit(run: PartyRun, data: Data, link: Link, engine: Engine) -> dict[str, Any]
     run.remove_older()
     x = dense(data.X).reshape(-1, 1)
     uses = repeats.count(x.tobytes(), run.repeats)
-    bound = find_bound(float(np.linalg.norm(x)), link.me, run.study.quotas, engine.sec_sum.exact)
+    bound = find_bound(float(np.linalg.norm(x)), link.me, run.study.quotas, engine.sec_sum)
     coin = Agreement(link).coin()
     g = np.random.default_rng(int.from_bytes(coin, "little")).standard_normal((data.d, 1))
     columns = engine.normed_sum(bound, Shape(data.d, 1, 1))(x, g / np.linalg.norm(g))

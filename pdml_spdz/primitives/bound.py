@@ -4,11 +4,14 @@
 
 from __future__ import annotations
 
-import secrets
-from collections.abc import Callable
 from dataclasses import dataclass
 
+import numpy as np
+
 from pdml_spdz.errors import InputError, QuotaError
+from pdml_spdz.primitives.sec_sum import ClearSum, MaskedSum, positive_tolerance
+
+SHOWN_BITS = 20  # of a bound from the data: as many as a number format needs, and more
 
 
 @dataclass(frozen=True)
@@ -22,9 +25,9 @@ class Bound:
     source: str
 
 
-def find_bound(norm: float, me: int, quotas: list[float] | None, exact_sum: Callable[[float, str], float]) -> Bound:
+def find_bound(norm: float, me: int, quotas: list[float] | None, sec_sum: MaskedSum | ClearSum) -> Bound:
     """The bound that the study states, or one from the data if it states none."""
-    return bound_by_sec_sum(norm, exact_sum) if quotas is None else bound_by_quotas(norm, me, quotas)
+    return bound_by_sec_sum(norm, sec_sum) if quotas is None else bound_by_quotas(norm, me, quotas)
 
 
 def bound_by_quotas(norm: float, me: int, quotas: list[float]) -> Bound:
@@ -42,17 +45,16 @@ def bound_by_quotas(norm: float, me: int, quotas: list[float]) -> Bound:
     return Bound(max(quotas), sum(quotas), "agreed")
 
 
-def bound_by_sec_sum(norm: float, exact_sum: Callable[[float, str], float]) -> Bound:
+def bound_by_sec_sum(norm: float, sec_sum: MaskedSum | ClearSum) -> Bound:
     """A bound from the data.
 
-    1. b_m <- ||S_m||_F (1 + u), u uniform in [0, 1) and secret, so that the sum's last digits say nothing
-    2. B <- SecSum(b_m)
+    1. B <- SecSum(||S_m||_F), to SHOWN_BITS bits, and as much more as it may be too small
 
-    Reveals: B, which is between one and two times sum_m ||S_m||_F. Cost: one round, 280 bytes a peer.
+    Reveals: sum_m ||S_m||_F to SHOWN_BITS bits, and with it the scale of the data. Cost: that of `positive`.
     Ref: [PDML App. NormedSecSum, numerical precision], whose s lacks the sum over m.
     """
-    u = secrets.randbits(53) / (1 << 53)
-    total = exact_sum(norm * (1.0 + u), "bound")
+    total = float(sec_sum.positive(np.array([norm]), "bound", SHOWN_BITS)[0])
     if not total > 0:
         raise InputError("the rows of all parties together are zero.", "rows that are not all zero")
+    total *= 1.0 + positive_tolerance(sec_sum.link.M, SHOWN_BITS)
     return Bound(total, total, "secsum")

@@ -33,7 +33,9 @@ def main() -> None:
         print(f"{name:8} {medians[name]:8.2f} ms ({low:.2f} .. {high:.2f}), {rounds} rounds, {sent / 1e6:.2f} MB sent")
     ratio = medians["normed"] / medians["secsum"]
     print(f"one iteration / SecSum of the same block: {ratio:.2f} (wanted: at most 5), and at most 3 rounds with V")
-    print(f"one iteration in the default window / with an agreed bound: {medians['window'] / medians['normed']:.2f} (1.5)")
+    print(
+        f"one iteration in the default window / with an agreed bound: {medians['window'] / medians['normed']:.2f} (1.5)"
+    )
     once = run_processes(M, lambda link: embedded.cold(link, d, BITS, 3))[0].calls
     least = min(c.online for c in once)
     print(f"\ncold NormedSecSum: online {least:.3f} s (wanted: below 0.25), {once[-1].rounds} rounds")

@@ -70,7 +70,7 @@ def fit(run: PartyRun, data: Data, link: Link, engine: Engine) -> dict[str, Any]
     began = time.perf_counter()
     result = pd_nmf_iter(local, state, settings, engine.sec_sum, agree, clock=clock, done=done)
     loop = time.perf_counter() - began
-    error = engine.sec_sum.exact(local.error(result.T), "objective") if study.nmf.objective else None
+    error = _objective(local.error(result.T), engine) if study.nmf.objective else None
     digest = agree.digest("result", result.T.tobytes())
     warnings = [*([NOT_PRIVATE] if study.nmf.init == "best_of_M" else []), *result.warnings]
     outcome = Outcome(data.n, data.d, digest, warnings, [*rows.observables, *observables(study)])
@@ -84,6 +84,10 @@ def fit(run: PartyRun, data: Data, link: Link, engine: Engine) -> dict[str, Any]
         save_array(run.directory / "scale.npy", rows.scale)
     save_json(run.directory / "report.json", report)
     return report
+
+
+def _objective(own: float, engine: Engine) -> float:
+    return float(engine.sec_sum.positive(np.array([own]), "objective")[0])
 
 
 def check_rows(data: Data) -> None:

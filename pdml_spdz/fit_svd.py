@@ -30,7 +30,6 @@ from pdml_spdz.limits import find_bound
 from pdml_spdz.linalg import Covariance, Ridge, centred_covariance, covariance
 from pdml_spdz.prepare import View, view
 from pdml_spdz.primitives.agree import Agreement
-from pdml_spdz.primitives.bound import Bound
 from pdml_spdz.primitives.normed_sum import NormedColumns
 from pdml_spdz.report import Outcome, run_report
 from pdml_spdz.storage import save_array, save_json
@@ -86,7 +85,7 @@ def fit_view(run: PartyRun, data: Data, link: Link, engine: Engine, rows: View) 
     result = pd_svd(operator, state, settings, normed_sum, agree, clock=clock, done=done)
     engine.finish()
     loop = time.perf_counter() - began
-    variance = _variance(S_m, result.V, rows, bound, engine) if study.variance else {}
+    variance = _variance(S_m, result.V, rows, engine) if study.variance else {}
     digest = agree.digest("result", result.V.tobytes())
     report = run_report(study, engine, link, bound, Outcome(data.n, data.d, digest, result.warnings))
     report["seconds"]["loop"] = round(loop, 6)
@@ -100,18 +99,19 @@ def fit_view(run: PartyRun, data: Data, link: Link, engine: Engine, rows: View) 
     return report
 
 
-def _variance(S_m: Covariance, V: Reals, rows: View, bound: Bound, engine: Engine) -> dict[str, Any]:
+def _variance(S_m: Covariance, V: Reals, rows: View, engine: Engine) -> dict[str, Any]:
     """The variance of all rows along each column of V, and in all.
 
     1. lambda_i <- SecSum(v_i.S_m v_i); total <- SecSum(trace S_m); both over n - 1
 
-    Reveals: both, and with them the scale that NormedSecSum hides. Cost: two SecSums of k and 1 numbers. Ref: -
+    Reveals: both, each to 44 bits below its own size, and with them the scale that NormedSecSum hides.
+    Cost: that of one SecSum `positive` of k + 1 numbers. Ref: -
     """
     assert rows.n is not None  # the view has counted the rows
-    along = engine.sec_sum(np.sum(V * S_m.times(V), axis=0), bound.addend, "variance")
-    total = engine.sec_sum.exact(S_m.trace(), "variance")
-    share = [float(x) for x in along / total]
-    return {"explained_variance": [float(x) for x in along / (rows.n - 1)], "explained_variance_ratio": share}
+    own = np.append(np.sum(V * S_m.times(V), axis=0), S_m.trace())
+    *along, total = engine.sec_sum.positive(np.maximum(own, 0.0), "variance")  # rounding may leave a little below zero
+    share = [float(x / total) if total > 0 else 0.0 for x in along]
+    return {"explained_variance": [float(x / (rows.n - 1)) for x in along], "explained_variance_ratio": share}
 
 
 def _nothing_left(x: Reals, g: Reals) -> NormedColumns:

@@ -1,4 +1,4 @@
-"""How large a run's numbers may be: checked before anything is opened, taken from public numbers where there are any."""
+"""How large a run's numbers may be: checked before anything is opened, from public numbers where there are any."""
 
 from __future__ import annotations
 
@@ -19,7 +19,10 @@ MEAN_BLUR = 8  # bits: the mean itself is opened, and with it nearly all that it
 
 
 def check_rows(run: PartyRun, X: Rows) -> None:
-    """||X_m||_F^2 against the quota or the window, before the first sum: centring makes no covariance of all rows larger."""
+    """||X_m||_F^2 against the quota or the window, before the first sum.
+
+    Centring makes the covariance of all rows no larger.
+    """
     study = run.study
     if study.quotas is not None:
         bounds.check_norm(squares(X), study.quotas[run.me])
@@ -37,7 +40,7 @@ def find_bound(run: PartyRun, norm: float, engine: Engine, link: Link, d: int) -
     if study.bound_kind == "exponent":
         found = bounds.bound_by_exponent(norm, link, _blur(run, "fit", d), "||X^T X||_F")
     else:
-        found = bounds.bound_by_sec_sum(norm, engine.sec_sum.positive)
+        found = bounds.bound_by_sec_sum(norm, engine.sec_sum)
     run.show(*([found.observable] if found.observable else []))
     return found
 
@@ -52,7 +55,7 @@ def bound_of_sums(run: PartyRun, own: Reals, n: int, engine: Engine, link: Link)
         return Bound(most := math.sqrt(n * max(study.quotas)), study.M * most, "public")
     norm = float(np.linalg.norm(own))
     if study.bound_kind == "secsum":
-        return bounds.bound_by_sec_sum(max(norm, 1e-300), engine.sec_sum.positive)
+        return bounds.bound_by_sec_sum(max(norm, 1e-300), engine.sec_sum)
     return bounds.bound_by_exponent(norm, link, _blur(run, "mean", len(own)), "the sums of its rows", MEAN_BLUR)
 
 
@@ -76,4 +79,3 @@ def bound_of_scaled(n: int, d: int) -> Bound:
 def _blur(run: PartyRun, what: str, d: int) -> float:
     """Drawn from this party's secret: the same for the same kind of rows, whatever else the study says."""
     return bounds.blur_of(own_secret.load(run.own_secret), what, run.me, d, *run.study.features)
-

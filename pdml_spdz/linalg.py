@@ -132,18 +132,18 @@ class Centred(Covariance):
         return float(max(moved, EPS * self._size))
 
     def size(self) -> float:
-        return self._size + self.n * float(self.mu @ self.mu)
+        return float(self._size + self.n * (self.mu @ self.mu))
 
 
 class Ridge(Covariance):
-    """S + epsilon I, with the eigenvectors of S: epsilon covers what rounding may take from v.S v, which then is positive.
+    """S + epsilon I, which has the eigenvectors of S; epsilon covers what rounding may take from v.S v.
 
-    A secret scale 1 / sum_i v_i.S v_i is found by steps that diverge for a negative number.
+    A secret scale 1 / sum_i v_i.S v_i is found by steps that diverge for a negative number, so it must be positive.
     """
 
     def __init__(self, inner: Covariance, n: int) -> None:
         self.inner, self.d = inner, inner.d
-        self.epsilon = 4.0 * (inner.d + np.sqrt(n)) * EPS * inner.size()
+        self.epsilon = 4.0 * (inner.d + float(np.sqrt(n))) * EPS * inner.size()
 
     def times(self, V: Reals) -> Reals:
         return self.inner.times(V) + self.epsilon * V

@@ -12,10 +12,11 @@ from math import ceil, log2
 from pdml_spdz.errors import StudyError
 
 SIGMA = 80  # statistical security of masks, in bits
-# Fraction bits of the public direction g. Any vector near V_0 would do, as long as rho = g.S V_0 stays positive: with all
-# of float64's bits it does whatever the rows are, with 20 it does within the range that MP-SPDZ has room for.
+# Fraction bits of the public direction g. Any vector near V_0 would do, as long as rho = g.S V_0 stays positive: with
+# all of float64's bits it does whatever the rows are, with 20 it does within the range that MP-SPDZ has room for.
 F_G, FULL_G = 20, 52
 OUT_BITS = (10, 20, 31)
+RATIO = 40
 COLUMN_BITS = 12  # c is COLUMNS / rho: up to 4096 columns
 MAX_RANGE = 96  # a window for all ordinary data; a wider one would take a ring of 256 bits
 
@@ -117,6 +118,11 @@ class Precision:
     def scalar_bits(self) -> int:
         """The ring of scalars: a value, sigma bits of mask above it, and room for the sum of M masks."""
         return _whole(64, self.scalar_value_bits + SIGMA + self.M.bit_length() + 2)
+
+    @property
+    def ratio_bits(self) -> int:
+        """A hidden mean may take all of v.S v but 2^-that: beyond, what is left would be float64's rounding."""
+        return min(self.R, RATIO)
 
     @property
     def reciprocal_steps(self) -> tuple[int, int]:

@@ -93,13 +93,14 @@ def original_mean(rows: View, study: Study, d: int) -> Reals:
 def view(run: PartyRun, data: Data, link: Link, engine: Engine) -> View:
     """What the study wants to be known of all rows, and the rows as they are factorised.
 
-    1. n <- SecSum(n_m), if anything below needs it
+    1. n <- SecSum(n_m), exactly, if anything below needs it
     2. mu <- SecSum(own column sums) / n, with `centre = "open"`
     3. scale <- sqrt(SecSum(own column sums of (x - mu)^2) / n), with `scale = "secsum"`; mu = 0 if it is not open
 
-    Reveals: n, mu, scale, as far as the study asks for them, and for mu what the bound of its sums shows (`SIZES`).
-    With `centre = "hidden"` n alone.
-    Cost: at most three SecSums of 1, d and d numbers, and the bound's.
+    Reveals: n, mu, scale, as far as the study asks for them, to 44 bits: mu below the bound of its sums, which shows
+    what `SIZES` says; with `scale = "secsum"` each of mu and scale below the scale itself. With `centre = "hidden"` n
+    alone.
+    Cost: SecSums of 1 and d numbers and the bound's, for scale two more of d numbers by `positive` and one of d.
     Ref: [PDML App. Extension to PCA]; as printed it subtracts a multiple of the party's own mean, which is not PCA.
     """
     study = run.study
@@ -109,7 +110,7 @@ def view(run: PartyRun, data: Data, link: Link, engine: Engine) -> View:
     check_rows(run, data.X)
     kept = run.directory / "centre.npz"
     if run.resume and kept.is_file():
-        # Computed again, it would show the parties' sizes through another random factor.
+        # Computed again, it would be rounded anew, and two roundings show more than one.
         with np.load(kept) as archive:
             n, mu, scale = int(archive["n"]), archive["mu"], archive["scale"]
     else:
@@ -118,7 +119,7 @@ def view(run: PartyRun, data: Data, link: Link, engine: Engine) -> View:
         if n < 2 and pca:
             raise InputError(f"all parties together have {n} rows.", "two or more")
         mu = _mean(run, data, n, engine, link) if pca and study.centre == "open" else np.zeros(0)
-        scale = _deviations(data, mu, n, engine, link) if by_sec_sum else np.zeros(0)
+        mu, scale = _deviations(data, mu, n, engine) if by_sec_sum else (mu, np.zeros(0))
         with replaced(kept) as temporary, temporary.open("wb") as file:
             np.savez(file, n=np.array(n), mu=mu, scale=scale)
     Agreement(link).digest("centre", mu.tobytes() + scale.tobytes() + str(n).encode())
@@ -157,21 +158,39 @@ def _mean(run: PartyRun, data: Data, n: int, engine: Engine, link: Link) -> Real
     return _agreed(total, link) / n
 
 
-def _deviations(data: Data, mu: Reals, n: int, engine: Engine, link: Link) -> Reals:
-    """Root mean squares around mu, or around zero where there is no mu; 1 for a feature that does not vary."""
+def _deviations(data: Data, mu: Reals, n: int, engine: Engine) -> tuple[Reals, Reals]:
+    """(mu, scale): root mean squares around mu, around zero where there is no mu; 1 for a feature that does not vary.
+
+    1. q <- SecSum(own sums of (x - mu)^2), each to 44 bits of its own
+    2. mu <- mu + SecSum(own sums of x - mu) / n: no addend is larger than sqrt(n q). Before, it was exact to 44 bits of
+       the largest feature, which for a small one may be nothing at all
+    3. q <- SecSum(own sums of (x - mu)^2); scale <- sqrt(q / n)
+
+    Without mu step 1 alone. Reveals, Cost: as `view` says. Ref: -
+    """
+    q = engine.sec_sum.positive(_squares(data, mu), "scales")
+    if not mu.size:
+        return mu, np.where(q > 0, np.sqrt(q / n), 1.0)
+    rounding = 4 * n * EPS * mu**2  # what float64 may leave of a constant
+    size = np.sqrt(n * (q + rounding))
+    unit = np.where(size > 0, size, 1.0)
+    mu = mu + engine.sec_sum((column_sums(data.X) - data.n * mu) / unit, 1.0, "shift") * size / n
+    q = engine.sec_sum.positive(_squares(data, mu), "scales")
+    off = engine.sec_sum.accuracy(1.0).tolerance * size / n
+    # What rounding has left of a constant is divided by no less than itself: it must not outweigh what does vary.
+    residue = rounding + 2 * n * off**2
+    return mu, np.sqrt(np.where(q > residue, q / n, np.maximum(1.0, residue / n)))
+
+
+def _squares(data: Data, mu: Reals) -> Reals:
+    """This party's sums of (x - mu)^2, feature by feature."""
     X = data.X
     if not mu.size:
-        squares = column_sums(X * X if not sp.issparse(X) else X.multiply(X))
-    elif sp.issparse(X):
-        squares = column_sums(X.multiply(X)) - mu * (2.0 * column_sums(X) - data.n * mu)
-    else:
-        squares = column_sums((X - mu) ** 2)
-    # Sums of squares of the size of n mu^2 EPS are what rounding has left of a constant.
-    total = _agreed(engine.sec_sum.positive(np.maximum(squares, 0.0), "scales"), link)
-    least = 4 * n * EPS * (mu**2 if mu.size else 0.0)
-    # Its residue is divided by no less than itself: it must not outweigh the features that do vary.
-    scale: Reals = np.sqrt(np.where(total > least, total / n, np.maximum(1.0, least / n)))
-    return scale
+        return column_sums(X * X if not sp.issparse(X) else X.multiply(X))
+    if not sp.issparse(X):
+        return column_sums((X - mu) ** 2)
+    # Rounding may leave a little below zero.
+    return np.maximum(column_sums(X.multiply(X)) - mu * (2.0 * column_sums(X) - data.n * mu), 0.0)
 
 
 def _agreed(total: Reals, link: Link) -> Reals:

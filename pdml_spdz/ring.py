@@ -116,7 +116,7 @@ def from_float(x: ArrayLike, f: int, bits: int) -> Vector:
 
 
 def _from_pieces(y: NDArray[np.float64], count: int) -> Vector:
-    """Integers |y| < 2^190 in two's complement, cut into pieces of 43 bits from below, each of them exact in float64."""
+    """Integers |y| < 2^190 in two's complement, cut into pieces of 43 bits from below, each exact in float64."""
     high, pieces = y, []
     for _ in range(3):
         above = np.floor(high * 2.0**-43)

@@ -58,7 +58,7 @@ def fit(
     def party(link: Link) -> Fit:
         engine, agree = make[name](link), Agreement(link)
         S_m = covariance(tables[link.me], k, tau)
-        bound = bound_by_sec_sum(S_m.norm_bound(), engine.sec_sum.exact)
+        bound = bound_by_sec_sum(S_m.norm_bound(), engine.sec_sum)
         if seed is None:
             state: State = start_by_sec_sum(d, k, M, engine.sec_sum, agree)
         else:

@@ -42,15 +42,24 @@ _seconds = click.FloatRange(0, min_open=True)
 
 PRECISION: list[Option] = [
     click.option("--bits", type=int, default=31, show_default=True, help="Fraction bits of what is opened."),
-    click.option("--range", "range_", type=int, default=40, show_default=True, help="Sums down to B/2^RANGE."),
+    click.option(
+        "--range",
+        "range_",
+        type=int,
+        default=0,
+        metavar="R",
+        help="Sums may be as small as B/2^R.  [default: 96 in the window, 40 below a bound that is agreed or found]",
+    ),
 ]
 COMMON: list[Option] = [
     click.option(
         "--bound",
         default=_default("bound"),
         show_default=True,
-        metavar="B|rows:R,N|secsum",
-        help="Largest ||X_m^T X_m||_F of a party; or from rows no longer than R, N at most; or by SecSum.",
+        metavar="B|rows:R,N|auto|window|exponent|secsum",
+        help="Largest ||X_m^T X_m||_F of a party, agreed; or from rows no longer than R, N at most. window: none is "
+        "needed for sums between 2^-32 and 2^64. exponent: shows the size of the rows to a factor of 2^16. secsum: "
+        "shows the sum of the parties' norms. auto: window; on mp-spdz exponent; secsum where the sums are shown anyway.",
     ),
     click.option(
         "--aggregator",

@@ -10,8 +10,9 @@ import click
 
 from pdml_spdz import programs
 from pdml_spdz.cli.options import PRECISION, options
-from pdml_spdz.precision import Precision
+from pdml_spdz.precision import FULL_G, Precision
 from pdml_spdz.storage import writing
+from pdml_spdz.study import USUAL_RANGE, WIDE_RANGE
 
 _parties = click.option("--parties", "-M", type=click.IntRange(2, 30), default=3, show_default=True)
 
@@ -43,7 +44,9 @@ def render(
       pdml-spdz render normed_sum --parties 3 --dim 1000
       pdml-spdz render scaled_sum --dim 64 --columns 7 --iterations 300 --out scaled_sum.mpc
     """
-    program = programs.render(name, Precision(parties, bits, range_), dim, columns, iterations, own_masks=own_masks)
+    program = programs.render(
+        name, Precision(parties, bits, range_ or USUAL_RANGE), dim, columns, iterations, own_masks=own_masks
+    )
     if out is None:
         click.echo(program.text, nl=False)
         return
@@ -61,9 +64,10 @@ def precision(parties: int, bits: int, range_: int, as_json: bool) -> None:
 
     \b
     Example:
-      pdml-spdz precision --bits 31 --range 40
+      pdml-spdz precision                        # of the window that is the default
+      pdml-spdz precision --bits 31 --range 40   # below a bound that the parties agreed on
     """
-    p = Precision(parties, bits, range_)
+    p = Precision(parties, bits, range_ or WIDE_RANGE, f_g=FULL_G)
     if as_json:
         lines = [{"line": line, "used": used, "room": room, "why": why} for line, used, room, why in p.budget()]
         derived = {name: getattr(p, name) for name in ("f_in", "f_inv", "f_t", "f_x", "vector_bits", "scalar_bits")}

@@ -14,6 +14,7 @@ from pdml_spdz.programs import Program
 
 WORTHLESS = 2.0**-4  # relative: sums that are off by more have no direction worth opening further
 
+
 class CentredScale(FixedScale):
     """The sums of C = S - t t^T / n under one secret scale, for t = sum_m t_m, the sums of all rows.
 

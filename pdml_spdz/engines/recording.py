@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from pdml_spdz.engines.base import Engine, Shape
-from pdml_spdz.fixedpoint import Reals
+from pdml_spdz.fixedpoint import OPENED_BITS, Reals
 from pdml_spdz.primitives.bound import Bound
 from pdml_spdz.primitives.normed_sum import NormedColumns, NormedSum
 from pdml_spdz.primitives.sec_sum import ClearSum, MaskedSum
@@ -25,9 +25,14 @@ class RecordedSum:
         self._transcript.see(f"sum:{purpose}", s=s)
         return s
 
-    def exact(self, x: float, purpose: str) -> float:
-        s: float = self._inner.exact(x, purpose)
-        self._transcript.see(f"sum:{purpose}", s=np.array([s]))
+    def positive(self, x: Reals, purpose: str, bits: int = OPENED_BITS) -> Reals:
+        s: Reals = self._inner.positive(x, purpose, bits)
+        self._transcript.see(f"sum:{purpose}", s=s)
+        return s
+
+    def integer(self, n: int, purpose: str) -> int:
+        s: int = self._inner.integer(n, purpose)
+        self._transcript.see(f"sum:{purpose}", s=np.array([float(s)]))
         return s
 
     def __getattr__(self, name: str) -> Any:

@@ -10,21 +10,19 @@ from __future__ import annotations
 import hashlib
 import hmac
 import math
-from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
 
 from pdml_spdz.errors import InputError, QuotaError
-from pdml_spdz.fixedpoint import Reals
 from pdml_spdz.primitives.largest import largest
+from pdml_spdz.primitives.sec_sum import ClearSum, MaskedSum, positive_tolerance
 from pdml_spdz.transport.base import Link
 
 WINDOW = 2.0**64  # with a range of 96 bits sums from 2^-32 to 2^64 have their place below it
+SHOWN_BITS = 20  # of a bound by SecSum: as many as a number format needs, and more
 BLUR = 16  # bits: an exponent says no more of a norm than a factor of 2^16
 LEAST, MOST = -128, 128  # exponents; a smaller norm counts as 2^-128
-
-PositiveSum = Callable[[Reals, str], Reals]
 
 
 @dataclass(frozen=True)
@@ -72,18 +70,18 @@ def check_norm(norm: float, most: float) -> None:
         )
 
 
-def bound_by_sec_sum(norm: float, positive: PositiveSum) -> Bound:
+def bound_by_sec_sum(norm: float, sec_sum: MaskedSum | ClearSum) -> Bound:
     """A bound from the data, as the paper has it.
 
-    1. B <- SecSum(||S_m||_F)
+    1. B <- SecSum(||S_m||_F), to SHOWN_BITS bits, and as much more as it may be too small
 
-    Reveals: B. With c S, which NormedSecSum opens, that is every singular value to a few per cent. Cost: a few rounds.
-    Ref: [PDML App. NormedSecSum, numerical precision], whose s lacks the sum over m.
+    Reveals: sum_m ||S_m||_F to SHOWN_BITS bits; with c S, which NormedSecSum opens, every singular value to some per
+    cent. Cost: that of `positive`. Ref: [PDML App. NormedSecSum, numerical precision], whose s lacks the sum over m.
     """
-    total = float(positive(np.array([norm]), "bound")[0])
+    total = float(sec_sum.positive(np.array([norm]), "bound", SHOWN_BITS)[0])
     if not total > 0:
         raise InputError("the rows of all parties together are zero.", "rows that are not all zero")
-    total *= 1.0 + 2.0**-10  # what is opened is rounded
+    total *= 1.0 + positive_tolerance(sec_sum.link.M, SHOWN_BITS)
     return Bound(total, total, "secsum")
 
 

@@ -56,7 +56,7 @@ class _Keys:
         shares = [group.times(self._x, A) for A, _ in masked]
         opened = [shares, *self._exchange("shares", shares)]
         # The marks of a maximum are ones up to it and zeros beyond; a point that is not the identity is a one.
-        return sum(B != _added(column) for (_, B), *column in zip(masked, *opened, strict=True))
+        return sum(_added(column) != B for (_, B), *column in zip(masked, *opened, strict=True))
 
     def _encrypt(self, bit: bool) -> Ciphertext:
         k, one = group.random_scalar(), _one()

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import secrets
+from collections.abc import Callable
+from fractions import Fraction
 
 import numpy as np
 import pytest
@@ -10,9 +12,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from pdml_spdz.errors import ProtocolError, QuotaError
-from pdml_spdz.fixedpoint import Format
+from pdml_spdz.fixedpoint import OPENED_BITS, Format
+from pdml_spdz.linalg import EPS
 from pdml_spdz.primitives.masks import Keys, Masks
-from pdml_spdz.primitives.sec_sum import ClearSum, MaskedSum
+from pdml_spdz.primitives.sec_sum import HIGHEST, ClearSum, MaskedSum, positive_tolerance
 from pdml_spdz.transport.base import HEADER, Link
 from tests.threads import run_threads
 
@@ -25,7 +28,8 @@ def share_and_announce(link: Link, x: np.ndarray, form: Format) -> np.ndarray:
     received = link.exchange("share", shares, link.peers)
     S_m = own + sum((np.frombuffer(v, np.uint64) for v in received.values()), np.zeros_like(z))
     announced = link.all_to_all("announce", S_m)
-    return form.decode(S_m + sum((np.frombuffer(v, np.uint64) for v in announced.values()), np.zeros_like(z)))
+    total = S_m + sum((np.frombuffer(v, np.uint64) for v in announced.values()), np.zeros_like(z))
+    return np.ldexp(total.view(np.int64).astype(np.float64), -form.f)
 
 
 def masked(link: Link, aggregator: int | None = None) -> MaskedSum:
@@ -37,6 +41,7 @@ def test_sum_equals_pooled_sum(M: int, aggregator: int | None) -> None:
     xs = np.random.default_rng(M).normal(size=(M, 4, 5))
     outputs = run_threads(M, lambda link: masked(link, aggregator)(xs[link.me], 10.0, "test"))
     tolerance = Format.for_bound(10.0, M).tolerance + M * np.spacing(10.0 * M)
+    assert tolerance <= M * 10.0 * 2.0**-OPENED_BITS
     for s in outputs:
         np.testing.assert_array_equal(s, outputs[0])
         assert np.abs(s - xs.sum(axis=0)).max() <= tolerance
@@ -49,10 +54,11 @@ def test_sum_equals_share_and_announce(M: int, d: int, bound: float, seed: int) 
     form = Format.for_bound(bound, M)
     ours = run_threads(M, lambda link: masked(link)(xs[link.me], bound, "test"))
     twin = run_threads(M, lambda link: share_and_announce(link, xs[link.me], form))
-    np.testing.assert_array_equal(ours[0], twin[0])
+    # The twin opens all bits: what is between the two is half a unit for each party's dropped bits, and float64's.
+    assert np.abs(ours[0] - twin[0]).max() <= 0.5 * M * form.unit + np.spacing(M * bound)
 
 
-def test_traffic_is_half_of_share_and_announce() -> None:
+def test_traffic_is_less_than_half_of_share_and_announce() -> None:
     M, d = 3, 1000
     form = Format.for_bound(1.0, M)
 
@@ -66,12 +72,12 @@ def test_traffic_is_half_of_share_and_announce() -> None:
         return sum(link.traffic.sent.values()) - before
 
     (ours, *_), (twin, *_) = run_threads(M, lambda l: sent(l, False)), run_threads(M, lambda l: sent(l, True))
-    assert ours == (M - 1) * (8 * d + HEADER.size)
-    assert twin == 2 * ours
+    assert ours == (M - 1) * (6 * d + HEADER.size)
+    assert twin == 2 * (M - 1) * (8 * d + HEADER.size)
 
 
 def test_aggregator_costs_two_vectors_per_party() -> None:
-    M, d = 8, 100
+    M, d = 7, 100
 
     def sent(link: Link) -> tuple[int, int]:
         sec_sum = masked(link, aggregator=0)
@@ -79,7 +85,7 @@ def test_aggregator_costs_two_vectors_per_party() -> None:
         sec_sum(np.zeros(d), 1.0, "test")
         return sum(link.traffic.sent.values()) - before[0], sum(link.traffic.received.values()) - before[1]
 
-    frame = 8 * d + HEADER.size
+    frame = 6 * d + HEADER.size
     assert run_threads(M, sent)[1:] == [(frame, frame)] * (M - 1)
 
 
@@ -96,6 +102,102 @@ def test_clear_sum_is_the_same_at_every_party() -> None:
     outputs = run_threads(3, lambda link: ClearSum(link)(xs[link.me], 0.0, "test"))
     assert all(np.array_equal(s, outputs[0]) for s in outputs)
     np.testing.assert_allclose(outputs[0], xs.sum(axis=0), rtol=0, atol=3 * np.spacing(10.0))
+
+
+def test_opened_bits_are_counted_from_the_bound() -> None:
+    """Of a sum of ones the last place is 2^-44, whatever lies below; and the mean of many openings is not off."""
+    M, n = 3, 4000
+    xs = np.array([1.0 - 2.0**-30, -(2.0**-46), 2.0**-47])
+    s = run_threads(M, lambda link: masked(link)(np.full(n, xs[link.me]), 1.0, "test"))[0]
+    units = np.ldexp(s, OPENED_BITS)
+    assert set(units % 1.0) == {0.5 * M % 1.0}
+    assert set(units - np.ldexp(1.0 - 2.0**-30, OPENED_BITS)) == {-0.5, 0.5, -1.5}
+    # Three uniform parts of a unit are off by at most 1.5 each; Hoeffding at 10^-9.
+    assert abs(np.mean(units) - np.ldexp(xs.sum(), OPENED_BITS)) <= 1.5 * np.sqrt(2 * np.log(2e9) / n)
+
+
+sizes = st.one_of(
+    st.just(0.0), st.floats(0.0, 2.0**HIGHEST, exclude_max=True), st.integers(-1074, 999).map(lambda e: 2.0**e)
+)
+
+
+@settings(max_examples=40, deadline=None)
+@given(st.integers(2, 5), st.sampled_from([20, OPENED_BITS]), st.data())
+def test_positive_sums_of_any_size_are_exact_to_their_own_bits(M: int, bits: int, data: st.DataObject) -> None:
+    """From the smallest number there is to 2^1000, side by side; a sum of zeros is zero."""
+    n = data.draw(st.integers(1, 6))
+    xs = np.array(data.draw(st.lists(st.lists(sizes, min_size=n, max_size=n), min_size=M, max_size=M)))
+    outputs = run_threads(M, lambda link: masked(link).positive(xs[link.me], "test", bits))
+    clear = run_threads(M, lambda link: ClearSum(link).positive(xs[link.me], "test", bits))
+    for s in outputs:
+        np.testing.assert_array_equal(s, outputs[0])
+    for s, twin, column in zip(outputs[0], clear[0], xs.T, strict=True):
+        exact = sum(map(Fraction, column))
+        # Below 2^-1022 float64 has a last place that no number is finer than.
+        assert abs(Fraction(s) - exact) <= exact * Fraction(positive_tolerance(M, bits)) + Fraction(2.0**-1074)
+        assert abs(Fraction(twin) - exact) <= exact * Fraction(M * EPS)
+
+
+@pytest.mark.parametrize(("size", "rounds"), [(0.0, 1), (3.0, 4), (1e4, 4), (1e9, 3), (1e15, 3), (1e19, 2)])
+def test_usual_positive_sums_take_few_rounds(size: float, rounds: int) -> None:
+    def party(link: Link) -> int:
+        sec_sum, before = masked(link), link.traffic.rounds
+        sec_sum.positive(np.array([size, 0.0]), "test")
+        return link.traffic.rounds - before
+
+    assert run_threads(3, party) == [rounds] * 3
+
+
+@pytest.mark.parametrize("size", [1e-9, 1.0, 12345.678, 1e14])
+def test_no_positive_sum_is_opened_finer_than_its_own_bits(size: float, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Among larger and smaller ones, no sum is ever more than 2^20 of the units in which it is opened."""
+    opened: dict[int, list[np.ndarray]] = {}
+
+    def listening(self: MaskedSum, x: np.ndarray, form: Format, purpose: str) -> np.ndarray:
+        opened.setdefault(self.link.me, []).append(x / form.unit)
+        return reals(self, x, form, purpose)
+
+    reals = MaskedSum._reals
+    monkeypatch.setattr(MaskedSum, "_reals", listening)
+    xs = np.array([[size, 1e3 * size, 1e-12], [size / 3, 1e-9, 1e18], [0.0, 0.0, 0.0]])
+    run_threads(3, lambda link: masked(link).positive(xs[link.me], "test", 20))
+    sums = [np.sum(level, axis=0) for level in zip(*opened.values(), strict=True)]
+    assert len(sums) > 1
+    assert all(np.all(s <= 2.0**20) for s in sums)
+    assert max(s.max() for s in sums) >= 2.0**17  # and as fine as that allows
+
+
+@pytest.mark.parametrize("x", [-1.0, np.nan, np.inf, 2.0**1000])
+def test_positive_refuses_what_is_not_before_anything_is_sent(x: float) -> None:
+    def party(link: Link) -> int:
+        for sec_sum in (masked(link), ClearSum(link)):
+            before = link.traffic.rounds
+            with pytest.raises(QuotaError, match="nothing was sent"):
+                sec_sum.positive(np.array([1.0, x]), "test")
+            assert link.traffic.rounds == before
+        return 0
+
+    run_threads(2, party)
+
+
+@settings(max_examples=20, deadline=None)
+@given(st.lists(st.integers(-(2**61), 2**61), min_size=2, max_size=3))
+def test_integers_are_added_exactly(ns: list[int]) -> None:
+    M = len(ns)
+    assert run_threads(M, lambda link: masked(link).integer(ns[link.me], "test")) == [sum(ns)] * M
+    assert run_threads(M, lambda link: ClearSum(link).integer(link.me + 5, "test")) == [5 * M + M * (M - 1) // 2] * M
+
+
+def test_integer_that_might_wrap_is_refused() -> None:
+    with pytest.raises(QuotaError, match="nothing was sent"):
+        run_threads(2, lambda link: masked(link).integer(2**62, "test"))
+
+
+@pytest.mark.parametrize("kind", [masked, ClearSum])
+def test_flags_are_joined_by_or(kind: Callable[[Link], MaskedSum | ClearSum]) -> None:
+    flags = np.array([[0, 1, 0, 1], [0, 0, 0, 1], [0, 0, 1, 1]], bool)
+    outputs = run_threads(3, lambda link: kind(link).anywhere(list(flags[link.me]), "test"))
+    assert outputs == [[False, True, True, True]] * 3
 
 
 def test_too_large_number_is_refused_before_anything_is_sent() -> None:

@@ -75,17 +75,19 @@ def party_rows(size: Size, m: int) -> Reals:
     return X
 
 
-def study_of(algorithm: str, engine: str, size: Size, iterations: int) -> Study:
+def study_of(algorithm: str, engine: str, size: Size, iterations: int, bound: str = "auto") -> Study:
     settings: dict[str, Any] = {"algorithm": algorithm, "engine": engine, "rank": size.k, "iterations": iterations}
     if algorithm == "nmf":
         settings["nmf"] = NmfSettings(init="random")
-    settings |= {"tol": 0.0, "bound": "secsum", "offline": "on-demand", "timeouts": Timeouts(60.0, 900.0)}
+    settings |= {"tol": 0.0, "bound": bound, "offline": "on-demand", "timeouts": Timeouts(60.0, 900.0)}
     return local_study(size.M, **settings)
 
 
-def run(algorithm: str, engine: str, size: Size, iterations: int, network: Network = LOOPBACK) -> list[Fit]:
+def run(
+    algorithm: str, engine: str, size: Size, iterations: int, network: Network = LOOPBACK, bound: str = "auto"
+) -> list[Fit]:
     """What one fit costs at every party."""
-    study = study_of(algorithm, engine, size, iterations)
+    study = study_of(algorithm, engine, size, iterations, bound)
     with tempfile.TemporaryDirectory(prefix="pdml-spdz-") as directory:
 
         def party(link: Link) -> Fit:

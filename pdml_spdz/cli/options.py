@@ -59,7 +59,7 @@ COMMON: list[Option] = [
         metavar="B|rows:R,N|auto|window|exponent|secsum",
         help="Largest ||X_m^T X_m||_F of a party, agreed; or from rows no longer than R, N at most. window: none is "
         "needed for sums between 2^-32 and 2^64. exponent: shows the size of the rows to a factor of 2^16. secsum: "
-        "shows the sum of the parties' norms. auto: window; on mp-spdz exponent; secsum where the sums are shown anyway.",
+        "shows the sum of the parties' norms. auto: window; mp-spdz: exponent; secsum where the sums are shown anyway.",
     ),
     click.option(
         "--aggregator",

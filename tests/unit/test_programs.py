@@ -59,7 +59,8 @@ def test_plan_counts_products_and_vectors(d: int, columns: int) -> None:
     assert scaled.vectors == (50 * columns * d,)
     centred = machine.plan(render("scaled_sum_centred", p, d, columns, 50))
     # Besides: what the mean has in rho, for each column, and c times the mean, for each feature.
-    assert centred.triples == scaled.triples + columns + d
+    # And the second gate: x times what rho would be around zero, then as the first.
+    assert centred.triples == scaled.triples + columns + d + 1 + 2 + p.M
     # For c; and for each number of c times the mean, or, where there are many of them, for each mean.v_i.
     times = (50 * columns,) * d if d <= OUTER else (d,) * (50 * columns)
     assert centred.vectors == (50 * columns * d, *times)

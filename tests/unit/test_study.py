@@ -34,7 +34,7 @@ studies = st.builds(
     aggregator=st.sampled_from(["auto", "none", "1"]),
     offsets=st.just(()) | st.tuples(*[st.floats(allow_nan=False, allow_infinity=False)] * 5),
     scales=st.just(()) | st.tuples(*[st.floats(0, exclude_min=True, allow_infinity=False)] * 5),
-    precision=st.builds(PrecisionSettings, bits=st.integers(4, 31), range=st.integers(4, 64)),
+    precision=st.builds(PrecisionSettings, bits=st.integers(4, 31), range=st.integers(4, 44)),
     timeouts=st.builds(Timeouts, connect=st.floats(0.1, 1e6), round=st.floats(0.1, 1e6)),
 )
 

@@ -16,7 +16,7 @@ SIZE = 32
 
 
 def default_path() -> Path:
-    return Path(platformdirs.user_data_dir("pdml-spdz")) / "own-secret"
+    return Path(platformdirs.user_state_dir("pdml-spdz")) / "own-secret"
 
 
 def load(path: Path | None = None) -> bytes:

@@ -133,8 +133,10 @@ class Study:
             return "agreed"
         if self.bound != "auto":
             return self.bound
-        # The sums show the norms anyway; MP-SPDZ's numbers have no room for the window.
-        return "secsum" if self.reveal == "sum" else "exponent" if self.engine == "mp-spdz" else "window"
+        if self.reveal == "sum" or self.program == "paper":
+            return "secsum"  # the sums, or the paper's coarse inputs, show the norms anyway
+        # MP-SPDZ's numbers have no room for the window.
+        return "exponent" if self.engine == "mp-spdz" else "window"
 
     @property
     def range(self) -> int:

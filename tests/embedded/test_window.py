@@ -1,0 +1,169 @@
+"""Runs that open no bound: the window, what lies outside it, and what an error says has been seen."""
+
+from __future__ import annotations
+
+from fractions import Fraction
+
+import numpy as np
+import pytest
+
+from pdml_spdz import ring
+from pdml_spdz.engines.projection import public_integers
+from pdml_spdz.errors import QuotaError, RangeExceeded
+from pdml_spdz.linalg import GramMatrix, Ridge, sine
+from pdml_spdz.local import local_study
+from pdml_spdz.precision import FULL_G, Precision
+from pdml_spdz.study import WIDE_RANGE
+from pdml_spdz.threads_run import ThreadsResult, run_in_threads
+from pdml_spdz.transcript import Transcript
+from tests.unit.test_svd import with_spectrum
+
+N, D, K, TOL = 40, 8, 2, 1e-7
+
+
+def rows(scale: float = 1.0, mean: float = 0.0) -> list[np.ndarray]:
+    X = scale * (with_spectrum(N, D, np.array([4.0, 2.0, 1.0, 0.5])) + mean)
+    return [X[:10], X[10:]]
+
+
+def run(tables: list[np.ndarray], **settings: object) -> ThreadsResult:
+    study = local_study(2, **({"rank": K, "iterations": 60, "tol": TOL} | settings))
+    return run_in_threads(tables, study, record_transcript=True)
+
+
+def steps(transcript: Transcript | None) -> set[str]:
+    assert transcript is not None
+    return {entry.step for entry in transcript.entries}
+
+
+def pooled(tables: list[np.ndarray], *, centred: bool = False) -> np.ndarray:
+    X = np.vstack(tables)
+    return np.linalg.svd(X - X.mean(axis=0) if centred else X)[2][:K].T
+
+
+def allowed(q: float) -> float:
+    """As for any fit on shares: what the stop rule leaves, and the noise of an iteration, for q = lambda_k+1/lambda_k."""
+    each = (2 + 1) * 2.0**-31 * np.sqrt(D)
+    return (max(TOL, 2 * each) * q + 2 * np.sqrt(K) * each) / (1 - q)
+
+
+@pytest.mark.parametrize("exponent", [-15, 0, 29])
+def test_rows_of_any_ordinary_size_give_the_pooled_result_and_show_no_bound(exponent: int) -> None:
+    """sigma_1^2 = 2^(2 exponent + 4), from 2^-26 to 2^62."""
+    tables = rows(2.0**exponent)
+    found = run(tables)
+    assert sine(pooled(tables), found.result) <= allowed(0.25)
+    assert found.report["bound"] == {"addend": 2.0**63, "total": 2.0**64, "source": "window"}
+    assert not any("bound" in line for line in found.report["observables"])
+    assert steps(found.transcript) == {"sum:start", "columns", "V"}
+
+
+def test_scale_of_the_rows_leaves_no_trace_in_what_is_opened() -> None:
+    """Rows times a power of two: the same y to its last bits, whatever the power, because scaling is exact."""
+    seen = []
+    for exponent in (-10, 20):
+        found = run(rows(2.0**exponent), iterations=1, seed=3, start="seed")
+        assert found.transcript is not None
+        seen.append(next(e.arrays["scaled"] for e in found.transcript.entries if e.step == "columns"))
+    # Each is off by M dithers of a unit.
+    assert np.abs(seen[0] - seen[1]).max() <= 2 * 2 * 2.0**-31
+
+
+@pytest.mark.parametrize("algorithm", ["svd", "pca"])
+def test_rows_beyond_the_window_end_the_run_before_anything_is_opened(algorithm: str) -> None:
+    seen = Transcript()
+    with pytest.raises(QuotaError, match="it was not sent") as error:
+        run_in_threads(rows(2.0**31), local_study(2, rank=K, algorithm=algorithm), record_transcript=True)
+    assert "Every party has seen" not in str(error.value)
+    assert not seen.entries
+
+
+def test_rows_below_the_window_end_at_the_gate_and_the_error_says_how_to_go_on() -> None:
+    with pytest.raises(RangeExceeded, match="the sum is too small for the agreed bound and range") as error:
+        run(rows(2.0**-40))
+    assert "agree on a smaller --bound" in str(error.value)
+    # A bound that the parties agree on moves the window.
+    moved = rows(2.0**-40)
+    assert sine(pooled(moved), run(moved, bound=str(2.0**-70)).result) <= allowed(0.25)
+
+
+def test_error_after_an_opening_says_what_was_opened() -> None:
+    with pytest.raises(RangeExceeded) as error:
+        run(rows(2.0**-40, mean=1.0), algorithm="pca")
+    assert "Every party has seen by now: n, the number of all rows, to every party; the mean of all rows" in str(
+        error.value
+    )
+
+
+def test_quota_of_pca_is_checked_before_the_mean_is_opened() -> None:
+    """||X_m||_F^2 of the rows as they are; the centred rows would keep to it."""
+    tables = rows(1.0, mean=10.0)
+    centred = max(float(np.sum((X - np.vstack(tables).mean(axis=0)) ** 2)) for X in tables)
+    with pytest.raises(QuotaError, match="it was not sent") as error:
+        run(tables, algorithm="pca", bound=str(2 * centred))
+    assert "Every party has seen" not in str(error.value)
+
+
+def test_centred_fit_takes_its_bound_from_public_numbers() -> None:
+    tables = rows(1.0, mean=1.0)
+    quota = max(float(np.sum(X**2)) for X in tables)
+    found = run(tables, algorithm="pca", bound=str(2 * quota))
+    assert found.report["bound"] == {"addend": 4 * quota, "total": 4 * quota, "source": "agreed"}
+    assert steps(found.transcript) == {"sum:rows", "sum:mean", "sum:start", "columns", "V"}
+    assert sine(pooled(tables, centred=True), found.result) <= allowed(0.25)
+
+
+def test_open_mean_without_a_bound_shows_one_exponent_for_it() -> None:
+    tables = rows(1.0, mean=3.0)
+    found = run(tables, algorithm="pca")
+    assert sine(pooled(tables, centred=True), found.result) <= allowed(0.25)
+    assert found.mean is not None
+    # 44 bits below a bound that is at most 2^9 times the largest norm of a party's own sums.
+    largest = max(float(np.linalg.norm(X.sum(axis=0))) for X in tables)
+    assert np.abs(found.mean - np.vstack(tables).mean(axis=0)).max() <= 2 * 2.0 ** (9 - 44) * largest / N + 1e-15
+    assert "an exponent up to 8 above" in " ".join(found.report["observables"])
+
+
+def test_scales_by_secsum_need_no_bound() -> None:
+    """Rows over their deviations have a trace of n d, which everybody knows."""
+    tables = [X * np.geomspace(1e-6, 1e6, D) for X in rows(1.0, mean=1.0)]
+    found = run(tables, algorithm="pca", scale="secsum", iterations=300)
+    X = np.vstack(tables)
+    X = (X - X.mean(axis=0)) / X.std(axis=0)
+    sigma, V = np.linalg.svd(X)[1:]
+    assert sine(V[:K].T, found.result) <= allowed((sigma[K] / sigma[K - 1]) ** 2)
+    assert found.report["bound"]["source"] == "public"
+
+
+@pytest.mark.parametrize(("same", "gate"), [(1e-3, "the sum is too small"), (1e5, "too large beside their deviations")])
+def test_rows_that_are_all_the_same_end_at_a_gate_with_a_hidden_mean(same: float, gate: str) -> None:
+    """What rounding leaves of them lies below the window, or in it: then the second gate is needed."""
+    tables = [same * (1.0 + np.arange(D) / 7.0) * np.ones((n, 1)) for n in (4, 3)]
+    with pytest.raises(RangeExceeded, match=gate):
+        run(tables, algorithm="pca", centre="hidden")
+
+
+def test_hidden_mean_in_the_window_gives_the_components_of_the_centred_rows() -> None:
+    tables = rows(1e3, mean=5.0)
+    found = run(tables, algorithm="pca", centre="hidden")
+    assert sine(pooled(tables, centred=True), found.result) <= allowed(0.25)
+    assert steps(found.transcript) == {"sum:rows", "sum:start", "columns", "V"}
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_rho_is_positive_however_unlucky_the_start(seed: int) -> None:
+    """Rows of rank one and a start that is orthogonal to them up to rounding: v.S v is rounding alone, of any sign."""
+    rng, d, M = np.random.default_rng(seed), 50, 3
+    w = rng.standard_normal(d)
+    X = [np.outer(rng.standard_normal(5), w) for _ in range(M)]
+    v = rng.standard_normal(d)
+    v -= w * (v @ w) / (w @ w)
+    V = (v / np.linalg.norm(v))[:, None]
+    p = Precision(M, 31, WIDE_RANGE, f_g=FULL_G)
+    rho = 0
+    for X_m in X:
+        x = Ridge(GramMatrix(X_m), len(X_m)).times(V)[:, 0] * 2.0**-64
+        rho += ring.dot(ring.from_float(x, p.f_in, p.vector_bits), public_integers(V, p.f_g))
+    plain = sum(Fraction(float(a)) * Fraction(float(b)) for X_m in X for a, b in zip(X_m.T @ (X_m @ V[:, 0]), V[:, 0]))
+    assert rho > 0
+    assert abs(plain) < Fraction(rho, 1 << p.f_rho) * 2**64  # what was to be covered

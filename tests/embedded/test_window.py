@@ -42,7 +42,7 @@ def pooled(tables: list[np.ndarray], *, centred: bool = False) -> np.ndarray:
 
 
 def allowed(q: float) -> float:
-    """As for any fit on shares: what the stop rule leaves, and the noise of an iteration, for q = lambda_k+1/lambda_k."""
+    """As for any fit on shares: what the stop rule leaves, and an iteration's noise; q = lambda_(k+1)/lambda_k."""
     each = (2 + 1) * 2.0**-31 * np.sqrt(D)
     return (max(TOL, 2 * each) * q + 2 * np.sqrt(K) * each) / (1 - q)
 
@@ -164,6 +164,7 @@ def test_rho_is_positive_however_unlucky_the_start(seed: int) -> None:
     for X_m in X:
         x = Ridge(GramMatrix(X_m), len(X_m)).times(V)[:, 0] * 2.0**-64
         rho += ring.dot(ring.from_float(x, p.f_in, p.vector_bits), public_integers(V, p.f_g))
-    plain = sum(Fraction(float(a)) * Fraction(float(b)) for X_m in X for a, b in zip(X_m.T @ (X_m @ V[:, 0]), V[:, 0]))
+    sums = [X_m.T @ (X_m @ V[:, 0]) for X_m in X]
+    plain = sum(Fraction(float(a)) * Fraction(float(b)) for s in sums for a, b in zip(s, V[:, 0], strict=True))
     assert rho > 0
     assert abs(plain) < Fraction(rho, 1 << p.f_rho) * 2**64  # what was to be covered

@@ -55,7 +55,7 @@ def test_exponent_is_that_of_the_largest_party_and_the_same_in_every_run() -> No
         assert {b.total for b in found} == {3 * found[0].addend}
         return {b.addend for b in found}
 
-    wanted = max(blurred_exponent(n, blur_of(s, "fit", m), BLUR) for m, (n, s) in enumerate(zip(norms, secrets)))
+    wanted = max(blurred_exponent(norms[m], blur_of(secrets[m], "fit", m), BLUR) for m in range(3))
     assert exponents() == exponents() == {math.ldexp(1.0, wanted)}
 
 

@@ -14,10 +14,11 @@ from pdml_spdz.errors import StudyError
 SIGMA = 80  # statistical security of masks, in bits
 F_G = 20  # fraction bits of the public direction g: any vector near it would do as well
 OUT_BITS = (10, 20, 31)
+MIN_BITS, MAX_BITS = 4, 31  # of the output
 COLUMN_BITS = 12  # c is COLUMNS / rho: up to 4096 columns
 # Below 2^-44 of the bound float64's own rounding of the addends could turn a positive rho negative, and 1/rho would
 # then grow beyond every width.
-MAX_RANGE = 44
+MIN_RANGE, MAX_RANGE = 4, 44
 
 # The growing step t <- t h(t) takes t from 2^-R to the neighbourhood of 1, the polishing step is Newton's.
 # Reciprocal:      h = (56 - 49 t) / 16, then 2 - t.       On (0, 1] t h stays in (0, 1], and grows 3.5-fold while
@@ -36,8 +37,8 @@ class Precision:
 
     def __post_init__(self) -> None:
         for name, value, low, high in (
-            ("--bits", self.f_out, 4, 31),
-            ("--range", self.R, 4, MAX_RANGE),
+            ("--bits", self.f_out, MIN_BITS, MAX_BITS),
+            ("--range", self.R, MIN_RANGE, MAX_RANGE),
             ("guard", self.G, 8, 32),
             ("head-room", self.H, 4, 24),
             ("parties", self.M, 2, 30),

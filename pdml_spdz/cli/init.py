@@ -6,17 +6,19 @@ from pathlib import Path
 from typing import Any
 
 import click
+from click.core import ParameterSource
 
 from pdml_spdz import study_file
 from pdml_spdz.cli.options import CENTRE, FACTORISATION, SCALING, options, study_settings
 from pdml_spdz.errors import StorageError
-from pdml_spdz.study import ALGORITHMS, MAX_PARTIES, PartyEntry, Study
+from pdml_spdz.study import ALGORITHMS, MAX_PARTIES, USUAL, PartyEntry, Study
 
 
 @click.command()
 @click.option("--algorithm", type=click.Choice(ALGORITHMS), default="svd", show_default=True)
 @click.option("--parties", type=click.IntRange(2, MAX_PARTIES), required=True, help="How many parties.")
-@options(FACTORISATION, CENTRE, SCALING)
+@click.option("--rank", "-k", type=click.IntRange(1), help="Number of vectors or topics. Not for normed-sum.")
+@options(FACTORISATION[1:], CENTRE, SCALING)
 @click.option("--dim", "d", type=click.IntRange(0), default=0, help="Number of features; 0: the files must agree.")
 @click.option("--port", type=click.IntRange(1, 65535), default=7000, show_default=True, help="Party i gets PORT + i.")
 @click.option("--out", type=click.Path(path_type=Path), default=Path("study.toml"), show_default=True)
@@ -28,7 +30,16 @@ def init(parties: int, port: int, out: Path, force: bool, **given: Any) -> None:
     Examples:
       pdml-spdz init --parties 3 --rank 7 --bound rows:1.0,50000
       pdml-spdz init --algorithm pca --parties 3 --rank 7 --centre hidden --offset near-the-means.csv
+      pdml-spdz init --algorithm nmf --parties 3 --rank 20        its own defaults: 200 sweeps, engine secsum
     """
+    context, algorithm = click.get_current_context(), given["algorithm"]
+    if given["rank"] is None:
+        if algorithm != "normed-sum":
+            raise click.UsageError("Missing option '--rank' / '-k'.")
+        given["rank"] = 1
+    for name, value in USUAL.get(algorithm, {}).items():
+        if context.get_parameter_source(name) == ParameterSource.DEFAULT:
+            given[name] = value
     if out.exists() and not force:
         raise StorageError(f"{out} is already there.", do="choose another --out, or pass --force to replace it")
     entries = tuple(PartyEntry(host=f"host-{i}.example", port=port + i) for i in range(parties))

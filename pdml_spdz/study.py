@@ -40,6 +40,7 @@ class PartyEntry:
 
     def __post_init__(self) -> None:
         settle(self, "[[parties]]")
+        object.__setattr__(self, "fingerprint", self.fingerprint.replace(":", "").lower())  # one way to write it
 
 
 @dataclass(frozen=True)

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import difflib
 import json
+import re
 import tomllib
-from collections.abc import Mapping
-from dataclasses import MISSING, fields
+from collections.abc import Mapping, Sequence
+from dataclasses import MISSING, fields, replace
 from pathlib import Path
 from typing import Any
 
@@ -48,6 +49,22 @@ def _toml(value: object) -> str:
 def write(path: Path, study: Study) -> None:
     with replaced(path) as temporary:
         temporary.write_text(render(study), encoding="utf-8")
+
+
+def write_fingerprints(path: Path, fingerprints: Sequence[str]) -> Study:
+    """Put the parties' fingerprints into a study file; what else is in it, comments too, stays if that can be."""
+    old = load(path)
+    entries = zip(old.parties, fingerprints, strict=True)
+    study = replace(old, parties=tuple(replace(party, fingerprint=f) for party, f in entries))
+    left = iter(fingerprints)
+    line = re.compile(r'^(\s*fingerprint\s*=\s*)"[^"\n]*"', re.MULTILINE)
+    text = line.sub(lambda found: f'{found[1]}"{next(left, "")}"', path.read_text(encoding="utf-8"))
+    if parse(tomllib.loads(text)) == study:
+        with replaced(path) as temporary:
+            temporary.write_text(text, encoding="utf-8")
+    else:
+        write(path, study)
+    return study
 
 
 def load(path: Path) -> Study:

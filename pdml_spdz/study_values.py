@@ -26,7 +26,7 @@ MAX_SECONDS = 10**6  # the operating system counts milliseconds in 32 bits
 # Bounds and quotas, and what they are divided by: products of two of their roots, and the smallest sum that a range
 # allows for, are neither infinite nor denormal.
 SMALLEST, LARGEST = 2.0**-900, 2.0**900
-FINGERPRINT = re.compile(r"[0-9A-Fa-f]{2}(:?[0-9A-Fa-f]{2}){31}")
+FINGERPRINT = re.compile(r"[0-9a-f]{64}")
 
 Want = Callable[[bool, str, str], None]
 

@@ -24,7 +24,7 @@ from pdml_spdz.study import ALGORITHMS, MAX_PARTIES, USUAL, PartyEntry, Study
 @click.option("--out", type=click.Path(path_type=Path), default=Path("study.toml"), show_default=True)
 @click.option("--force", is_flag=True, help="Replace an existing file.")
 def init(parties: int, port: int, out: Path, force: bool, **given: Any) -> None:
-    """Write a commented study.toml: edit hosts and fingerprints, then give the same file to every party.
+    """Write a commented study.toml: edit hosts, add fingerprints, then give the same file to every party.
 
     \b
     Examples:
@@ -44,13 +44,12 @@ def init(parties: int, port: int, out: Path, force: bool, **given: Any) -> None:
         raise StorageError(f"{out} is already there.", do="choose another --out, or pass --force to replace it")
     entries = tuple(PartyEntry(host=f"host-{i}.example", port=port + i) for i in range(parties))
     study_file.write(out, Study(entries, **study_settings(given)))
-    click.echo(f"wrote {out}. Next, at every party I:")
     click.echo(
-        f"  1. pdml-spdz certs make --id I          (in the directory of {out.name}; send P<I>.pem to the others)"
+        f"wrote {out}. Next, at every party I:\n"
+        "  1. pdml-spdz certs make --id I          (in the directory of the study; send P<I>.pem to the others)\n"
+        "  2. pdml-spdz certs add P<J>.pem         (for every other party J; read the fingerprint out to each other)\n"
+        f"  3. edit hosts and ports in {out.name}\n"
+        f"     pdml-spdz certs fingerprints {out.name}     (3. at one party only; then every party needs that file)\n"
+        f"  4. pdml-spdz doctor {out.name} --id I\n"
+        f"  5. pdml-spdz party {out.name} --id I --data FILE"
     )
-    click.echo(
-        "  2. pdml-spdz certs add P<J>.pem         (for every other party J; read the fingerprint out to each other)"
-    )
-    click.echo(f"  3. edit hosts and ports in {out.name}; every party needs the same file")
-    click.echo(f"  4. pdml-spdz doctor {out.name} --id I")
-    click.echo(f"  5. pdml-spdz party {out.name} --id I --data FILE")

@@ -19,7 +19,7 @@ class PDSVD(Distributed):
     ----------
     n_components : number of singular vectors, at most the number of features
     max_iter, tol : iterations at most; stop when the subspace changes by less
-    engine : "embedded" or "mp-spdz" (singular values are hidden); "secsum" (sums are revealed, and so are they); "plain"
+    engine : "embedded" or "mp-spdz" (singular values are hidden); "secsum" (sums are seen, and so are they); "plain"
     bound : largest ||X_m^T X_m||_F of a party, "rows:R,N", or "secsum" to find one
     random_state : None for a start that all parties draw together; otherwise it makes a public seed
     transport : "processes", one for each party, as between hosts; "threads", the same without sockets: faster

@@ -20,6 +20,7 @@ LAYERS = [
     ("fit_svd", "fit_pca", "fit_nmf", "fit_normed_sum"),
     ("prepare",),
     ("report", "checkpoint", "handshake", "job", "repeats"),
+    ("build",),
     ("privacy",),
     ("applications",),
     ("algorithms", "engines"),

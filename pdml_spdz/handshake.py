@@ -45,8 +45,8 @@ def required_fingerprints(study: Study) -> dict[int, str]:
         raise StudyError(
             f"the study has no fingerprint of the certificate of {', '.join(missing)}.",
             "the fingerprint of every party's certificate, in its [[parties]] table",
-            "pin all certificates (`pdml-spdz certs add`), run `pdml-spdz certs fingerprints STUDY` at one party, send that "
-            "study to all",
+            "pin all certificates (`pdml-spdz certs add`), run `pdml-spdz certs fingerprints STUDY` at one party, and "
+            "send that study to all",
         )
     return {i: party.fingerprint for i, party in enumerate(study.parties)}
 

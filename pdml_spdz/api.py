@@ -12,6 +12,7 @@ import numpy as np
 from pdml_spdz.fixedpoint import Reals
 from pdml_spdz.linalg import Rows
 from pdml_spdz.local import LocalResult, local_study, run_on_rows
+from pdml_spdz.study import USUAL
 from pdml_spdz.study import NmfSettings as NmfSettings  # for users
 from pdml_spdz.transcript import Transcript, warn_of_recording
 
@@ -119,7 +120,7 @@ def nmf(
 
     nmf : start, penalties, missing entries (`pdml_spdz.NmfSettings`); other arguments as for `svd`
     """
-    settings = {"iterations": 200, "tol": 1e-6} | settings | {"nmf": nmf or NmfSettings()}
+    settings = USUAL["nmf"] | settings | {"nmf": nmf or NmfSettings()}
     result = _run(_Call("nmf", parties, rank, out, record_transcript), settings)
     return NMFResult(result.V, result.arrays["W.npy"], result.report, result.scale, result.transcript)
 

@@ -59,6 +59,11 @@ class Identity:
     def cert_path(self) -> Path:
         return self.certificates[self.me].path
 
+    @property
+    def fingerprints(self) -> list[str]:
+        """Of all parties, in their order."""
+        return [self.certificates[party].fingerprint for party in sorted(self.certificates)]
+
 
 def make(directory: Path, party: int, *, days: int = VALID_DAYS, force: bool = False) -> Certificate:
     """Make party's key and self-signed certificate in `directory`."""
@@ -148,20 +153,26 @@ def add(directory: Path, file: Path, *, force: bool = False) -> Certificate:
     return read(target)
 
 
+def pinned(directory: Path, party: int) -> Certificate:
+    """The certificate of `party` that is pinned here; it is that party's, and valid now."""
+    certificate = read(directory / f"P{party}.pem")
+    if certificate.party != party:
+        raise CertificateError(
+            f"{certificate.path} is the certificate of P{certificate.party}.", f"one with the common name P{party}"
+        )
+    certificate.check_valid_now()
+    return certificate
+
+
 def load_identity(directory: Path, me: int, fingerprints: Mapping[int, str]) -> Identity:
     """Party me's key and all parties' certificates, checked.
 
-    fingerprints : for every party the fingerprint that the study states, "" where it states none
+    fingerprints : for every party the fingerprint that the study states
     """
     certificates = {}
     for party, stated in fingerprints.items():
-        certificate = read(directory / f"P{party}.pem")
-        if certificate.party != party:
-            raise CertificateError(
-                f"{certificate.path} is the certificate of P{certificate.party}.", f"one with the common name P{party}"
-            )
-        certificate.check_valid_now()
-        if stated and stated.replace(":", "").lower() != certificate.fingerprint:
+        certificate = pinned(directory, party)
+        if stated != certificate.fingerprint:
             raise CertificateError(
                 f"the certificate pinned for P{party} ({certificate.path}) is not the one that the study names.",
                 f"the fingerprint {stated}",

@@ -5,16 +5,30 @@ from __future__ import annotations
 import hashlib
 import json
 import secrets
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from pdml_spdz import __version__
+from pdml_spdz import __version__, build
 from pdml_spdz.data import Data, feature_digest
-from pdml_spdz.errors import MismatchError
+from pdml_spdz.errors import MismatchError, StudyError
 from pdml_spdz.study import Study
 from pdml_spdz.transport.base import Link
 
 PROTOCOL = 1
+RELEASE = "install one release at all parties"
+# What a greeting holds: how a person calls it, and what to do where it differs.
+COMPARED = {
+    "protocol": ("protocol version", RELEASE),
+    "version": ("version", RELEASE),
+    "build": ("build (its constants differ)", f"{RELEASE}, built from the same source"),
+    "study": ("study", "send the same study.toml to all parties"),
+    "certificates": (
+        "list of pinned certificates",
+        "compare `pdml-spdz certs show` at all parties, by telephone: somebody has another certificate of some party",
+    ),
+    "resume": ("--resume setting", "pass --resume at every party or at none"),
+}
 
 
 @dataclass(frozen=True)
@@ -24,24 +38,46 @@ class Agreed:
     run: bytes
 
 
-def meet(link: Link, study: Study, *, resume: bool) -> Agreed:
+def required_fingerprints(study: Study) -> dict[int, str]:
+    """Every party's, as the study states it: without them two parties could have pinned different keys of a third."""
+    missing = [f"P{i}" for i, party in enumerate(study.parties) if not party.fingerprint]
+    if missing:
+        raise StudyError(
+            f"the study has no fingerprint of the certificate of {', '.join(missing)}.",
+            "the fingerprint of every party's certificate, in its [[parties]] table",
+            "pin all certificates (`pdml-spdz certs add`), run `pdml-spdz certs fingerprints STUDY` at one party, and "
+            "send that study to all",
+        )
+    return {i: party.fingerprint for i, party in enumerate(study.parties)}
+
+
+def meet(link: Link, study: Study, fingerprints: Sequence[str], *, resume: bool) -> Agreed:
     """Compare what was agreed beforehand.
 
-    1. each party sends protocol version, study digest, whether it resumes, and a nonce
-    2. all must be equal but the nonces; run = H(study digest, nonces)
+    1. each party sends protocol and package version, digests of the build's parameters, of the study and of all M
+       certificates' fingerprints as it has pinned them (its own included), whether it resumes, and a nonce
+    2. all must be equal but the nonces; run = H(all digests, nonces)
 
-    Reveals: that the studies are equal or not. Cost: one round, about 200 bytes a peer.
+    fingerprints : in the parties' order; none where there are no certificates (threads of one process)
+
+    Reveals: that studies, builds and pinned certificates are equal or not. Cost: one round, about 400 bytes a peer.
+    Ref: -
     """
-    own = {"protocol": PROTOCOL, "study": study.digest, "resume": resume, "version": __version__}
+    own: dict[str, Any] = {
+        "protocol": PROTOCOL,
+        "version": __version__,
+        "build": build.digest(),
+        "study": study.digest,
+        "certificates": hashlib.sha256("|".join(fingerprints).encode()).hexdigest(),
+        "resume": resume,
+    }
     nonce = secrets.token_hex(16)
     nonces = {link.me: nonce}
     for peer, theirs in _exchange(link, "hello", own | {"nonce": nonce}).items():
         nonces[peer] = str(theirs.get("nonce"))
-        _compare(peer, "protocol version", PROTOCOL, theirs.get("protocol"), "install one release at all parties")
-        _compare(peer, "version", __version__, theirs.get("version"), "install one release at all parties")
-        _compare(peer, "study", study.digest, theirs.get("study"), "send the same study.toml to all parties")
-        _compare(peer, "--resume setting", resume, theirs.get("resume"), "pass --resume at every party or at none")
-    parts = [study.digest, *(nonces[p] for p in range(link.M))]
+        for name, (what, do) in COMPARED.items():
+            _compare(peer, what, own[name], theirs.get(name), do)
+    parts = [own["build"], own["study"], own["certificates"], *(nonces[p] for p in range(link.M))]
     return Agreed(hashlib.sha256("|".join(parts).encode()).digest())
 
 

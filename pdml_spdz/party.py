@@ -41,7 +41,7 @@ def run_party(run: PartyRun) -> dict[str, Any]:
         raise
     run.note(data.summary())
     with _meet(run, meeting, listener, clock) as link:
-        met = handshake.meet(link, study, resume=run.resume)
+        met = handshake.meet(link, study, meeting.identity.fingerprints, resume=run.resume)
         handshake.compare_features(link, data)
         with make_engine(run, link, met.run, meeting.identity) as engine:
             return recorded(run, lambda: FITS[study.algorithm](run, data, link, engine))
@@ -88,7 +88,7 @@ def make_stock(run: PartyRun) -> dict[str, Any]:
     maker = _make_mp_spdz if run.study.engine == "mp-spdz" else _make_embedded
     meeting, listener = _meeting(run)
     with _meet(run, meeting, listener, Clock()) as link:
-        met = handshake.meet(link, run.study, resume=False)
+        met = handshake.meet(link, run.study, meeting.identity.fingerprints, resume=False)
         made = maker(run, link, met.run, meeting.identity)
         traffic = link.offline_traffic
         return {
@@ -139,7 +139,7 @@ def _meeting(run: PartyRun) -> tuple[Meeting, socket.socket]:
     study = run.study
     if not 0 <= run.me < study.M:
         raise StudyError(f"--id is {run.me} and the study has {study.M} parties.", f"a number from 0 to {study.M - 1}")
-    identity = certs.load_identity(run.certs, run.me, {i: p.fingerprint for i, p in enumerate(study.parties)})
+    identity = certs.load_identity(run.certs, run.me, handshake.required_fingerprints(study))
     listener = run.listener or listen(*(run.listen or (study.parties[run.me].host, study.parties[run.me].port)))
     addresses = [(p.host, p.port) for p in study.parties]
     return Meeting(run.me, addresses, identity, study.timeouts.connect, study.timeouts.round, run.note), listener

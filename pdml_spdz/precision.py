@@ -16,9 +16,10 @@ SIGMA = 80  # statistical security of masks, in bits
 # all of float64's bits it does whatever the rows are, with 20 it does within the range that MP-SPDZ has room for.
 F_G, FULL_G = 20, 52
 OUT_BITS = (10, 20, 31)
+MIN_BITS, MAX_BITS = 4, 31  # of the output
 RATIO = 40
 COLUMN_BITS = 12  # c is COLUMNS / rho: up to 4096 columns
-MAX_RANGE = 96  # a window for all ordinary data; a wider one would take a ring of 256 bits
+MIN_RANGE, MAX_RANGE = 4, 96  # a window for all ordinary data; a wider one would take a ring of 256 bits
 
 # The growing step t <- t h(t) takes t from 2^-R to the neighbourhood of 1, the polishing step is Newton's.
 # Reciprocal:      h = (56 - 49 t) / 16, then 2 - t.       On (0, 1] t h stays in (0, 1], and grows 3.5-fold while
@@ -44,8 +45,8 @@ class Precision:
 
     def __post_init__(self) -> None:
         for name, value, low, high in (
-            ("--bits", self.f_out, 4, 31),
-            ("--range", self.R, 4, MAX_RANGE),
+            ("--bits", self.f_out, MIN_BITS, MAX_BITS),
+            ("--range", self.R, MIN_RANGE, MAX_RANGE),
             ("guard", self.G, 8, 32),
             ("head-room", self.H, 4, 24),
             ("parties", self.M, 2, 30),

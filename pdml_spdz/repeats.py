@@ -42,7 +42,7 @@ def _read(path: Path) -> dict[str, Any]:
 def count(vector: bytes, path: Path | None = None) -> int:
     """Note one more use of `vector`, before anything is sent, and return how many there are.
 
-    QuotaError beyond the limit. The file holds a salted digest and a number for each vector.
+    QuotaError beyond the limit. The file, for its owner only, holds a salted digest and a number for each vector.
     """
     path = path or default_path()
     with writing(path):
@@ -62,7 +62,7 @@ def count(vector: bytes, path: Path | None = None) -> int:
                 f"use the result you have; if the vector is new, remove it from {path}",
             )
         kept["uses"][name] = uses
-        save_json(path, kept)
+        save_json(path, kept, private=True)
         return uses
     finally:
         os.close(lock)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -49,6 +50,10 @@ def save_array(path: Path, array: NDArray[Any]) -> None:
         np.save(file, array, allow_pickle=False)
 
 
-def save_json(path: Path, content: Any) -> None:
+def save_json(path: Path, content: Any, *, private: bool = False) -> None:
+    """private : for its owner only, whatever the umask, from the first byte"""
     with replaced(path) as temporary:
-        temporary.write_text(json.dumps(content, indent=2) + "\n", encoding="utf-8")
+        temporary.unlink(missing_ok=True)
+        descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600 if private else 0o666)
+        with os.fdopen(descriptor, "w", encoding="utf-8") as file:
+            file.write(json.dumps(content, indent=2) + "\n")

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import hashlib
 import json
+import math
 from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
 from pdml_spdz.errors import StudyError
 from pdml_spdz.study_rows import CENTRES, SCALES, check_rows
+from pdml_spdz.study_values import LARGEST, SMALLEST, check_values, settle, shown, usable
 
 ALGORITHMS = ("svd", "pca", "nmf", "normed-sum")
 ENGINES = {"embedded": "normed", "mp-spdz": "normed", "secsum": "sum", "plain": "sum"}  # and what each of them reveals
@@ -26,6 +28,7 @@ BOUNDS = ("auto", "window", "exponent", "secsum")  # or a number, or rows:R,N
 WIDE_RANGE, USUAL_RANGE = 96, 40  # bits: of the window, which suits all ordinary data, and below a bound that is known
 RANGES = {"mp-spdz": 44}  # the most that an engine's numbers have room for: its primes have 256 bits
 MAX_PARTIES = 30
+USUAL = {"nmf": {"iterations": 200, "tol": 1e-6}}  # defaults of an algorithm that are not those of a Study
 
 
 @dataclass(frozen=True)
@@ -38,6 +41,10 @@ class PartyEntry:
     quota: float = 0.0  # ||X_m^T X_m||_F at most; 0: the study's `bound` says it
     mp_spdz_port: int = 0  # where MP-SPDZ listens; 0: any free port
 
+    def __post_init__(self) -> None:
+        settle(self, "[[parties]]")
+        object.__setattr__(self, "fingerprint", self.fingerprint.replace(":", "").lower())  # one way to write it
+
 
 @dataclass(frozen=True)
 class Timeouts:
@@ -45,6 +52,9 @@ class Timeouts:
 
     connect: float = 60.0
     round: float = 300.0
+
+    def __post_init__(self) -> None:
+        settle(self, "[timeouts]")
 
 
 @dataclass(frozen=True)
@@ -56,6 +66,9 @@ class PrecisionSettings:
 
     bits: int = 31
     range: int = 0
+
+    def __post_init__(self) -> None:
+        settle(self, "[precision]")
 
 
 @dataclass(frozen=True)
@@ -76,6 +89,9 @@ class NmfSettings:
     beta: float = 0.0
     gamma: float = 0.0
     delta: float = 0.0
+
+    def __post_init__(self) -> None:
+        settle(self, "[nmf]")
 
 
 @dataclass(frozen=True)
@@ -112,6 +128,7 @@ class Study:
     timeouts: Timeouts = field(default_factory=Timeouts)
 
     def __post_init__(self) -> None:
+        settle(self, "the study")
         _validate(self)
 
     @property
@@ -173,11 +190,13 @@ def want(ok: bool, found: str, wanted: str) -> None:
 
 def _validate(study: Study) -> None:
     """Everything that can be seen to be wrong before there is any data."""
+    want(2 <= study.M <= MAX_PARTIES, f"the study has {study.M} parties.", f"2 to {MAX_PARTIES} parties")
     _check_choices(study)
     shares = ENGINES[study.engine] == "normed"
+    check_values(study, want, shares=shares)
     _check_engine(study, shares=shares)
     check_rows(study, want, shares=shares)
-    _check_nmf(study.nmf)
+    _check_nmf(study)
     _check_numbers(study)
     _check_parties(study)
     _check_bound(study)
@@ -199,7 +218,7 @@ def _check_choices(study: Study) -> None:
         ("scale", SCALES),
     ):
         value = getattr(study, name)
-        want(value in choices, f"`{name}` is {value!r}.", f"one of {', '.join(choices)}")
+        want(value in choices, f"`{name}` is {shown(value)}.", f"one of {', '.join(choices)}")
     want(
         ENGINES[study.engine] == study.reveal,
         f"`engine` is {study.engine!r} and `reveal` is {study.reveal!r}.",
@@ -232,9 +251,10 @@ def _check_engine(study: Study, *, shares: bool) -> None:
         "the engine mp-spdz with them",
     )
     want(
-        study.program == "projection" or (shares and (study.normalise == "per-column" or study.algorithm != "svd")),
+        study.program == "projection"
+        or (study.engine == "mp-spdz" and (study.normalise == "per-column" or study.algorithm == "normed-sum")),
         f"`program` is {study.program!r} with engine {study.engine!r} and normalise = {study.normalise!r}.",
-        'normalise = "per-column": the paper\'s program normalises each column by itself',
+        'engine mp-spdz and normalise = "per-column": the paper\'s program normalises each column by itself',
     )
     want(
         study.algorithm != "nmf" or not shares,
@@ -243,27 +263,24 @@ def _check_engine(study: Study, *, shares: bool) -> None:
     )
 
 
-def _check_nmf(nmf: NmfSettings) -> None:
+def _check_nmf(study: Study) -> None:
+    want(
+        study.algorithm == "nmf" or study.nmf == NmfSettings(),
+        f"settings of [nmf] are given for {study.algorithm}.",
+        "the algorithm nmf with them",
+    )
     for name, choices in (("init", INITS), ("w_start", W_STARTS)):
-        value = getattr(nmf, name)
-        want(value in choices, f"`nmf.{name}` is {value!r}.", f"one of {', '.join(choices)}")
-    for name in ("alpha", "beta", "gamma", "delta"):
-        value = getattr(nmf, name)
-        want(0 <= value < float("inf"), f"`nmf.{name}` is {value}.", "zero or a positive number")
-    want(nmf.init_iterations >= 1, f"`nmf.init_iterations` is {nmf.init_iterations}.", "at least 1")
+        value = getattr(study.nmf, name)
+        want(value in choices, f"`nmf.{name}` is {shown(value)}.", f"one of {', '.join(choices)}")
 
 
 def _check_numbers(study: Study) -> None:
-    want(2 <= study.M <= MAX_PARTIES, f"the study has {study.M} parties.", f"2 to {MAX_PARTIES} parties")
     want(
         study.algorithm != "normed-sum" or not study.bound.startswith("rows:"),
-        f"`bound` is {study.bound!r} for a normed-sum.",
+        f"`bound` is {shown(study.bound)} for a normed-sum.",
         f"a number (the largest norm of any party's vector) or one of {', '.join(BOUNDS)}",
     )
-    want(study.rank >= 1, f"`rank` is {study.rank}.", "at least 1")
-    want(study.iterations >= 1, f"`iterations` is {study.iterations}.", "at least 1")
-    want(study.tol >= 0, f"`tol` is {study.tol}.", "zero or more")
-    want(study.d >= 0, f"`d` is {study.d}.", "the number of features, or 0 to take it from the files")
+    want(study.algorithm != "normed-sum" or study.rank == 1, f"`rank` is {study.rank} for a normed-sum.", "1")
     want(not study.d or study.rank <= study.d, f"`rank` is {study.rank} and `d` is {study.d}.", "a rank of at most d")
     want(
         not (study.d and study.features) or len(study.features) == study.d,
@@ -273,19 +290,14 @@ def _check_numbers(study: Study) -> None:
     want(
         (study.start == "seed") == (study.seed is not None), "`start` and `seed` disagree.", 'start = "seed" and a seed'
     )
-    want(study.seed is None or study.seed >= 0, f"`seed` is {study.seed}.", "zero or a positive number")
-    for name in ("connect", "round"):
-        seconds = getattr(study.timeouts, name)
-        want(0 < seconds < float("inf"), f"`timeouts.{name}` is {seconds}.", "a positive number of seconds")
 
 
 def _check_parties(study: Study) -> None:
-    for i, party in enumerate(study.parties):
-        for port in (party.port, party.mp_spdz_port):
-            want(0 <= port <= 65535, f"P{i}'s port is {port}.", "a port from 0 to 65535")
-        want(0 <= party.quota < float("inf"), f"P{i}'s quota is {party.quota}.", "a positive number")
-    named = study.aggregator in ("auto", "none") or (study.aggregator.isdigit() and int(study.aggregator) < study.M)
-    want(named, f"`aggregator` is {study.aggregator!r}.", "auto, none, or a party's number")
+    for name in ("port", "mp_spdz_port"):
+        taken = [(p.host, getattr(p, name)) for p in study.parties if getattr(p, name)]
+        want(len(set(taken)) == len(taken), f"two parties have the same host and {name}.", "an address for each party")
+    named = study.aggregator in ("auto", "none", *map(str, range(study.M)))
+    want(named, f"`aggregator` is {shown(study.aggregator)}.", "auto, none, or a party's number")
     quota = parse_bound(study.bound)
     some = [p.quota > 0 for p in study.parties]
     want(
@@ -315,10 +327,11 @@ def parse_bound(bound: str) -> float | None:
     except ValueError:
         numbers = ()
     wanted = 2 if bound.startswith("rows:") else 1
-    if len(numbers) != wanted or not all(0 < x < float("inf") for x in numbers):
+    value = math.prod((numbers[0], *numbers) if wanted == 2 else numbers)  # never an OverflowError, as a power is
+    if len(numbers) != wanted or not all(0 < x < math.inf for x in numbers) or not usable(value):
         raise StudyError(
-            f"`bound` is {bound!r}.",
+            f"`bound` is {shown(bound)}.",
             "a number (the largest ||X_m^T X_m||_F of any party), rows:R,N (no row longer than R, no party with "
-            f"more than N rows), or one of {', '.join(BOUNDS)}",
+            f"more than N rows), or one of {', '.join(BOUNDS)}; numbers and N R^2 from {SMALLEST:.0e} to {LARGEST:.0e}",
         )
-    return numbers[0] if wanted == 1 else numbers[1] * numbers[0] ** 2
+    return value

@@ -4,24 +4,41 @@ from __future__ import annotations
 
 import difflib
 import json
+import re
 import tomllib
-from collections.abc import Mapping
-from dataclasses import fields
+from collections.abc import Mapping, Sequence
+from dataclasses import MISSING, fields, replace
 from pathlib import Path
 from typing import Any
 
 from pdml_spdz.errors import StudyError
 from pdml_spdz.storage import replaced
 from pdml_spdz.study import NmfSettings, PartyEntry, PrecisionSettings, Study, Timeouts
+from pdml_spdz.study_values import typed
 from pdml_spdz.template_files import environment
 
 TABLES: dict[str, type[Any]] = {"timeouts": Timeouts, "precision": PrecisionSettings, "nmf": NmfSettings}
 
+# Settings that an algorithm makes no use of: a file has them only if the study has set them all the same.
+IDLE = {
+    "nmf": ("protocol", "program", "insecure_benchmark", "normalise", "online", "offline", "vole", "precision"),
+    "normed-sum": ("iterations", "tol", "normalise", "online", "start", "offsets", "scales", "scale"),
+}
+SIZES = {"nmf": "||X_m||_F^2", "normed-sum": "norm"}  # what a quota bounds; "||X_m^T X_m||_F" of the others
+
 
 def render(study: Study) -> str:
+    """The study as a commented file, with what its algorithm makes use of."""
     env = environment()
     env.filters["toml"] = _toml
-    return env.get_template("study.toml.j2").render(study=study)
+    size = SIZES.get(study.algorithm, "||X_m^T X_m||_F")
+    return env.get_template("study.toml.j2").render(study=study, size=size, written=lambda name: _written(study, name))
+
+
+def _written(study: Study, name: str) -> bool:
+    f = Study.__dataclass_fields__[name]
+    usual = f.default if f.default_factory is MISSING else f.default_factory()
+    return name not in IDLE.get(study.algorithm, ()) or getattr(study, name) != usual
 
 
 def _toml(value: object) -> str:
@@ -34,13 +51,29 @@ def write(path: Path, study: Study) -> None:
         temporary.write_text(render(study), encoding="utf-8")
 
 
+def write_fingerprints(path: Path, fingerprints: Sequence[str]) -> Study:
+    """Put the parties' fingerprints into a study file; what else is in it, comments too, stays if that can be."""
+    old = load(path)
+    entries = zip(old.parties, fingerprints, strict=True)
+    study = replace(old, parties=tuple(replace(party, fingerprint=f) for party, f in entries))
+    left = iter(fingerprints)
+    line = re.compile(r'^(\s*fingerprint\s*=\s*)"[^"\n]*"', re.MULTILINE)
+    text = line.sub(lambda found: f'{found[1]}"{next(left, "")}"', path.read_text(encoding="utf-8"))
+    if parse(tomllib.loads(text)) == study:
+        with replaced(path) as temporary:
+            temporary.write_text(text, encoding="utf-8")
+    else:
+        write(path, study)
+    return study
+
+
 def load(path: Path) -> Study:
     """Read and check a study file."""
     try:
         content = tomllib.loads(path.read_text(encoding="utf-8"))
     except OSError as error:
         raise StudyError(f"{path} cannot be read ({error.strerror}).", do="`pdml-spdz init` writes one") from None
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+    except (ValueError, RecursionError) as error:  # not TOML, not UTF-8, thousands of digits, thousands of brackets
         raise StudyError(f"{path} is not valid TOML: {error}.", do="`pdml-spdz init` writes a commented one") from None
     return parse(content)
 
@@ -69,24 +102,4 @@ def _build(cls: type[Any], content: Mapping[str, Any], where: str) -> Any:
             near = difflib.get_close_matches(name, known, 1)
             hint = f"did you mean `{near[0]}`?" if near else ""
             raise StudyError(f"{where} has an unknown key `{name}`.", f"keys among {', '.join(known)}", hint)
-    return cls(**{name: _cast(name, str(known[name].type), value, where) for name, value in content.items()})
-
-
-def _cast(name: str, kind: str, value: Any, where: str) -> Any:
-    """TOML's value as the field's type: whole numbers do for floats, numbers do for `bound` and `aggregator`."""
-    number = isinstance(value, int | float) and not isinstance(value, bool)
-    if kind == "float" and number:
-        return float(value)
-    if kind == "str" and (isinstance(value, str) or (number and name in ("bound", "aggregator"))):
-        return str(value)
-    if kind == "bool" and isinstance(value, bool):
-        return value
-    if kind in ("int", "int | None") and isinstance(value, int) and not isinstance(value, bool):
-        return value
-    if kind == "tuple[str, ...]" and isinstance(value, list | tuple) and all(isinstance(v, str) for v in value):
-        return tuple(value)
-    if kind == "tuple[float, ...]" and isinstance(value, list | tuple) and all(type(v) in (int, float) for v in value):
-        return tuple(float(v) for v in value)
-    if name == "parties" or name in TABLES:
-        return value
-    raise StudyError(f"`{name}` in {where} is {value!r}.", f"a value of type {kind}")
+    return cls(**{name: typed(name, str(known[name].type), value, where) for name, value in content.items()})

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable
 from typing import TYPE_CHECKING
+
+from pdml_spdz.study_values import LARGEST, usable
 
 if TYPE_CHECKING:
     from pdml_spdz.study import Study
@@ -54,6 +55,6 @@ def check_rows(study: Study, want: Callable[..., None], *, shares: bool) -> None
     d = study.d or len(study.features)
     for name in ("offsets", "scales"):
         values = getattr(study, name)
-        want(all(map(math.isfinite, values)), f"`{name}` are not all finite.", "numbers")
+        want(all(abs(v) <= LARGEST for v in values), f"`{name}` are not all finite and of a size to use.", "numbers")
         want(not (d and values) or len(values) == d, f"`{name}` are {len(values)} for d = {d}.", "one for each feature")
-    want(all(s > 0 for s in study.scales), "`scales` are not all positive.", "positive numbers")
+    want(all(map(usable, study.scales)), "`scales` are not all positive and of a size to use.", "positive numbers")

@@ -88,7 +88,7 @@ def run_on_link(
     )
     run.prepare_output()
     data = prepare.agreed(Data(as_rows(X), None, f"the rows of P{link.me}"), study)
-    agreed = handshake.meet(link, study, resume=False)
+    agreed = handshake.meet(link, study, (), resume=False)
     handshake.compare_features(link, data)
     nobody = Identity(link.me, out, {})  # only mp-spdz, which needs processes, would use it
     with make_engine(run, link, agreed.run, nobody) as engine:

@@ -51,7 +51,7 @@ def run_processes(M: int, party: Callable[[Link], T], network: Network = LOOPBAC
 
         def body(m: int) -> None:
             memory.keep_freed()  # as the command does
-            identity = certs.load_identity(home, m, dict.fromkeys(range(M), ""))
+            identity = certs.load_identity(home, m, {l: certs.pinned(home, l).fingerprint for l in range(M)})
             meeting = Meeting(m, seen[m], identity, CONNECT_SECONDS, ROUND_SECONDS)
             outcome: T | _Failure
             try:

@@ -96,7 +96,7 @@ class Setting:
 
     def place(self, link: Link) -> Place:
         own, M = self.directory / f"P{link.me}", link.M
-        identity = certs.load_identity(own, link.me, dict.fromkeys(range(M), ""))
+        identity = certs.load_identity(own, link.me, {l: certs.pinned(own, l).fingerprint for l in range(M)})
         where = ["127.0.0.1"] * M, [0] * M
         return Place(link, identity, self.home, self.protocol, *where, own / "stocks", own / "logs", self.timeout)
 

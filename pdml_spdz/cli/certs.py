@@ -10,6 +10,8 @@ import click
 
 from pdml_spdz import certs as certificates
 from pdml_spdz.certs import Certificate
+from pdml_spdz.errors import CertificateError
+from pdml_spdz.study_file import load, write_fingerprints
 
 _directory = click.option(
     "--dir",
@@ -30,6 +32,7 @@ def certs() -> None:
       pdml-spdz certs make --id 0      at P0: makes certs/P0.key (stays here) and certs/P0.pem (send it to the others)
       pdml-spdz certs add P1.pem       at P0: pins P1's certificate; compare the fingerprint by telephone
       pdml-spdz certs show
+      pdml-spdz certs fingerprints study.toml    at one party: writes all parties' into the study, to be sent to all
     """
 
 
@@ -70,6 +73,30 @@ def show(directory: Path, as_json: bool) -> None:
         click.echo(f"no certificates in {directory}; make this party's with `pdml-spdz certs make --id I`")
     for certificate in found:
         _print(certificate)
+
+
+@certs.command()
+@click.argument("study_file", metavar="STUDY", type=click.Path(path_type=Path))
+@click.option("--force", is_flag=True, help="Replace other fingerprints that STUDY states.")
+@click.option("--dir", "directory", type=click.Path(path_type=Path), help="[default: certs/ beside STUDY]")
+def fingerprints(study_file: Path, force: bool, directory: Path | None) -> None:
+    """Write the fingerprints of all parties' certificates, as pinned here, into STUDY.
+
+    One party does this, when all have exchanged certificates and compared fingerprints; all then use that file, which
+    a run needs.
+    """
+    where, stated = directory or study_file.parent / "certs", load(study_file).parties
+    found = [certificates.pinned(where, party) for party in range(len(stated))]
+    for entry, certificate in zip(stated, found, strict=True):
+        if entry.fingerprint and entry.fingerprint != certificate.fingerprint and not force:
+            raise CertificateError(
+                f"{study_file} states another fingerprint of P{certificate.party} than {certificate.path} has.",
+                do=f"ask P{certificate.party}, by telephone, which is right; --force takes what is pinned here",
+            )
+    write_fingerprints(study_file, [certificate.fingerprint for certificate in found])
+    for certificate in found:
+        _print(certificate)
+    click.echo(f"wrote {study_file}; send it to every party")
 
 
 def _print(certificate: Certificate) -> None:

@@ -19,6 +19,7 @@ from pdml_spdz import certs
 from pdml_spdz.engines.mp_spdz import home as mp_spdz
 from pdml_spdz.engines.mp_spdz.home import Found, Installation
 from pdml_spdz.errors import PdmlError
+from pdml_spdz.handshake import required_fingerprints
 from pdml_spdz.report import versions
 from pdml_spdz.study_file import load
 from pdml_spdz.template_files import template_directory
@@ -119,8 +120,7 @@ def _study(path: Path, me: int | None, directory: Path) -> Iterator[Finding]:
         yield Finding("note", "party", "pass --id to check this party's key, certificates and port")
         return
     try:
-        fingerprints = {i: p.fingerprint for i, p in enumerate(agreed.parties)}
-        identity = certs.load_identity(directory, me, fingerprints)
+        identity = certs.load_identity(directory, me, required_fingerprints(agreed))
         for party, certificate in identity.certificates.items():
             left = (certificate.not_after - dt.datetime.now(dt.UTC)).days
             yield Finding("ok", f"P{party}.pem", f"valid for {left} days, {certificate.fingerprint[:16]}...")

@@ -17,6 +17,7 @@ from pdml_spdz.study import (
     ONLINE,
     PROGRAMS,
     REVEALS,
+    USUAL,
     VOLE,
     W_STARTS,
     PrecisionSettings,
@@ -139,11 +140,17 @@ SCALING: list[Option] = [
 _penalty = click.FloatRange(0)
 NMF: list[Option] = [
     click.option("--rank", "-k", type=click.IntRange(1), required=True, help="Number of topics."),
-    click.option("--iterations", type=click.IntRange(1), default=200, show_default=True, help="Sweeps at most."),
+    click.option(
+        "--iterations",
+        type=click.IntRange(1),
+        default=USUAL["nmf"]["iterations"],
+        show_default=True,
+        help="Sweeps at most.",
+    ),
     click.option(
         "--tol",
         type=click.FloatRange(0),
-        default=1e-6,
+        default=USUAL["nmf"]["tol"],
         show_default=True,
         help="Stop when no topic changes by more in a sweep (l1).",
     ),

@@ -19,7 +19,7 @@ class PDSVD(Distributed):
     ----------
     n_components : number of singular vectors, at most the number of features
     max_iter, tol : iterations at most; stop when the subspace changes by less
-    engine : "secsum" (the sums are revealed, and so singular values), "embedded" or "mp-spdz" (they are not), "plain"
+    engine : "embedded" or "mp-spdz" (singular values are hidden); "secsum" (sums are seen, and so are they); "plain"
     bound : largest ||X_m^T X_m||_F of a party, "rows:R,N", or "secsum" to find one
     random_state : None for a start that all parties draw together; otherwise it makes a public seed
     transport : "processes", one for each party, as between hosts; "threads", the same without sockets: faster
@@ -28,7 +28,7 @@ class PDSVD(Distributed):
     Attributes
     ----------
     components_ : (n_components, n_features); fewer rows if the data have a smaller rank
-    singular_values_ : (n_components,), or None if the engine hides them
+    singular_values_ : (n_components,) with engine "secsum" or "plain", else None
     n_iter_, n_features_in_, feature_names_in_; report_ : what the run did, revealed and cost
     transcript_ : what any party saw of a recorded run, else None
     """
@@ -41,7 +41,7 @@ class PDSVD(Distributed):
         *,
         max_iter: int = 300,
         tol: float = 1e-9,
-        engine: str = "secsum",
+        engine: str = "embedded",
         bound: str | float = "secsum",
         random_state: Any = None,
         transport: str = "processes",
@@ -93,7 +93,7 @@ class PDPCA(Distributed):
         centre: str = "open",
         variance: bool = False,
         scale: str = "agreed",
-        engine: str = "secsum",
+        engine: str = "embedded",
         bound: str | float = "secsum",
         random_state: Any = None,
         transport: str = "processes",

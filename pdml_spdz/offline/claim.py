@@ -11,7 +11,7 @@ from datetime import UTC, datetime
 from typing import Any
 
 from pdml_spdz.errors import StockError
-from pdml_spdz.offline.ledger import Claim, Ledger, Position
+from pdml_spdz.offline.ledger import Claim, Ledger, Position, State
 from pdml_spdz.offline.material import Plan
 from pdml_spdz.offline.stock import MAKE, Choice, Stock
 from pdml_spdz.ot.prg import digest
@@ -86,6 +86,7 @@ def burn(link: Link, stocks: Sequence[Stock], plan: Plan, run: bytes) -> Burnt:
 
 def check(link: Link, stocks: Sequence[Stock], plan: Plan, run: bytes) -> None:
     """Steps 1 and 2 of `burn` without locks: StockError, at all parties, if no common stock has enough for `plan`."""
+    scrub_left(stocks)
     positions = {stock.id: stock.state().position for stock in stocks}
     offers = _offer(link, Offer(positions, busy=False), plan, run)
     if _agree(offers, stocks, plan) is None:
@@ -101,12 +102,40 @@ def _lock(held: ExitStack, stocks: Sequence[Stock]) -> dict[str, Ledger]:
             continue
         held.callback(ledger.close)
         ledgers[stock.id] = ledger
-        state = ledger.state
-        stock.check_sizes(state.position)
-        if state.claims:
-            last = state.claims[-1]
-            stock.scrub(state.before_last, state.position.triple, last.scalars + last.burnt)
+        stock.check_sizes(ledger.state.position)
+        _scrub_last(stock, ledger.state)
     return ledgers
+
+
+def scrub_left(stocks: Sequence[Stock]) -> None:
+    """Take off the disk what killed runs have claimed and left there, also where too little is left to claim again.
+
+    Every claim begins by scrubbing the one before it, so only the last can have left something. A stock that another
+    run has locked is that run's to scrub.
+    """
+    for stock in stocks:
+        if not _left(stock, stock.state()):
+            continue
+        ledger = Ledger.lock(stock.ledger_path, stock.manifest.heading)
+        if ledger is not None:
+            try:
+                _scrub_last(stock, ledger.state)
+            finally:
+                ledger.close()
+
+
+def _left(stock: Stock, state: State) -> bool:
+    """Whether something of the last claim is still there."""
+    if not state.claims:
+        return False
+    last = state.claims[-1]
+    return stock.holds(state.before_last, state.position.triple, last.scalars + last.burnt)
+
+
+def _scrub_last(stock: Stock, state: State) -> None:
+    if state.claims:
+        last = state.claims[-1]
+        stock.scrub(state.before_last, state.position.triple, last.scalars + last.burnt)
 
 
 def _exchange(link: Link, ledgers: Mapping[str, Ledger], busy: bool, plan: Plan, run: bytes) -> dict[int, Offer]:

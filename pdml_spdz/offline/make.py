@@ -17,6 +17,7 @@ import numpy as np
 from pdml_spdz import ring
 from pdml_spdz.errors import StockError, StorageError
 from pdml_spdz.offline import ledger
+from pdml_spdz.offline.claim import scrub_left
 from pdml_spdz.offline.disk import NewFile, keeping, sync_directory, write_file
 from pdml_spdz.offline.material import Plan
 from pdml_spdz.offline.on_demand import GROUP, LEVELS, Supply, levels, piece_for, pieces
@@ -59,6 +60,7 @@ def make(link: Link, root: Path, plan: Plan, kind: Kind, session: bytes, progres
     if kind.M != link.M:
         raise StockError(f"a stock for {kind.M} parties was asked for, and {link.M} have met.", "as many as there are")
     with link.offline(), keeping(root, FREE_ROOM), alone(root, link.me):
+        _scrub(root, link.me)
         _check_room(root, plan, kind)
         stock = _agree(link, plan, kind, session)
         with _unfinished(root, stock, link.me) as new:
@@ -184,6 +186,13 @@ def _remove(new: Path) -> None:
     shutil.rmtree(new, ignore_errors=True)
     with suppress(OSError):  # another party's part may be in it
         new.parent.rmdir()
+
+
+def _scrub(root: Path, me: int) -> None:
+    """What killed runs have claimed of older stocks and left there; a damaged one is an error to whoever uses it."""
+    for path in sorted(root.glob(f"stock-*/party-{me}")):
+        with suppress(StockError):
+            scrub_left([Stock(path)])
 
 
 def _check_room(root: Path, plan: Plan, kind: Kind) -> None:

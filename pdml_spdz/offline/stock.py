@@ -219,6 +219,15 @@ class Stock:
                 file.reshape(-1, self.manifest.kind.triple_size)[first:last, DIGEST:] = 0
                 file.flush()
 
+    def holds(self, first: int, last: int, scalars: Sequence[int]) -> bool:
+        """Whether anything of what `scrub` would take off is on the disk."""
+        if any(self.scalar_path(i).exists() for i in scalars):
+            return True
+        with suppress(OSError, ValueError):
+            file = np.memmap(self.path / TRIPLES, np.uint8, "r")
+            return bool(file.reshape(-1, self.manifest.kind.triple_size)[first:last, DIGEST:].any())
+        return False
+
     def read_triples(self, first: int, last: int) -> NDArray[np.uint8]:
         """The records without their digests, which are checked first: each for its record, all against the manifest."""
         if not self.manifest.triples:

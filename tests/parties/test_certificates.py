@@ -13,9 +13,9 @@ import pytest
 from cryptography import x509
 from cryptography.hazmat.primitives import hashes, serialization
 
-from pdml_spdz import certs
-from pdml_spdz.errors import CertificateError, PeerError
-from tests.parties.helpers import HASTE, Parties, run
+from pdml_spdz import certs, study_file
+from pdml_spdz.errors import CertificateError, PeerError, StudyError
+from tests.parties.helpers import EMBEDDED, HASTE, Parties, Process, run
 
 
 def expire(directory: Path, party: int) -> str:
@@ -30,14 +30,14 @@ def expire(directory: Path, party: int) -> str:
     return certificate.fingerprint(hashes.SHA256()).hex()
 
 
-def without_fingerprints(site: Parties) -> None:
-    site.change_studies(parties=tuple(replace(p, fingerprint="") for p in site.study.parties))
-
-
-def another(site: Parties, m: int, party: int) -> None:
-    """At m another certificate is pinned for `party` than the one it has."""
+def another(site: Parties, m: int, party: int, *, in_its_study: bool = False) -> None:
+    """At m another certificate is pinned for `party` than the one it has; perhaps its study says so, too."""
     made = certs.make(site.directory / "elsewhere", party)
     certs.add(site.certs(m), made.path, force=True)
+    if in_its_study:
+        entries = list(site.study.parties)
+        entries[party] = replace(entries[party], fingerprint=made.fingerprint)
+        site.change_study(m, parties=tuple(entries))
 
 
 def missing_key(site: Parties) -> None:
@@ -103,8 +103,7 @@ def test_certificate_expired(parties: Callable[..., Parties]) -> None:
 
 def test_certificate_of_the_caller_is_not_the_pinned_one(parties: Callable[..., Parties]) -> None:
     site = parties(timeouts=HASTE)
-    without_fingerprints(site)
-    another(site, 0, 1)
+    another(site, 0, 1, in_its_study=True)
     called, caller = site.run()
     caller.failed(CertificateError, "P0 does not accept this party's certificate", "Do this: send P1.pem to P0")
     called.failed(
@@ -114,11 +113,54 @@ def test_certificate_of_the_caller_is_not_the_pinned_one(parties: Callable[..., 
 
 def test_certificate_of_the_called_is_not_the_pinned_one(parties: Callable[..., Parties]) -> None:
     site = parties(timeouts=HASTE)
-    without_fingerprints(site)
-    another(site, 1, 0)
+    another(site, 1, 0, in_its_study=True)
     called, caller = site.run()
     caller.failed(CertificateError, "what answers at P0's address shows a certificate that is not pinned", "get P0.pem")
     called.failed(PeerError, "P1 did not connect within 2 s", "Refused meanwhile: 127.0.0.1")
+
+
+@pytest.mark.parametrize("command", [["party", "--data", "rows.npy"], ["offline", "make"]], ids=["party", "offline"])
+def test_study_without_fingerprints_is_refused(parties: Callable[..., Parties], command: list[str]) -> None:
+    site = parties(3, d=6, **EMBEDDED)
+    entries = list(site.study.parties)
+    entries[1] = replace(entries[1], fingerprint="")
+    site.change_studies(parties=tuple(entries))
+    process = Process(*command, "study.toml", "--id", "0", cwd=site.home(0))
+    try:
+        process.end().failed(
+            StudyError,
+            "the study has no fingerprint of the certificate of P1.",
+            "Wanted: the fingerprint of every party's certificate",
+            "pdml-spdz certs fingerprints STUDY",
+        )
+    finally:
+        process.clear_away()
+
+
+def test_certs_fingerprints_keeps_what_people_wrote(parties: Callable[..., Parties]) -> None:
+    site = parties(3)
+    wanted, path = site.study, site.home(0) / "study.toml"
+    text = path.read_text().replace(wanted.parties[1].fingerprint, "") + "# agreed on the telephone\n"
+    path.write_text(text)
+    run("certs", "fingerprints", "study.toml", cwd=site.home(0)).well()
+    assert study_file.load(path) == wanted
+    assert path.read_text() == text.replace('fingerprint = ""', f'fingerprint = "{wanted.parties[1].fingerprint}"')
+    path.write_text(study_file.render(wanted).replace("fingerprint = ", "'fingerprint' = "))  # another way to write it
+    run("certs", "fingerprints", "study.toml", cwd=site.home(0)).well()
+    assert study_file.load(path) == wanted
+
+
+def test_certs_fingerprints_does_not_replace_another_one(parties: Callable[..., Parties]) -> None:
+    site = parties()
+    another(site, 0, 1)
+    before = (path := site.home(0) / "study.toml").read_text()
+    arguments = ("certs", "fingerprints", "study.toml")
+    run(*arguments, cwd=site.home(0)).failed(
+        CertificateError, "states another fingerprint of P1", "Do this: ask P1, by telephone"
+    )
+    assert path.read_text() == before
+    run(*arguments, "--force", cwd=site.home(0)).well()
+    assert study_file.load(path).parties[1].fingerprint == certs.read(site.certs(0) / "P1.pem").fingerprint
 
 
 def test_key_has_mode_0600_whatever_the_umask(tmp_path: Path) -> None:

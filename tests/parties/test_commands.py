@@ -196,6 +196,7 @@ def test_steps_that_init_prints_lead_to_a_run(tmp_path: Path) -> None:
     end.well()
     for step in ("1. pdml-spdz certs make --id I", "2. pdml-spdz certs add P<J>.pem", "3. edit hosts and ports"):
         assert step in end.out
+    assert "pdml-spdz certs fingerprints study.toml" in end.out
     assert "4. pdml-spdz doctor study.toml --id I" in end.out
     assert "5. pdml-spdz party study.toml --id I --data FILE" in end.out
     for m, home in enumerate(homes):
@@ -208,8 +209,14 @@ def test_steps_that_init_prints_lead_to_a_run(tmp_path: Path) -> None:
     text = (homes[0] / "study.toml").read_text()
     for m, port in enumerate((first, second)):
         text = text.replace(f'"host-{m}.example"', '"127.0.0.1"').replace(f"port = {7000 + m}", f"port = {port}")
-    for home in homes:
-        (home / "study.toml").write_text(text)
+    (homes[0] / "study.toml").write_text(f"# mine\n{text}")
+    shutil.copy(homes[0] / "study.toml", homes[1])
+    doctor = findings(command("doctor", "study.toml", "--id", "1", "--json", cwd=homes[1]))
+    assert doctor["P1"][0] == "problem"
+    assert "no fingerprint of the certificate of P0, P1" in doctor["P1"][1]
+    command("certs", "fingerprints", "study.toml", cwd=homes[0]).well()
+    assert (homes[0] / "study.toml").read_text().startswith("# mine\n")
+    shutil.copy(homes[0] / "study.toml", homes[1])
     assert study_file.load(homes[1] / "study.toml").seed == 1
     for m, home in enumerate(homes):
         command("doctor", "study.toml", "--id", str(m), cwd=home).well()

@@ -23,7 +23,7 @@ import pytest
 from pdml_spdz.errors import PdmlError, StockError
 from pdml_spdz.offline import ledger
 from pdml_spdz.offline import make as making
-from pdml_spdz.offline.disk import NewFile
+from pdml_spdz.offline.disk import DIGEST, NewFile
 from pdml_spdz.offline.material import Plan
 from pdml_spdz.offline.spend import StockMaterial, claim
 from pdml_spdz.offline.status import status
@@ -293,6 +293,60 @@ def test_kills_and_old_copies_in_any_order(root: Path, seed: int) -> None:
             case _:
                 usage.claim(Kill(m, choice.randrange(len(steps[m])), choice.randrange(200)))
     usage.claim()
+
+
+# ---- scrubbing
+
+
+def tree(root: Path) -> dict[str, tuple[bytes, int, int]]:
+    """Every file below `root`: its bytes, mode and time of change."""
+    found = (path for path in root.rglob("*") if path.is_file())
+    return {str(p): (p.read_bytes(), p.stat().st_mode, p.stat().st_mtime_ns) for p in found}
+
+
+def left_of_claims(root: Path, M: int) -> int:
+    """Bytes on the disk that a ledger says are claimed."""
+    total = 0
+    for stock in (find(root, fake_kind(M), m)[0] for m in range(M)):
+        used = stock.state().position
+        total += sum(stock.scalar_path(i).stat().st_size for i in used.scalars if stock.scalar_path(i).exists())
+        records = (stock.path / TRIPLES).read_bytes()
+        size = stock.manifest.kind.triple_size
+        total += sum(any(records[i * size + DIGEST : (i + 1) * size]) for i in range(used.triple))
+    return total
+
+
+def in_vain(root: Path, M: int) -> None:
+    """A run that finds too little left, and so claims nothing."""
+
+    def party(link: Link) -> None:
+        StockMaterial(link, find(root, fake_kind(M), link.me), b"next").check(PLAN)
+
+    assert all(isinstance(error, StockError) and error.common for error in run(M, party)[1].values())
+
+
+def make_another(root: Path, M: int) -> None:
+    run(M, lambda link: making.make(link, root, PLAN, fake_kind(M), b"s"))
+    for part in root.glob("stock-*"):
+        if part.name != f"stock-{STOCK}":
+            shutil.rmtree(part)
+
+
+@pytest.mark.parametrize("command", [in_vain, make_another])
+def test_what_a_killed_run_has_claimed_is_scrubbed_by_the_next_command(
+    root: Path, monkeypatch: pytest.MonkeyPatch, command: Callable[[Path, int], None]
+) -> None:
+    """The whole stock is claimed, so that no later claim will ever look at it."""
+    monkeypatch.setattr(making, "_write_material", fake_material)
+    for name in ("send stock:claimed", "receive stock:claimed", "unlink"):
+        usage = fresh(root, 2, 1)
+        usage.claim(Kill(0, name))
+        assert left_of_claims(root, 2) > 0
+        before = tree(root)
+        status(root)
+        assert tree(root) == before  # looking at it changes nothing
+        command(root, 2)
+        assert left_of_claims(root, 2) == 0
 
 
 # ---- making

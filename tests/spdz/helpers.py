@@ -45,7 +45,7 @@ class Site:
 
     def place(self, link: Link) -> Place:
         M, own = self.M, self.home(link.me)
-        identity = certs.load_identity(own, link.me, dict.fromkeys(range(M), ""))
+        identity = certs.load_identity(own, link.me, {l: certs.pinned(own, l).fingerprint for l in range(M)})
         hosts, stocks, logs = ["127.0.0.1"] * M, self.stocks(link.me), own / "out"
         chosen = protocol(self.protocol)
         return Place(link, identity, home.require(), chosen, hosts, [0] * M, stocks, logs, self.timeout)

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import os
+import stat
 from pathlib import Path
 
 import pytest
@@ -11,6 +13,7 @@ from click.testing import CliRunner
 from pdml_spdz.cli.app import cli
 from pdml_spdz.errors import StorageError, StudyError
 from pdml_spdz.repeats import count
+from tests.stocks import fake
 
 
 def test_plan_says_what_a_run_takes() -> None:
@@ -24,8 +27,8 @@ def test_plan_says_what_a_run_takes() -> None:
 
 
 def test_plan_of_very_many_iterations_takes_no_time() -> None:
-    arguments = ["offline", "plan", "-d", "64", "-k", "7", "--iterations", "100000000", "--json"]
-    assert json.loads(CliRunner().invoke(cli, arguments).output)["plan"]["vectors"] == [64 * 7 * 10**8]
+    arguments = ["offline", "plan", "-d", "64", "-k", "7", "--iterations", "1000000", "--json"]
+    assert json.loads(CliRunner().invoke(cli, arguments).output)["plan"]["vectors"] == [64 * 7 * 10**6]
 
 
 def test_options_beside_a_study_are_refused(tmp_path: Path) -> None:
@@ -47,6 +50,36 @@ def test_study_without_d_is_refused_with_what_to_do(tmp_path: Path) -> None:
 def test_status_of_an_empty_directory(tmp_path: Path) -> None:
     done = CliRunner().invoke(cli, ["offline", "status", "--stock", str(tmp_path)])
     assert "no stock in" in done.output
+
+
+def tree(root: Path) -> dict[str, bytes]:
+    return {str(path): path.read_bytes() if path.is_file() else b"" for path in root.rglob("*")}
+
+
+def test_status_changes_nothing(tmp_path: Path) -> None:
+    """No directory is made, no lock or ledger left, nothing of an interrupted run cleared away."""
+    fake(tmp_path / "stock", 2)
+    killed = tmp_path / "stock" / "mp-spdz" / "pdml-spdz-vm-1"
+    (killed / "Programs").mkdir(parents=True)
+    (killed / "lock").touch()
+    before = tree(tmp_path)
+    for root in ("stock", "nowhere"):
+        done = CliRunner().invoke(cli, ["offline", "status", "--stock", str(tmp_path / root), "--json"])
+        assert done.exit_code == 0, done.output
+    assert tree(tmp_path) == before
+
+
+def test_count_of_repeats_is_for_its_owner_only(tmp_path: Path) -> None:
+    path = tmp_path / "repeats.json"
+    before = os.umask(0)
+    try:
+        (tmp_path / ".repeats.json.new").write_text("left by a crash, readable by all")
+        assert count(b"x", path) == 1
+        path.chmod(0o644)  # as older versions left it
+        assert count(b"x", path) == 2
+    finally:
+        os.umask(before)
+    assert stat.S_IMODE(path.stat().st_mode) == 0o600
 
 
 @pytest.mark.parametrize("content", ["", "{", "[]", '{"salt": 3, "uses": {}}', '{"salt": "00", "uses": 7}'])

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import re
+import subprocess
 from pathlib import Path
 
 import pytest
 
-from pdml_spdz import __version__, errors, study
+from pdml_spdz import __version__, errors, repeats, study
+from pdml_spdz.ot.prg import BLOCK
+from pdml_spdz.precision import Precision
 
 ROOT = Path(__file__).parents[2]
 
@@ -45,3 +48,40 @@ def test_every_study_setting_is_in_the_template() -> None:
     text = (ROOT / "templates" / "study.toml.j2").read_text()
     for name in study.Study.__dataclass_fields__:
         assert f"study.{name}" in text, name
+
+
+def told(data: str, size: str, view: str) -> tuple[int, str]:
+    """(rows, records told) of one line of docs/privacy-results.md."""
+    lines = (ROOT / "docs" / "privacy-results.md").read_text().splitlines()
+    cells = [[cell.strip() for cell in line.strip("|").split("|")] for line in lines if line.startswith("| ")]
+    heading = next(row for row in cells if "observer sees" in row)
+    (row,) = [dict(zip(heading, row, strict=True)) for row in cells if row[:2] + row[3:4] == [data, size, view]]
+    return int(row["rows"]), row["told"]
+
+
+def test_figures_of_security_are_those_of_the_results() -> None:
+    text = " ".join((ROOT / "docs" / "security.md").read_text().split())
+    (rows, by_result), (_, by_transcript) = told("Enron", "10 %", "pd-svd"), told("Enron", "10 %", "transcript")
+    assert f"with {rows:,} mails at each of two parties (d = 2,000, k = 7)" in text
+    assert "SVD has 2,000 terms" in (ROOT / "docs" / "privacy-results.md").read_text()
+    assert f"whoever has only V_k told {by_result} mails" in text
+    assert f"which is more than a run shows, told {by_transcript} (" in text
+
+
+def test_limits_that_security_states_are_those_of_the_code() -> None:
+    text = " ".join((ROOT / "docs" / "security.md").read_text().split())
+    assert f"capped at {repeats.LIMIT} uses" in text
+    assert f"log2 N of the {Precision(3).G} guard bits" in text
+    assert (
+        f"the streams of OT extension and of VOLE, from which the pads of vectors come, have keys of {8 * BLOCK} bits"
+        in text
+    )
+
+
+def test_nothing_that_is_ignored_is_committed() -> None:
+    if not (ROOT / ".git").exists():
+        pytest.skip("not a checkout")
+    listed = subprocess.run(
+        ["git", "ls-files", "--cached", "--ignored", "--exclude-standard"], cwd=ROOT, capture_output=True, text=True
+    )
+    assert listed.stdout == ""

@@ -18,9 +18,11 @@ from pdml_spdz.algorithms.nmf import Settings
 from pdml_spdz.algorithms.nmf_start import rri_nmf
 from pdml_spdz.errors import EngineError, InputError, StudyError
 from pdml_spdz.estimators import PDNMF, PDPCA, PDSVD, split
+from pdml_spdz.study import choose_engine
 
 ESTIMATORS = [PDSVD, PDPCA, PDNMF]
 CLOSE = 1e-6  # a subspace that changes by less than tol = 1e-9, times entries of about 10 and a spectral gap
+OPEN = {"engine": "secsum", "transport": "threads"}  # quick, and singular values are seen
 
 
 # No check is expected to fail: {check's name: reason}, by estimator.
@@ -31,7 +33,7 @@ EXPECTED_FAILURES: dict[type, dict[str, str]] = {PDSVD: {}, PDPCA: {}, PDNMF: {}
 @pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
 @pytest.mark.filterwarnings("ignore:.*components. the rows have no more:UserWarning")
 @parametrize_with_checks(
-    [kind(transport="threads", max_iter=2) for kind in ESTIMATORS],
+    [kind(transport="threads", max_iter=2, engine="secsum") for kind in ESTIMATORS],
     expected_failed_checks=lambda estimator: EXPECTED_FAILURES[type(estimator)],
 )
 def test_scikit_learn_checks(estimator, check) -> None:
@@ -50,7 +52,7 @@ def counts(seed: int = 0) -> np.ndarray:
 
 @pytest.mark.parametrize("make", [np.asarray, sp.csr_array])
 def test_svd_equals_truncated_svd(make: type) -> None:
-    X, ours = rows(), PDSVD(2, transport="threads").fit(make(rows()))
+    X, ours = rows(), PDSVD(2, **OPEN).fit(make(rows()))
     theirs = TruncatedSVD(2, algorithm="arpack").fit(X)
     signs = np.sign(np.sum(ours.components_ * theirs.components_, axis=1))
     np.testing.assert_allclose(ours.components_ * signs[:, None], theirs.components_, atol=CLOSE)
@@ -62,7 +64,7 @@ def test_svd_equals_truncated_svd(make: type) -> None:
 
 @pytest.mark.parametrize("make", [np.asarray, sp.csr_array])
 def test_pca_equals_pooled_pca(make: type) -> None:
-    X, ours, theirs = rows(), PDPCA(2, transport="threads").fit(make(rows())), PCA(2).fit(rows())
+    X, ours, theirs = rows(), PDPCA(2, **OPEN).fit(make(rows())), PCA(2).fit(rows())
     np.testing.assert_allclose(ours.mean_, theirs.mean_, atol=1e-9)
     np.testing.assert_allclose(ours.explained_variance_, theirs.explained_variance_, rtol=CLOSE)
     back = ours.inverse_transform(ours.transform(make(X)))
@@ -85,7 +87,7 @@ def test_pca_with_a_hidden_mean() -> None:
 
 def test_pca_of_correlations() -> None:
     X = rows()
-    ours = PDPCA(2, scale="secsum", variance=True, transport="threads").fit(X)
+    ours = PDPCA(2, scale="secsum", variance=True, **OPEN).fit(X)
     Z = StandardScaler().fit_transform(X)
     theirs = PCA(2).fit(Z)
     np.testing.assert_allclose(ours.explained_variance_, theirs.explained_variance_, rtol=CLOSE)
@@ -116,17 +118,18 @@ def test_weighted_nmf_ignores_what_is_not_stored() -> None:
     np.testing.assert_allclose(ours.inverse_transform(ours.transform(X)), whole, rtol=1e-5)
 
 
-def test_embedded_engine_hides_singular_values() -> None:
-    hidden = PDSVD(1, engine="embedded", bound=1e5, transport="threads", random_state=0).fit(rows(), parties=[15, 25])
-    assert hidden.singular_values_ is None
-    assert hidden.report_["reveal"] == "normed"
-    open_ = PDSVD(1, transport="threads").fit(rows())
-    assert abs(hidden.components_[0] @ open_.components_[0]) > 1 - 1e-6
+@pytest.mark.parametrize("kind", [PDSVD, PDPCA])
+def test_engine_is_that_of_functions_and_commands_by_default(kind: type) -> None:
+    engine, reveal = choose_engine(None, None)
+    assert (kind().engine, reveal) == (engine, "normed")
+    fit = kind(1, bound=1e5, transport="threads", random_state=0).fit(rows(), parties=[15, 25])
+    assert (fit.report_["engine"], fit.report_["reveal"], fit.singular_values_) == (engine, "normed", None)
+    assert abs(fit.components_[0] @ kind(1, **OPEN).fit(rows()).components_[0]) > 1 - 1e-6
 
 
 @pytest.mark.parametrize("kind", [PDPCA, PDNMF])
 def test_processes_and_threads_find_the_same(kind: type) -> None:
-    X, settings = counts(), {"n_components": 2, "random_state": 0, "max_iter": 12, "tol": 0.0}
+    X, settings = counts(), {"n_components": 2, "random_state": 0, "max_iter": 12, "tol": 0.0, "engine": "secsum"}
     by = {t: kind(**settings, transport=t).fit(X, parties=[10, 20]) for t in ("processes", "threads")}
     np.testing.assert_allclose(by["processes"].components_, by["threads"].components_, atol=1e-9)
     reports = by["processes"].report_, by["threads"].report_
@@ -145,7 +148,7 @@ def test_parties_by_labels_or_numbers() -> None:
 
 
 def test_how_rows_are_split_changes_nothing() -> None:
-    fits = [PDSVD(2, transport="threads").fit(rows(), parties=p) for p in ([20, 20], np.arange(40) % 5)]
+    fits = [PDSVD(2, **OPEN).fit(rows(), parties=p) for p in ([20, 20], np.arange(40) % 5)]
     assert [fit.report_["parties"] for fit in fits] == [2, 5]
     np.testing.assert_allclose(fits[0].components_, fits[1].components_, atol=CLOSE)
 
@@ -158,7 +161,7 @@ def test_transformers_work_in_a_pipeline() -> None:
 def test_rank_that_the_rows_do_not_have_is_said() -> None:
     X = np.outer(np.arange(1.0, 13.0), [1.0, 2.0, 3.0])
     with pytest.warns(UserWarning, match="found 1 of 2 components"):
-        found = PDSVD(2, transport="threads").fit(X)
+        found = PDSVD(2, **OPEN).fit(X)
     assert found.transform(X).shape == (12, 1)
 
 
@@ -175,7 +178,7 @@ def test_rank_that_the_rows_do_not_have_is_said() -> None:
 )
 def test_wrong_settings_are_refused(settings: dict, error: type, text: str) -> None:
     with pytest.raises(error, match=text):
-        PDSVD(**{"transport": "threads"} | settings).fit(rows())
+        PDSVD(**OPEN | settings).fit(rows())
 
 
 def test_more_topics_than_features_are_refused() -> None:

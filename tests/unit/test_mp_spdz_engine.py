@@ -36,7 +36,7 @@ def identities(tmp_path: Path) -> list[Identity]:
     made = [certs.make(home, m, days=1) for m, home in enumerate(homes)]
     for m, other in itertools.permutations(range(2), 2):
         certs.add(homes[m], made[other].path)
-    return [certs.load_identity(home, m, dict.fromkeys(range(2), "")) for m, home in enumerate(homes)]
+    return [certs.load_identity(home, m, {c.party: c.fingerprint for c in made}) for m, home in enumerate(homes)]
 
 
 @pytest.fixture

@@ -224,7 +224,34 @@ def test_directory_of_a_run_that_lives_is_left_alone(tmp_path: Path) -> None:
     with (into.parent / directory.LOCK).open("r+") as lock:
         directory.fcntl.flock(lock, directory.fcntl.LOCK_EX)
         own.claim(link, own.stocks()[0].id, b"run", into)
-        assert len(list_stocks(own.root)) == 1
+        assert len(own.stocks()) == len(list_stocks(own.root)) == 1
         assert len(contents(into)) == len(PARTS)
+    before = tree(own.root)
     list_stocks(own.root)
+    assert tree(own.root) == before  # to look changes nothing, whatever there is to clear away
+    own.stocks()
     assert not into.exists()
+
+
+def test_to_look_where_nothing_is_makes_nothing(tmp_path: Path) -> None:
+    (tmp_path / pool.FOLDER / "stock-0" / "party-0").mkdir(parents=True)  # as a killed claim leaves it
+    shutil.rmtree(tmp_path / pool.FOLDER / "stock-0" / "party-0")
+    before = tree(tmp_path)
+    assert list_stocks(tmp_path) == []
+    assert list_stocks(tmp_path / "nowhere") == []
+    assert tree(tmp_path) == before
+
+
+def test_material_of_a_killed_claim_goes_when_the_next_stock_is_made(tmp_path: Path) -> None:
+    (stock,) = make(tmp_path)
+    own = Pool(root(tmp_path, 0), 0)
+    with own._ledger() as ledger:  # killed between the claim and the move
+        own._append(ledger, stock, b"run")
+    assert contents(own.path(stock))
+    assert list_stocks(own.root) == []
+    make(tmp_path)
+    assert not own.path(stock).exists()
+
+
+def tree(at: Path) -> dict[str, bytes]:
+    return {str(path): path.read_bytes() if path.is_file() else b"" for path in at.rglob("*")}

@@ -45,8 +45,8 @@ def test_an_estimator_keeps_a_transcript_only_if_it_is_asked_to() -> None:
     X = np.random.default_rng(1).gamma(1.0, size=(24, 5))
     with warnings.catch_warnings():
         warnings.simplefilter("error", RecordingWarning)
-        assert PDSVD(2, transport="threads", max_iter=3, tol=0.0).fit(X).transcript_ is None
-    settings = {"transport": "threads", "max_iter": 3, "tol": 0.0, "record_transcript": True}
+        assert PDSVD(2, engine="secsum", transport="threads", max_iter=3, tol=0.0).fit(X).transcript_ is None
+    settings = {"engine": "secsum", "transport": "threads", "max_iter": 3, "tol": 0.0, "record_transcript": True}
     for estimator, step, times in (
         (PDSVD(2, **settings), "columns", 3),
         (PDNMF(2, init="random", **settings), "sum:topic", 2 * 3),  # k sums in a sweep

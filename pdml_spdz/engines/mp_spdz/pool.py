@@ -77,22 +77,37 @@ class Pool:
         """Those that no run has claimed; what interrupted runs left of claimed ones is deleted."""
         if not self.folder.is_dir():
             return []
+        self.tidy()
+        with keeping(self.root, "check who may write there"), self._ledger():
+            return self.look()
+
+    def tidy(self) -> None:
+        """Delete what interrupted runs left of claimed stocks."""
         directory.sweep(self.folder)
         with keeping(self.root, "check who may write there"), self._ledger():
-            claims, found = list(self._claims()), []
-            for path in sorted(self.folder.glob(f"stock-*/party-{self.me}")):
-                claimed = [claim for claim in claims if claim.stock == path.parent.name.removeprefix("stock-")]
+            claims = list(self._claims())
+            for path in self._parts():
+                claimed = [claim for claim in claims if claim.stock == _stock(path)]
                 # Another party of this machine may be in the middle of a claim that this one is about to make as well.
                 if any(claim.party in (self.me, None) or claim.old for claim in claimed):
                     _remove(path)
-                if claimed:
-                    continue
-                try:
-                    found.append(Manifest(**json.loads((path / MANIFEST).read_text())))
-                except (OSError, ValueError, TypeError):
+
+    def look(self) -> list[Manifest]:
+        """Those that no run has claimed. Nothing is locked, made or removed: for people, or with the ledger locked."""
+        claimed, found = {claim.stock for claim in self._claims()}, []
+        for path in self._parts():
+            if _stock(path) in claimed:
+                continue
+            try:
+                found.append(Manifest(**json.loads((path / MANIFEST).read_text())))
+            except (OSError, ValueError, TypeError):
+                if path.is_dir():  # else it was claimed at this moment
                     unread = f"{path} has no manifest that can be read."
                     raise StockError(unread, "a whole stock", "delete it") from None
         return found
+
+    def _parts(self) -> list[Path]:
+        return sorted(self.folder.glob(f"stock-*/party-{self.me}"))
 
     @contextmanager
     def _ledger(self) -> Iterator[int]:
@@ -106,7 +121,8 @@ class Pool:
 
     def _claims(self) -> Iterator[_Claim]:
         """Every claim; a line that was torn off counts too, for any party."""
-        for line in (self.folder / LEDGER).read_text(encoding="utf-8").splitlines():
+        path = self.folder / LEDGER
+        for line in path.read_text(encoding="utf-8").splitlines() if path.exists() else []:
             stock = line[len('{"stock": "') :][:16]
             try:
                 content = json.loads(line)
@@ -181,6 +197,7 @@ class Pool:
         stock = digest(b"pdml-mp-stock", *(nonces[l] for l in range(link.M)), size=8).hex()
         new = self.path(stock).with_name(f".party-{self.me}.new")
         with keeping(self.root, "free some room, or choose another --stock directory"), alone(self.folder, self.me):
+            self.tidy()
             new.mkdir(parents=True, mode=0o700)
             try:
                 (new / DATA).mkdir(mode=0o700)
@@ -209,11 +226,13 @@ class Pool:
 
 
 def list_stocks(root: Path) -> list[Manifest]:
-    """Every unclaimed stock below `root`, whichever party's, for people to look at."""
+    """Every unclaimed stock below `root`, whichever party's, for people to look at; nothing is changed."""
     parties = {int(p.name.removeprefix("party-")) for p in (root / FOLDER).glob("stock-*/party-[0-9]*")}
-    return sorted(
-        (s for m in sorted(parties) for s in Pool(root, m).stocks()), key=lambda s: (s.created, s.id, s.party)
-    )
+    return sorted((s for m in sorted(parties) for s in Pool(root, m).look()), key=lambda s: (s.created, s.id, s.party))
+
+
+def _stock(part: Path) -> str:
+    return part.parent.name.removeprefix("stock-")
 
 
 def _sync(path: Path) -> int:

@@ -7,6 +7,8 @@ from collections.abc import Callable
 from dataclasses import asdict
 from typing import Any
 
+import numpy as np
+
 from pdml_spdz import certs, fit_nmf, fit_normed_sum, fit_pca, fit_svd, handshake
 from pdml_spdz import data as data_files
 from pdml_spdz import transcript as transcripts
@@ -58,6 +60,9 @@ def recorded(run: PartyRun, fit: Callable[[], dict[str, Any]]) -> dict[str, Any]
     run.note(f"RECORDING: {transcripts.WARNING}")
     if run.resume and path.is_file():
         transcript.entries[:0] = [*transcripts.load(path).entries, transcripts.Entry(transcripts.RESUMED)]
+    for name in ("offsets", "scales"):
+        if values := getattr(run.study, name):
+            run.see(name, np.array(values))
     try:
         report = fit()
         report["warnings"] = [*report["warnings"], transcripts.WARNING]

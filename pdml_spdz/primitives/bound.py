@@ -4,11 +4,13 @@
 
 from __future__ import annotations
 
-import secrets
+import math
 from collections.abc import Callable
 from dataclasses import dataclass
 
 from pdml_spdz.errors import InputError, QuotaError
+
+EXPONENT_WIDTH = 16  # a blurred exponent may be so much too large
 
 
 @dataclass(frozen=True)
@@ -45,14 +47,21 @@ def bound_by_quotas(norm: float, me: int, quotas: list[float]) -> Bound:
 def bound_by_sec_sum(norm: float, exact_sum: Callable[[float, str], float]) -> Bound:
     """A bound from the data.
 
-    1. b_m <- ||S_m||_F (1 + u), u uniform in [0, 1) and secret, so that the sum's last digits say nothing
+    1. b_m <- ||S_m||_F, rounded up to 20 bits
     2. B <- SecSum(b_m)
 
-    Reveals: B, which is between one and two times sum_m ||S_m||_F. Cost: one round, 280 bytes a peer.
+    Reveals: B, the sum of the parties' norms to 20 bits, and with it the scale that NormedSecSum hides
+    (`privacy.scale`). Cost: one round, 280 bytes a peer.
     Ref: [PDML App. NormedSecSum, numerical precision], whose s lacks the sum over m.
     """
-    u = secrets.randbits(53) / (1 << 53)
-    total = exact_sum(norm * (1.0 + u), "bound")
+    mantissa, exponent = math.frexp(norm)
+    total = exact_sum(math.ldexp(math.ceil(mantissa * (1 << 20)), exponent - 20), "bound")
     if not total > 0:
         raise InputError("the rows of all parties together are zero.", "rows that are not all zero")
     return Bound(total, total, "secsum")
+
+
+def blurred_exponent(norm: float, u: float, width: int) -> int:
+    """ceil(log2(norm) + width u), exact where norm is a power of two and u = 0; norm is at most two to it."""
+    mantissa, exponent = math.frexp(norm)
+    return exponent - 1 + math.ceil(math.log2(2.0 * mantissa) + width * u)

@@ -23,6 +23,7 @@ from pdml_spdz.job import PartyRun, stock_root
 from pdml_spdz.offline.make import make
 from pdml_spdz.prepare import agreed
 from pdml_spdz.primitives.agree import Agreement
+from pdml_spdz.report import two_parties
 from pdml_spdz.storage import save_json
 from pdml_spdz.transport.base import Link
 from pdml_spdz.transport.connect import Meeting, connect, listen
@@ -50,11 +51,13 @@ def run_party(run: PartyRun) -> dict[str, Any]:
 
 
 def recorded(run: PartyRun, fit: Callable[[], dict[str, Any]]) -> dict[str, Any]:
-    """The fit's report; the transcript, if one is wanted, is kept however the fit ends.
+    """The fit's report, after what must be said before it; the transcript, if one is wanted, is kept however it ends.
 
     A resumed run goes on with the older transcript.
     """
     path, transcript = run.directory / transcripts.FILE, run.transcript
+    for warning in two_parties(run.study):
+        run.note(warning)
     if transcript is None:
         return fit()
     run.note(f"RECORDING: {transcripts.WARNING}")

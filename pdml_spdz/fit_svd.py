@@ -90,6 +90,7 @@ def fit_view(run: PartyRun, data: Data, link: Link, engine: Engine, rows: View) 
     report = run_report(study, engine, link, bound, Outcome(data.n, data.d, digest, result.warnings))
     report["seconds"]["loop"] = round(loop, 6)
     report |= _svd_facts(study, result) | variance
+    report["bound"]["measure"] = S_m.measure
     report["observables"] = [*rows.observables, *report["observables"], *([VARIANCE] if variance else [])]
     save_array(run.directory / "V.npy", result.V)
     if rows.scale is not None:

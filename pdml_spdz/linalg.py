@@ -46,10 +46,16 @@ def squares(X: Rows) -> float:
     return float(np.vdot(entries(X), entries(X)))
 
 
+def over(X: Rows, scale: Reals) -> Rows:
+    """X / scale, column by column."""
+    return sp.csr_array(X.multiply(1.0 / scale)) if sp.issparse(X) else X / scale
+
+
 class Covariance(ABC):
     """S = X^T X of shape (d, d) for one party's rows X of shape (n, d)."""
 
     d: int
+    measure = "trace"  # what `norm_bound` is: the trace of S, or its Frobenius norm
 
     @abstractmethod
     def times(self, V: Reals) -> Reals:
@@ -70,6 +76,8 @@ class Covariance(ABC):
 
 class GramMatrix(Covariance):
     """S formed once: O(n d^2) once, O(d^2 k) for each product."""
+
+    measure = "frobenius"
 
     def __init__(self, X: Rows) -> None:
         self.S = dense(X.T @ X)

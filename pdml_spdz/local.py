@@ -19,7 +19,7 @@ from pdml_spdz.crew import Crew, run_crew
 from pdml_spdz.errors import InputError, StudyError
 from pdml_spdz.fixedpoint import Reals
 from pdml_spdz.job import FEATURES, refuse_finished
-from pdml_spdz.linalg import Rows
+from pdml_spdz.linalg import Rows, over
 from pdml_spdz.storage import save_array, save_json
 from pdml_spdz.study import PartyEntry, Study, choose_engine
 from pdml_spdz.transcript import Transcript
@@ -70,7 +70,7 @@ class LocalResult:
     def prepared(self, rows: Rows) -> Rows:
         """Rows as this run has factorised them, but for centring."""
         rows = prepare.moved(rows, np.array(self.study.offsets), np.array(self.study.scales))
-        return rows if self.scale is None else prepare.over(rows, self.scale)
+        return rows if self.scale is None else over(rows, self.scale)
 
 
 def local_study(parties: int, **settings: Any) -> Study:

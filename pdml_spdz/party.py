@@ -7,6 +7,8 @@ from collections.abc import Callable
 from dataclasses import asdict
 from typing import Any
 
+import numpy as np
+
 from pdml_spdz import certs, fit_nmf, fit_normed_sum, fit_pca, fit_svd, handshake
 from pdml_spdz import data as data_files
 from pdml_spdz import transcript as transcripts
@@ -21,6 +23,7 @@ from pdml_spdz.job import PartyRun, stock_root
 from pdml_spdz.offline.make import make
 from pdml_spdz.prepare import agreed
 from pdml_spdz.primitives.agree import Agreement
+from pdml_spdz.report import two_parties
 from pdml_spdz.storage import save_json
 from pdml_spdz.transport.base import Link
 from pdml_spdz.transport.connect import Meeting, connect, listen
@@ -48,17 +51,22 @@ def run_party(run: PartyRun) -> dict[str, Any]:
 
 
 def recorded(run: PartyRun, fit: Callable[[], dict[str, Any]]) -> dict[str, Any]:
-    """The fit's report; the transcript, if one is wanted, is kept however the fit ends.
+    """The fit's report, after what must be said before it; the transcript, if one is wanted, is kept however it ends.
 
     A resumed run goes on with the older transcript.
     """
     path, transcript = run.directory / transcripts.FILE, run.transcript
     fit = _telling(run, fit)
+    for warning in two_parties(run.study):
+        run.note(warning)
     if transcript is None:
         return fit()
     run.note(f"RECORDING: {transcripts.WARNING}")
     if run.resume and path.is_file():
         transcript.entries[:0] = [*transcripts.load(path).entries, transcripts.Entry(transcripts.RESUMED)]
+    for name in ("offsets", "scales"):
+        if values := getattr(run.study, name):
+            run.see(name, np.array(values))
     try:
         report = fit()
         report["warnings"] = [*report["warnings"], transcripts.WARNING]

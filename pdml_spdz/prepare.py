@@ -14,7 +14,7 @@ from pdml_spdz.errors import InputError
 from pdml_spdz.fixedpoint import Reals
 from pdml_spdz.job import PartyRun
 from pdml_spdz.limits import MEAN_BLUR, bound_of_centred, bound_of_scaled, bound_of_sums, check_rows
-from pdml_spdz.linalg import EPS, Rows, column_sums
+from pdml_spdz.linalg import EPS, Rows, column_sums, over
 from pdml_spdz.primitives.agree import Agreement
 from pdml_spdz.primitives.bound import Bound
 from pdml_spdz.storage import replaced
@@ -77,11 +77,6 @@ def moved(X: Rows, offsets: Reals, scales: Reals, source: str = "this party's fi
     return over(X, scales) if scales.size else X
 
 
-def over(X: Rows, scale: Reals) -> Rows:
-    """X / scale, column by column."""
-    return sp.csr_array(X.multiply(1.0 / scale)) if sp.issparse(X) else X / scale
-
-
 def original_mean(rows: View, study: Study, d: int) -> Reals:
     """What was taken off the rows, in their units as they came: mu and the offsets; mu is 0 where there is none."""
     scale = (rows.scale if rows.scale is not None else 1.0) * (np.array(study.scales) if study.scales else 1.0)
@@ -123,6 +118,9 @@ def view(run: PartyRun, data: Data, link: Link, engine: Engine) -> View:
         with replaced(kept) as temporary, temporary.open("wb") as file:
             np.savez(file, n=np.array(n), mu=mu, scale=scale)
     Agreement(link).digest("centre", mu.tobytes() + scale.tobytes() + str(n).encode())
+    for name, value in (("rows", np.array([n])), ("mean", mu), ("scale", scale)):
+        if value.size:
+            run.see(name, value)
     seen = _seen(data, study, n, mu, scale, run.note)
     run.show(*seen.observables)
     return replace(seen, bound=_bound(run, seen, data.d))

@@ -53,6 +53,31 @@ def seconds(link: Link) -> dict[str, Any]:
     }
 
 
+def two_parties(study: Study) -> list[str]:
+    """With M = 2 an opened sum less one's own addend is the other party's: a warning that names them, if there are any.
+
+    What follows from the openings of NormedSecSum, whose scale is hidden, is not among them (docs/security.md).
+    """
+    pca, deviations = study.algorithm == "pca", study.scale == "secsum"
+    mean, rows = pca and study.centre == "open", pca and (study.centre != "none" or study.variance)
+    shown = {
+        "the number of its rows": rows or deviations,
+        "their mean": mean,
+        "the mean square of each feature": deviations,
+        "the variance of its rows along each component": pca and study.variance,
+        "its W_t^T R_t and ||W_t||^2 of every topic in every sweep": study.algorithm == "nmf",
+        "its S_m V_t in every iteration": study.algorithm in ("svd", "pca") and study.reveal == "sum",
+        "its vector": study.algorithm == "normed-sum" and study.reveal == "sum",
+        "the norm of its rows": study.algorithm != "nmf" and study.reveal != "sum" and study.bound == "secsum",
+    }
+    parts = [what for what, is_shown in shown.items() if is_shown]
+    if study.M != 2 or not parts:
+        return []
+    hide = "; --centre hidden keeps the mean from both" if mean and not (deviations or study.variance) else ""
+    text = "with two parties an opened sum less one's own part is the other's: each of them learns of the other"
+    return [f"{text} {', '.join(parts)}{hide}"]
+
+
 @dataclass(frozen=True)
 class Outcome:
     """What a fit adds to its report: this party's rows, the length of vectors, the result's digest, warnings."""
@@ -103,5 +128,9 @@ def run_report(study: Study, engine: Engine, link: Link, bound: Bound, outcome: 
         "digests": {"study": study.digest, "program": facts.get("program_digest"), "result": outcome.digest},
         "rows_own": outcome.rows,
         "versions": versions(),
-        "warnings": [*(engine.warnings if outcome.observables is None or engine.insecure else ()), *outcome.warnings],
+        "warnings": [
+            *(engine.warnings if outcome.observables is None or engine.insecure else ()),
+            *two_parties(study),
+            *outcome.warnings,
+        ],
     }

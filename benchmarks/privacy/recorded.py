@@ -16,7 +16,8 @@ from pdml_spdz import transcript
 from pdml_spdz.engines.mp_spdz import home
 from pdml_spdz.linalg import Rows
 from pdml_spdz.local import LocalRun, local_study, run_local
-from pdml_spdz.privacy.attack_run import Known, attack
+from pdml_spdz.privacy.attack_run import attack
+from pdml_spdz.privacy.known import Known
 from pdml_spdz.study import NmfSettings
 
 M, K, ITERATIONS, TERMS = 3, 8, 15, 200

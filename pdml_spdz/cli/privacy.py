@@ -21,7 +21,8 @@ from pdml_spdz.cli.show import Watcher
 from pdml_spdz.errors import InputError
 from pdml_spdz.privacy import page
 from pdml_spdz.privacy.assess import ALGORITHMS, Question, experiment, to_exclude
-from pdml_spdz.privacy.attack_run import Known, attack
+from pdml_spdz.privacy.attack_run import attack
+from pdml_spdz.privacy.known import Known
 from pdml_spdz.privacy.ksdp import run
 from pdml_spdz.privacy.nmf_mechanism import STARTS
 from pdml_spdz.privacy.risks import EffectiveSize, effective_sizes, own_risks
@@ -201,19 +202,29 @@ def _sizes(text: str | None) -> list[EffectiveSize]:
 @click.argument("directory", type=_path)
 @click.option("--own", type=_path, multiple=True, help="Rows of a colluding party (again for each of them).")
 @click.option("--honest", type=_path, multiple=True, help="Rows of an honest party, to compare with (demonstration).")
+@click.option("--repeat", type=_path, multiple=True, help="Another recorded run on the same rows (again for each).")
 @click.option("--id", "me", type=click.IntRange(0), default=0, show_default=True, help="Whose transcript.")
 @_json
-def attack_command(directory: Path, own: tuple[Path, ...], honest: tuple[Path, ...], me: int, as_json: bool) -> None:
-    """What a coalition makes of a recorded run: DIRECTORY is the --out of a run with --record-transcript.
+def attack_command(
+    directory: Path,
+    own: tuple[Path, ...],
+    honest: tuple[Path, ...],
+    repeat: tuple[Path, ...],
+    me: int,
+    as_json: bool,
+) -> None:
+    """What one party, or a coalition, makes of a recorded run: DIRECTORY is the --out of one with --record-transcript.
 
     \b
     Examples:
       pdml-spdz privacy attack runs/x
-      pdml-spdz privacy attack runs/x --own b.csv --own c.csv --honest a.csv
+      pdml-spdz privacy attack runs/x --own b.csv                               P1 alone: scale, mean of the others
+      pdml-spdz privacy attack runs/x --own b.csv --own c.csv --honest a.csv    P1 and P2; and how far off they are
+      pdml-spdz privacy attack runs/x --own b.csv --repeat runs/y               with another run on the same rows
     """
-    seen = transcripts.load(directory / f"party-{me}" / transcripts.FILE)
+    seen, *repeats = (transcripts.load(d / f"party-{me}" / transcripts.FILE) for d in (directory, *repeat))
     known = Known([data_files.load(f).X for f in own], [data_files.load(f).X for f in honest])
-    findings = attack(seen, known)
+    findings = attack(seen, known, repeats)
     rows = [page.read(path, "report.json") for path in sorted(directory.glob("party-*"))]
     sizes = [int(r["rows_own"]) for r in rows if r is not None and r.get("rows_own")]
     known_sizes = effective_sizes(sizes, min(range(len(sizes)), key=lambda m: sizes[m])) if len(sizes) > 1 else []

@@ -30,11 +30,13 @@ class Bound:
     """addend : no party's S_m v has a larger entry (or norm);
     total : no sum has;
     source : "window", "agreed", "exponent", "secsum", or "public" if it follows from what the run has shown
+    exponent : what was opened, with "exponent"
     """
 
     addend: float
     total: float
     source: str
+    exponent: int | None = None
 
     @property
     def observable(self) -> str | None:
@@ -100,8 +102,8 @@ def bound_by_exponent(norm: float, link: Link, blur: float, purpose: str, width:
             f"numbers far below 2^{MOST}",
             "scale the data, or agree on a --bound",
         )
-    addend = math.ldexp(1.0, largest(link, own, LEAST, MOST))
-    return Bound(addend, link.M * addend, "exponent")
+    E = largest(link, own, LEAST, MOST)
+    return Bound(math.ldexp(1.0, E), math.ldexp(link.M, E), "exponent", E)
 
 
 def blurred_exponent(norm: float, u: float, width: int) -> int:

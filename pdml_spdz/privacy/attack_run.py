@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, fields
+from dataclasses import fields
 
 import numpy as np
 
 from pdml_spdz.errors import EngineError, InputError
 from pdml_spdz.fixedpoint import Reals
-from pdml_spdz.linalg import GramMatrix, Rows, column_sums
+from pdml_spdz.linalg import column_sums
 from pdml_spdz.precision import Precision
+from pdml_spdz.primitives.bound import power_of_two
 from pdml_spdz.privacy.attacks import (
     COORDINATES,
     Finding,
@@ -21,40 +22,43 @@ from pdml_spdz.privacy.attacks import (
     scale_from_zero_columns,
     scaled_covariance,
 )
+from pdml_spdz.privacy.known import COALITION, TRANSCRIPT, Known, agreed, factorised, honest_parties
+from pdml_spdz.privacy.scale import covariance_of, mean_of
+from pdml_spdz.privacy.scale_run import norm_by_bound, scale_by_bound
+from pdml_spdz.privacy.subtraction import less_own
 from pdml_spdz.transcript import Transcript
 
-TRANSCRIPT = "one party's transcript"
-COALITION = "the transcript and the rows of all parties but the honest ones"
 GRID_COLUMNS = 8  # lattice reductions: as many as there is patience for
 WELL = 1e-3  # directions that the V_t show so much of: rounding grows by no more than a thousand
 CLOSE = 1e-3  # a scale that is right to so much counts as found
 
 
-@dataclass(frozen=True)
-class Known:
-    """own : the rows of each colluding party; honest : those of the others, to compare with (a demonstration only)"""
+def attack(transcript: Transcript, known: Known, repeats: Sequence[Transcript] = ()) -> list[Finding]:
+    """Every attack that fits the run's algorithm; where norms are revealed there is no factor to look for.
 
-    own: Sequence[Rows] = ()
-    honest: Sequence[Rows] = ()
-
-
-def attack(transcript: Transcript, known: Known) -> list[Finding]:
-    """Every attack that fits the run's algorithm; where norms are revealed there is no factor to look for."""
+    repeats : transcripts of other runs on the same rows
+    """
     algorithm = transcript.facts.get("algorithm")
-    if algorithm == "nmf":
-        return [features_of_others(transcript, known)]
-    if algorithm not in ("svd", "pca", "normed-sum"):
+    if algorithm not in ("svd", "pca", "nmf", "normed-sum"):
         raise InputError(f"the transcript is of {algorithm!r}.", "one of svd, pca, nmf, normed-sum, run to its end")
-    findings = [grid(transcript, known)]
+    others, moved = honest_parties(transcript, known), agreed(transcript, known)
+    subtracted = less_own(transcript, moved, others)
+    if algorithm == "nmf":
+        return [*subtracted, features_of_others(transcript, known)]
+    known, mu = factorised(transcript, moved)
+    findings = [*subtracted, grid(transcript, known)]
+    hides = transcript.facts["reveal"] != "sum"
     if algorithm == "normed-sum":
-        return findings
-    mu = _mean(transcript)
-    if algorithm == "pca" and mu is None:
-        return [*findings, covariance(transcript, None)]  # a mean that is hidden hides the coalition's own part, too
-    S = _covariance([*known.own, *known.honest], mu) if known.honest else None
+        return [*findings, *([norm_by_bound(transcript, known, others)] if hides else [])]
+    everyone, hidden = [*known.own, *known.honest], transcript.facts.get("centre") == "hidden"
+    S = None
+    if known.honest:
+        S = covariance_of(everyone, mean_of(everyone) if hidden else mu)
     findings.append(covariance(transcript, S))
-    if known.own and transcript.facts["reveal"] != "sum":
-        findings += scales(transcript, _covariance(known.own, mu), S)
+    if hides:
+        findings.append(scale_by_bound([transcript, *repeats], moved, others, S))
+    if hides and known.own and not hidden:  # a mean that is hidden hides the coalition's own part, too
+        findings += scales(transcript, covariance_of(known.own, mu), S)
     return findings
 
 
@@ -94,7 +98,8 @@ def _right(norm: float, v: Reals, known: Known, facts: dict[str, object]) -> boo
         return True
     s = sum(np.asarray(X.T @ (X @ v)) for X in [*known.own, *known.honest])
     bound = facts["bound"]["total"]  # type: ignore[index]
-    return any(same_norm(norm, float(np.linalg.norm(s)) / (bound * scale)) for scale in (1.0, np.sqrt(facts["rank"])))  # type: ignore[call-overload]
+    scales = (power_of_two(bound * scale) for scale in (1.0, np.sqrt(facts["rank"])))  # type: ignore[call-overload]
+    return any(same_norm(norm, float(np.linalg.norm(s)) / scale) for scale in scales)
 
 
 def covariance(transcript: Transcript, S: Reals | None) -> Finding:
@@ -178,18 +183,3 @@ def features_of_others(transcript: Transcript, known: Known) -> Finding:
         figures["precision"] = float(np.mean(true[others])) if others.any() else 1.0
         got += f" (of {int(true.sum())}, {figures['recall']:.0%} found, {figures['precision']:.0%} of them right)"
     return Finding("features of the honest parties", COALITION, got, success, figures)
-
-
-def _covariance(tables: Sequence[Rows], mu: Reals | None) -> Reals:
-    """X^T X of some parties' rows, less the public mean if there is one."""
-    total = np.sum([GramMatrix(X).S for X in tables], axis=0)
-    if mu is not None:
-        t, n = sum(column_sums(X) for X in tables), sum(X.shape[0] for X in tables)
-        total = total - np.outer(t, mu) - np.outer(mu, t) + n * np.outer(mu, mu)
-    return np.asarray(total)
-
-
-def _mean(transcript: Transcript) -> Reals | None:
-    """Of all rows, where a pca has shown it."""
-    sums = [entry.arrays["s"] for entry in transcript.steps("sum:mean")]
-    return np.asarray(sums[-1] / transcript.facts["rows_all"]) if sums else None

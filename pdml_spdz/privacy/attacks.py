@@ -109,6 +109,19 @@ class Reconstruction:
         core = self.B.T @ self.Y
         return (core + core.T) / 2
 
+    @property
+    def whole(self) -> bool:
+        """Whether the span is everything, and so c S is known as a whole."""
+        return bool(self.B.shape[1] == self.B.shape[0])
+
+    def of(self, S: Reals) -> Reconstruction:
+        """What the same span shows of another matrix."""
+        return Reconstruction(self.B, S @ self.B)
+
+    def size(self, measure: str) -> float:
+        """Trace or Frobenius norm of what is determined."""
+        return float(np.trace(self.core) if measure == "trace" else np.linalg.norm(self.matrix()))
+
     def matrix(self) -> Reals:
         """c S as far as it is determined: exact between the span and everything, zero where nothing is known."""
         outside = self.Y - self.B @ (self.B.T @ self.Y)

@@ -45,6 +45,12 @@ MEANING = {
     "scale from zero columns": "The unknown factor: the coalition can subtract its own part and knows how features "
     "vary together in the honest parties' rows.",
     "scale from positive semidefiniteness": "The unknown factor, as above.",
+    "scale from the bound": "How large the singular values are, which the protocol hides: found by one party alone. "
+    "Without --bound secsum (or exponent) no data goes into the bound.",
+    "mean less own rows": "The average row of the parties outside of the coalition and how many rows they have; with "
+    "one such party its own. --centre hidden keeps the mean from all.",
+    "deviations less own rows": "How much each feature varies at the parties outside of the coalition.",
+    "sums less own rows": "How features vary together in the rows of the parties outside of the coalition.",
     "features of the honest parties": "Which features (words, items) occur in the honest parties' rows at all.",
 }
 
@@ -58,7 +64,7 @@ def save_ksdp(directory: Path, settings: dict[str, Any], views: Sequence[View]) 
 def save_attack(
     directory: Path, facts: dict[str, Any], findings: Sequence[Finding], sizes: Sequence[EffectiveSize]
 ) -> dict[str, Any]:
-    kept = ("algorithm", "engine", "protocol", "reveal", "parties", "d", "rank", "iterations", "transcript")
+    kept = ("algorithm", "engine", "protocol", "reveal", "parties", "d", "rank", "iterations", "bound", "transcript")
     run = {name: facts.get(name) for name in (*kept, "bytes_sent", "bytes_received", "rounds", "observables")}
     content = {
         "version": __version__,
@@ -196,6 +202,15 @@ def _advice(views: list[dict[str, Any]], findings: list[dict[str, Any]]) -> list
             "The attacks need no more than their table says: decide whether what they give may be known to all other "
             "parties together. A run with fewer --iterations shows less."
         )
+    if any(f["success"] for f in findings if f["attack"] == "scale from the bound"):
+        lines.append(
+            "One party alone finds the scale that the protocol hides, from the bound of this run: a bound that no data "
+            "goes into (the default, or an agreed --bound VALUE or rows:R,N) gives it nothing to work with."
+        )
+    if any(f["success"] for f in findings if f["attack"] == "mean less own rows"):
+        lines.append(
+            "The mean of all rows less the coalition's own rows is the last party's mean: --centre hidden opens none."
+        )
     return lines
 
 
@@ -219,7 +234,10 @@ def _run_words(attack: dict[str, Any] | None) -> list[str]:
         return []
     run = attack["run"]
     what = f"{run['algorithm']} of {run['parties']} parties, engine {run['engine']}, d = {run['d']}, rank {run['rank']}"
-    return [f"The recorded run: {what}, {run['iterations']} iterations; the coalition follows the protocol."]
+    bound = (run.get("bound") or {}).get("source")
+    return [
+        f"The recorded run: {what}, {run['iterations']} iterations, bound: {bound}; the coalition follows the protocol."
+    ]
 
 
 def _charts(views: list[dict[str, Any]]) -> list[str]:

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from pdml_spdz import handshake
+from pdml_spdz import handshake, prepare
 from pdml_spdz.certs import Identity
 from pdml_spdz.data import Data
 from pdml_spdz.engine_setup import make_engine
@@ -31,9 +31,9 @@ def record(tables: Sequence[Rows], out: Path, *, resume: bool = False, **setting
                 seen = Transcript() if link.me == 0 else None
                 run = PartyRun(study, link.me, Path(f"rows-{link.me}"), out, out, resume, transcript=seen)
                 run.prepare_output()
-                data = Data(tables[link.me], None, "rows")
-                agreed = handshake.meet(link, study, resume=resume)
-                with make_engine(run, link, agreed.run, Identity(link.me, out, {})) as engine:
+                data = prepare.agreed(Data(tables[link.me], None, "rows"), study)
+                met = handshake.meet(link, study, resume=resume)
+                with make_engine(run, link, met.run, Identity(link.me, out, {})) as engine:
                     recorded(run, lambda: FITS[study.algorithm](run, data, link, engine))
         except BaseException as error:  # noqa: BLE001
             errors.append(error)

@@ -1,0 +1,197 @@
+"""The hidden scale from the bound that a run opened, if it opened one. Nothing is sent.
+
+The transcript gives c S, so every sigma_i up to one factor, and a bound that comes from the data is a figure of the
+same rows: together they give the factor. Letters as in `privacy.attacks`; N is the number of all rows.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+
+import numpy as np
+import scipy.sparse as sp
+
+from pdml_spdz.fixedpoint import Reals
+from pdml_spdz.linalg import GramMatrix, Rows, column_sums
+from pdml_spdz.primitives.bound import BLUR
+from pdml_spdz.privacy.attacks import Reconstruction
+
+OPENED = ("secsum", "exponent")  # bounds that come from the data, the more telling first
+
+
+@dataclass(frozen=True)
+class PublicBound:
+    """What a run showed of its bound.
+
+    kind : "secsum" (value: the sum of the M norms), "exponent" (value: the blurred exponent of the largest), or one
+    that no data went into ("window", "agreed")
+    M : parties
+    unknown : those whose norm and blur the attacker does not know
+    """
+
+    kind: str
+    value: float
+    M: int
+    unknown: int
+
+
+def size_from_bound(bound: PublicBound, ratio: float) -> float | None:
+    """||S|| as the public bound lets expect it; None if no data went into the bound.
+
+    ratio : sum_m ||S_m|| / ||S||, as the attacker's own rows let expect it
+
+    A blurred exponent is E = max_m ceil(log2 ||S_m|| + w u_m). The best guess takes the norms for equal, for the
+    largest u of those unknown its median, 2^(-1/unknown), and half a step for rounding up.
+    """
+    if bound.kind == "secsum":
+        return bound.value / ratio
+    if bound.kind == "exponent":
+        blur = BLUR * 2.0 ** (-1.0 / bound.unknown) + 0.5
+        return math.exp2(bound.value - blur) * bound.M / ratio
+    return None
+
+
+def size_of_last(bound: PublicBound, own_norms: Sequence[float], T: Reals, own: Reals) -> float | None:
+    """||S||_F where the sum of the norms leaves one norm unknown: exact. T : S/||S||_F; own : S_A
+
+    1. rest <- B - the attackers' norms, which is ||S_h||_F = ||t T - S_A||_F with t = ||S||_F
+    2. t <- the larger root; at the smaller one <S, S_h> would be negative, and both are positive semidefinite
+
+    None where another number of norms is unknown, or what was opened is not a sum of norms.
+    """
+    if bound.kind != "secsum" or bound.unknown != 1:
+        return None
+    rest = bound.value - sum(own_norms)
+    along = float(np.vdot(T, own))
+    return along + math.sqrt(max(along**2 - float(np.vdot(own, own)) + rest**2, 0.0))
+
+
+@dataclass(frozen=True)
+class Moments:
+    """Of rows x, y drawn at random: square = E|x|^2, fourth = E|x|^4, pair = E(x.y)^2.
+
+    Then N rows have a trace of N square, and ||X^T X||_F^2 = N fourth + N (N - 1) pair, on average.
+    """
+
+    square: float
+    fourth: float
+    pair: float
+
+    def norm(self, N: float, measure: str) -> float:
+        if measure == "trace":
+            return N * self.square
+        return math.sqrt(N * self.fourth + N * max(N - 1.0, 0.0) * self.pair)
+
+
+@dataclass(frozen=True)
+class OwnRows:
+    """The attackers' rows, one table a party, less mu where there is one."""
+
+    tables: Sequence[Rows]
+    mu: Reals | None = None
+
+    @cached_property
+    def covariances(self) -> list[Reals]:
+        return [covariance_of([X], self.mu) for X in self.tables]
+
+    @cached_property
+    def total(self) -> Reals:
+        return np.asarray(np.sum(self.covariances, axis=0))
+
+    @property
+    def n(self) -> int:
+        return sum(X.shape[0] for X in self.tables)
+
+    @cached_property
+    def moments(self) -> Moments:
+        lengths = np.concatenate([_lengths(X, self.mu) for X in self.tables])
+        fourth = float(lengths @ lengths)
+        pair = max(float(np.vdot(self.total, self.total)) - fourth, 0.0) / max(self.n * (self.n - 1), 1)
+        return Moments(float(lengths.mean()), fourth / self.n, pair)
+
+    def norms(self, measure: str) -> list[float]:
+        return [_norm(S_m, measure) for S_m in self.covariances]
+
+
+def mean_of(tables: Sequence[Rows]) -> Reals:
+    return np.asarray(sum(column_sums(X) for X in tables) / sum(X.shape[0] for X in tables))
+
+
+def covariance_of(tables: Sequence[Rows], mu: Reals | None) -> Reals:
+    """X^T X of some parties' rows, less mu if there is one."""
+    total = np.sum([GramMatrix(X).S for X in tables], axis=0)
+    if mu is not None:
+        t, n = sum(column_sums(X) for X in tables), sum(X.shape[0] for X in tables)
+        total = total - np.outer(t, mu) - np.outer(mu, t) + n * np.outer(mu, mu)
+    return np.asarray(total)
+
+
+def _lengths(X: Rows, mu: Reals | None) -> Reals:
+    """|x - mu|^2 of every row."""
+    own = np.asarray((X.multiply(X) if sp.issparse(X) else X * X).sum(axis=1), np.float64).reshape(-1)
+    return own if mu is None else np.maximum(own - 2.0 * np.asarray(X @ mu) + float(mu @ mu), 0.0)
+
+
+def _norm(S: Reals, measure: str) -> float:
+    return float(np.trace(S) if measure == "trace" else np.linalg.norm(S))
+
+
+@dataclass(frozen=True)
+class Seen:
+    """What the attackers make of one run.
+
+    found : c S; measure : of the norms in the bound, "frobenius" or "trace"
+    own : their rows as in S; bounded : as in the bound, which has no part in hiding a mean
+    N : rows of all parties, where that was shown
+    """
+
+    found: Reconstruction
+    bound: PublicBound
+    measure: str
+    own: OwnRows
+    bounded: OwnRows
+    N: int | None
+
+    def ratio(self) -> float:
+        """The sum of all parties' norms over the size of what is seen of S, as own rows let expect it; 1 without any.
+
+        The other parties' rows are taken for rows like the attackers', in equal numbers.
+        """
+        if not self.own.tables:
+            return 1.0
+        n, others, measure = self.own.n, self.bound.unknown, self.measure
+        left = others * n / len(self.own.tables) if self.N is None else max(self.N - n, 0)
+        norms = sum(self.bounded.norms(measure)) + others * self.bounded.moments.norm(left / others, measure)
+        share = self.found.of(self.own.total).size(measure) / _norm(self.own.total, measure)
+        return norms / (self.own.moments.norm(n + left, measure) * share)
+
+    def factor(self) -> float | None:
+        """c, by the bound; exactly where one norm is unknown and all of c S is seen. None: nothing to work with."""
+        exact = None
+        if self.own.tables and self.own is self.bounded and self.measure == "frobenius" and self.found.whole:
+            cS = self.found.matrix()
+            T = cS / np.linalg.norm(cS)
+            exact = size_of_last(self.bound, self.own.norms(self.measure), T, self.own.total)
+        size = size_from_bound(self.bound, self.ratio()) if exact is None else exact
+        return None if size is None else self.found.size(self.measure) / size
+
+    def singular_values(self) -> Reals | None:
+        """Every sigma_i in the span, largest first."""
+        c = self.factor()
+        return None if c is None else np.sqrt(np.maximum(np.linalg.eigvalsh(self.found.core)[::-1], 0.0) / c)
+
+
+def together(runs: Sequence[Seen]) -> Seen | None:
+    """Of several runs on the same rows the first with the most telling bound, with the mean of all such values.
+
+    A blur that is drawn anew in every run averages out so; one that is the same in all of them does not.
+    """
+    for kind in OPENED:
+        if of_kind := [run for run in runs if run.bound.kind == kind]:
+            first = of_kind[0]
+            mean = float(np.mean([run.bound.value for run in of_kind if run.measure == first.measure]))
+            return replace(first, bound=replace(first.bound, value=mean))
+    return None

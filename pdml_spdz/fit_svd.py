@@ -65,7 +65,8 @@ def fit_view(run: PartyRun, data: Data, link: Link, engine: Engine, rows: View) 
         state = replace(state, stop=(state.stop or EXHAUSTED) if state.t >= study.iterations else GO_ON)
         run.note(f"resuming after iteration {state.t}")
     else:
-        bound = rows.bound or find_bound(run, S_m.norm_bound(), engine, link, data.d)
+        norm = S_m.trace() if _by_trace(study) else S_m.norm_bound()
+        bound = rows.bound or find_bound(run, norm, engine, link, data.d)
         state = _start(study, data.d, engine, agree)
         save_array(run.directory / "V0.npy", state.V)
 
@@ -90,7 +91,7 @@ def fit_view(run: PartyRun, data: Data, link: Link, engine: Engine, rows: View) 
     report = run_report(study, engine, link, bound, Outcome(data.n, data.d, digest, result.warnings))
     report["seconds"]["loop"] = round(loop, 6)
     report |= _svd_facts(study, result) | variance
-    report["bound"]["measure"] = S_m.measure
+    report["bound"]["measure"] = "trace" if _by_trace(study) else S_m.measure
     report["observables"] = [*rows.observables, *report["observables"], *([VARIANCE] if variance else [])]
     save_array(run.directory / "V.npy", result.V)
     if rows.scale is not None:
@@ -113,6 +114,11 @@ def _variance(S_m: Covariance, V: Reals, rows: View, engine: Engine) -> dict[str
     *along, total = engine.sec_sum.positive(np.maximum(own, 0.0), "variance")  # rounding may leave a little below zero
     share = [float(x / total) if total > 0 else 0.0 for x in along]
     return {"explained_variance": [float(x / (rows.n - 1)) for x in along], "explained_variance_ratio": share}
+
+
+def _by_trace(study: Study) -> bool:
+    """Whether the bound is made of traces, whichever form S_m has: an exponent is to be the same for all settings."""
+    return study.bound_kind == "exponent"
 
 
 def _nothing_left(x: Reals, g: Reals) -> NormedColumns:

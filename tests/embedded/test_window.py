@@ -109,7 +109,7 @@ def test_centred_fit_takes_its_bound_from_public_numbers() -> None:
     quota = max(float(np.sum(X**2)) for X in tables)
     found = run(tables, algorithm="pca", bound=str(2 * quota))
     assert (found.report["bound"]["source"], found.report["bound"]["total"]) == ("agreed", 4 * quota)
-    assert steps(found.transcript) == {"sum:rows", "sum:mean", "sum:start", "columns", "V"}
+    assert steps(found.transcript) == {"sum:rows", "rows", "sum:mean", "mean", "sum:start", "columns", "V"}
     assert sine(pooled(tables, centred=True), found.result) <= allowed(0.25)
 
 
@@ -147,7 +147,7 @@ def test_hidden_mean_in_the_window_gives_the_components_of_the_centred_rows() ->
     tables = rows(1e3, mean=5.0)
     found = run(tables, algorithm="pca", centre="hidden")
     assert sine(pooled(tables, centred=True), found.result) <= allowed(0.25)
-    assert steps(found.transcript) == {"sum:rows", "sum:start", "columns", "V"}
+    assert steps(found.transcript) == {"sum:rows", "rows", "sum:start", "columns", "V"}
 
 
 @pytest.mark.parametrize("seed", range(20))

@@ -15,7 +15,7 @@ from pdml_spdz.primitives import bound as bounds
 from pdml_spdz.primitives.bound import Bound
 from pdml_spdz.transport.base import Link
 
-MEAN_BLUR = 8  # bits: the mean itself is opened, and with it nearly all that its exponent says
+MEAN_BLUR = 8  # the mean itself is opened, and with it nearly all that its exponent says
 
 
 def check_rows(run: PartyRun, X: Rows) -> None:
@@ -38,7 +38,7 @@ def find_bound(run: PartyRun, norm: float, engine: Engine, link: Link, d: int) -
     if study.bound_kind == "window":
         return bounds.window(norm, study.M)
     if study.bound_kind == "exponent":
-        found = bounds.bound_by_exponent(norm, link, _blur(run, "fit", d), "||X^T X||_F")
+        found = bounds.bound_by_exponent(norm, link, _shift(run, "fit", d, bounds.BLUR), "||X||_F^2")
     else:
         found = bounds.bound_by_sec_sum(norm, engine.sec_sum)
     run.show(*([found.observable] if found.observable else []))
@@ -56,7 +56,9 @@ def bound_of_sums(run: PartyRun, own: Reals, n: int, engine: Engine, link: Link)
     norm = float(np.linalg.norm(own))
     if study.bound_kind == "secsum":
         return bounds.bound_by_sec_sum(max(norm, 1e-300), engine.sec_sum)
-    return bounds.bound_by_exponent(norm, link, _blur(run, "mean", len(own)), "the sums of its rows", MEAN_BLUR)
+    return bounds.bound_by_exponent(
+        norm, link, _shift(run, "mean", len(own), MEAN_BLUR), "of the sums of its rows", MEAN_BLUR
+    )
 
 
 def bound_of_centred(run: PartyRun) -> Bound | None:
@@ -76,6 +78,6 @@ def bound_of_scaled(n: int, d: int) -> Bound:
     return Bound(most, most, "public")
 
 
-def _blur(run: PartyRun, what: str, d: int) -> float:
+def _shift(run: PartyRun, what: str, d: int, width: int) -> int:
     """Drawn from this party's secret: the same for the same kind of rows, whatever else the study says."""
-    return bounds.blur_of(own_secret.load(run.own_secret), what, run.me, d, *run.study.features)
+    return bounds.shift_of(own_secret.load(run.own_secret), width, what, run.me, d, *run.study.features)

@@ -24,7 +24,7 @@ from pdml_spdz.transport.base import Link
 COUNT = "n, the number of all rows, to every party"
 SIZES = {  # what the bound of the parties' own column sums shows besides their mean
     "agreed": "",
-    "window": f", and an exponent up to {MEAN_BLUR} above that of the largest norm of a party's own column sums",
+    "window": f", and an exponent up to {MEAN_BLUR - 1} above that of the largest norm of a party's own column sums",
     "secsum": ", and the sum of the norms of the parties' own column sums",
 }
 SIZES["exponent"] = SIZES["window"]

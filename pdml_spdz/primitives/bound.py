@@ -21,7 +21,7 @@ from pdml_spdz.transport.base import Link
 
 WINDOW = 2.0**64  # with a range of 96 bits sums from 2^-32 to 2^64 have their place below it
 SHOWN_BITS = 20  # of a bound by SecSum: as many as a number format needs, and more
-BLUR = 16  # bits: an exponent says no more of a norm than a factor of 2^16
+BLUR = 16  # an exponent is moved up by a common secret number below this: it says a norm to a factor of 2^16
 LEAST, MOST = -128, 128  # exponents; a smaller norm counts as 2^-128
 
 
@@ -44,7 +44,7 @@ class Bound:
         if self.source == "secsum":
             return "the bound B, the sum of the parties' norms (||X_m^T X_m||_F, or ||X_m||_F^2), to every party"
         if self.source == "exponent":
-            return f"the bound's exponent, which is up to {BLUR} above that of the largest party's norm, to every party"
+            return f"the bound's exponent, up to {BLUR - 1} above that of the largest ||X_m||_F^2, to every party"
         return None
 
 
@@ -87,42 +87,42 @@ def bound_by_sec_sum(norm: float, sec_sum: MaskedSum | ClearSum) -> Bound:
     return Bound(total, total, "secsum")
 
 
-def bound_by_exponent(norm: float, link: Link, blur: float, purpose: str, width: int = BLUR) -> Bound:
+def bound_by_exponent(norm: float, link: Link, shift: int, purpose: str, width: int = BLUR) -> Bound:
     """A bound within 2^(width + 1) of the largest party's norm.
 
-    1. e_m <- ceil(log2 ||S_m||_F + width u_m), u_m in [0, 1) secret and the same in every run (`blur_of`)
-    2. E <- max_m e_m; addends are at most 2^E
+    1. e_m <- ceil(log2 norm_m)
+    2. E <- max_m e_m + (sum_m shift_m mod width), by `largest`; addends are at most 2^E
 
-    Reveals: E. Repeats show the same E, so nothing averages out. Cost: that of `largest`. Ref: -
+    shift : this party's part of the blur, the same in every run (`shift_of`)
+
+    Reveals: E. The blur is uniform for whoever does not know all parties' shifts, and repeats show the same E, so that
+    nothing averages out. Cost: that of `largest`. Ref: -
     """
-    own = max(blurred_exponent(norm, blur, width), LEAST)
+    own = max(exponent_of(norm), LEAST)
     if own >= MOST:
         raise QuotaError(
             f"this party's norm ({purpose}) is {norm:.6g}; it was not sent.",
             f"numbers far below 2^{MOST}",
             "scale the data, or agree on a --bound",
         )
-    E = largest(link, own, LEAST, MOST)
+    E = largest(link, own, LEAST, MOST, shift=shift, width=width)
     return Bound(math.ldexp(1.0, E), math.ldexp(link.M, E), "exponent", E)
 
 
-def blurred_exponent(norm: float, u: float, width: int) -> int:
-    """ceil(log2(norm) + width u): 2^that is at least the norm, and up to 2^(width + 1) times as large."""
-    if not norm > 0:
-        return LEAST
+def exponent_of(norm: float) -> int:
+    """ceil(log2 norm), exactly; of zero the least there is."""
     mantissa, exponent = math.frexp(norm)  # norm = mantissa 2^exponent, 1/2 <= mantissa < 1
-    blurred = exponent + math.ceil(math.log2(mantissa) + width * u)
-    return max(blurred, exponent if mantissa > 0.5 else exponent - 1)  # whatever log2 rounds to
+    return LEAST if not norm > 0 else exponent - 1 if mantissa == 0.5 else exponent
 
 
-def blur_of(secret: bytes, *lineage: object) -> float:
-    """u in [0, 1), a pseudorandom function of a party's own secret and of what the run is about.
+def shift_of(secret: bytes, width: int, *lineage: object) -> int:
+    """A number below `width`, a pseudorandom function of a party's own secret and of what the run is about.
 
-    The same rows with other settings have the same u: then the exponents of all runs together say what one says.
+    The same rows with other settings have the same: then the exponents of all runs together say what one says.
     """
     words = "|".join(map(str, lineage)).encode()
     digest = hmac.new(secret, b"pdml-spdz blur|" + words, hashlib.sha256).digest()
-    return int.from_bytes(digest[:8], "big") / 2.0**64 * (1.0 - 2.0**-53)
+    return int.from_bytes(digest, "big") % width  # of 256 bits: uniform
 
 
 def power_of_two(x: float) -> float:

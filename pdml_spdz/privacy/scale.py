@@ -43,13 +43,13 @@ def size_from_bound(bound: PublicBound, ratio: float) -> float | None:
 
     ratio : sum_m ||S_m|| / ||S||, as the attacker's own rows let expect it
 
-    A blurred exponent is E = max_m ceil(log2 ||S_m|| + w u_m). The best guess takes the norms for equal, for the
-    largest u of those unknown its median, 2^(-1/unknown), and half a step for rounding up.
+    A blurred exponent is E = max_m ceil(log2 ||S_m||) + b, where b is uniform below the width whatever the attacker
+    knows. The best guess takes the norms for equal, for b its mean, and half a step for rounding up.
     """
     if bound.kind == "secsum":
         return bound.value / ratio
     if bound.kind == "exponent":
-        blur = BLUR * 2.0 ** (-1.0 / bound.unknown) + 0.5
+        blur = (BLUR - 1) / 2 + 0.5
         return math.exp2(bound.value - blur) * bound.M / ratio
     return None
 

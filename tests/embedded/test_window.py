@@ -121,7 +121,7 @@ def test_open_mean_without_a_bound_shows_one_exponent_for_it() -> None:
     # 44 bits below a bound that is at most 2^9 times the largest norm of a party's own sums.
     largest = max(float(np.linalg.norm(X.sum(axis=0))) for X in tables)
     assert np.abs(found.mean - np.vstack(tables).mean(axis=0)).max() <= 2 * 2.0 ** (9 - 44) * largest / N + 1e-15
-    assert "an exponent up to 8 above" in " ".join(found.report["observables"])
+    assert "an exponent up to 7 above" in " ".join(found.report["observables"])
 
 
 def test_scales_by_secsum_need_no_bound() -> None:

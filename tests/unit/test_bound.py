@@ -7,9 +7,11 @@ import stat
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
+import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from scipy import stats
 
 from pdml_spdz import own_secret
 from pdml_spdz.errors import QuotaError, StorageError, StudyError
@@ -17,11 +19,11 @@ from pdml_spdz.local import local_study
 from pdml_spdz.primitives.bound import (
     BLUR,
     WINDOW,
-    blur_of,
-    blurred_exponent,
     bound_by_exponent,
+    exponent_of,
     power_of_four,
     power_of_two,
+    shift_of,
     window,
 )
 from tests.threads import run_threads
@@ -29,10 +31,9 @@ from tests.threads import run_threads
 norms = st.floats(1e-30, 1e30)
 
 
-@given(norms, st.floats(0, 1, exclude_max=True), st.sampled_from([8, BLUR]))
-def test_blurred_exponent_is_a_bound_and_no_looser_than_said(norm: float, u: float, width: int) -> None:
-    bound = math.ldexp(1.0, blurred_exponent(norm, u, width))
-    assert norm <= bound <= norm * 2.0 ** (width + 1)
+@given(norms)
+def test_exponent_is_the_smallest_that_bounds(norm: float) -> None:
+    assert 2.0 ** (exponent_of(norm) - 1) < norm <= 2.0 ** exponent_of(norm)
 
 
 @given(norms)
@@ -46,25 +47,21 @@ def test_scales_are_powers_that_bound(x: float) -> None:
 
 def test_exponent_is_that_of_the_largest_party_and_the_same_in_every_run() -> None:
     norms, secrets = [3.0, 1e6, 40.0], [b"a" * 32, b"b" * 32, b"c" * 32]
+    shifts = [shift_of(secret, BLUR, "fit", m) for m, secret in enumerate(secrets)]
 
-    def exponents() -> set[float]:
-        def addend(m: int) -> float:
-            return blur_of(secrets[m], "fit", m)
+    def exponents() -> set[int | None]:
+        found = run_threads(3, lambda link: bound_by_exponent(norms[link.me], link, shifts[link.me], "norm"))
+        assert {(b.addend, b.total) for b in found} == {(2.0 ** found[0].exponent, 3 * 2.0 ** found[0].exponent)}
+        return {b.exponent for b in found}
 
-        found = run_threads(3, lambda link: bound_by_exponent(norms[link.me], link, addend(link.me), "norm"))
-        assert {b.total for b in found} == {3 * found[0].addend}
-        return {b.addend for b in found}
-
-    wanted = max(blurred_exponent(norms[m], blur_of(secrets[m], "fit", m), BLUR) for m in range(3))
-    assert exponents() == exponents() == {math.ldexp(1.0, wanted)}
+    assert exponents() == exponents() == {20 + sum(shifts) % BLUR}
 
 
-def test_blur_is_uniform_over_secrets_and_fixed_for_one() -> None:
-    drawn = sorted(blur_of(i.to_bytes(32, "big"), "fit", 0, 64) for i in range(4000))
-    # Kolmogorov-Smirnov at 1e-6: sqrt(ln(2 / 1e-6) / 2 / n)
-    furthest = max(max(abs(u - i / 4000), abs(u - (i + 1) / 4000)) for i, u in enumerate(drawn))
-    assert furthest <= math.sqrt(math.log(2e6) / 8000)
-    assert blur_of(b"s", "fit", 0, 64) == blur_of(b"s", "fit", 0, 64) != blur_of(b"s", "mean", 0, 64)
+def test_shift_is_uniform_over_secrets_and_fixed_for_one() -> None:
+    drawn = np.bincount([shift_of(i.to_bytes(32, "big"), BLUR, "fit", 0, 64) for i in range(8000)], minlength=BLUR)
+    assert stats.chisquare(drawn).pvalue > 1e-6
+    several = [shift_of(b"s", 1 << 30, what, 0, 64) for what in ("fit", "fit", "mean")]
+    assert several[0] == several[1] != several[2]
 
 
 def test_own_secret_is_drawn_once_and_for_its_owner_only(tmp_path: Path) -> None:
@@ -101,7 +98,7 @@ def test_rows_beyond_the_window_are_refused_locally(norm: float) -> None:
     ],
 )
 def test_default_opens_as_little_as_the_engine_can(settings: dict[str, str], kind: str, bits: int) -> None:
-    study = local_study(3, rank=2, **settings)
+    study = local_study(3, rank=1, **settings)
     assert (study.bound_kind, study.range) == (kind, bits)
 
 

@@ -32,7 +32,7 @@ def record(tables: Sequence[Rows], out: Path, *, resume: bool = False, **setting
                 run = PartyRun(study, link.me, Path(f"rows-{link.me}"), out, out, resume, transcript=seen)
                 run.prepare_output()
                 data = Data(tables[link.me], None, "rows")
-                agreed = handshake.meet(link, study, resume=resume)
+                agreed = handshake.meet(link, study, (), resume=resume)
                 with make_engine(run, link, agreed.run, Identity(link.me, out, {})) as engine:
                     recorded(run, lambda: FITS[study.algorithm](run, data, link, engine))
         except BaseException as error:  # noqa: BLE001

@@ -41,7 +41,7 @@ def whole_fit(tables: Sequence[Rows], out: Path, wire: Wire | None = None, **set
         run = PartyRun(study, link.me, Path(f"rows-{link.me}"), Path("certs"), out)
         run.prepare_output()
         data = Data(tables[link.me], None, run.data.name)
-        agreed = handshake.meet(link, study, resume=False)
+        agreed = handshake.meet(link, study, (), resume=False)
         handshake.compare_features(link, data)
         with make_engine(run, link, agreed.run, None) as engine:  # type: ignore[arg-type]
             return FITS[study.algorithm](run, data, link, engine)

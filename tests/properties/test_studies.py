@@ -15,6 +15,7 @@ from pdml_spdz import study as studies
 from pdml_spdz import study_file
 from pdml_spdz.engine_setup import precision_of
 from pdml_spdz.errors import StudyError
+from pdml_spdz.precision import MAX_BITS, MAX_RANGE, MIN_BITS, MIN_RANGE
 from pdml_spdz.study import ENGINES, NmfSettings, PartyEntry, PrecisionSettings, Study, Timeouts
 from pdml_spdz.study_values import LARGEST, MAX_COLUMNS, MAX_FEATURES, MAX_ITERATIONS, MAX_SECONDS, SMALLEST
 
@@ -154,8 +155,8 @@ OUT_OF_RANGE: dict[str, st.SearchStrategy[Any]] = {
     "d": st.integers(max_value=-1) | st.integers(min_value=MAX_FEATURES + 1),
     "tol": st.floats(max_value=0, exclude_max=True) | st.sampled_from([float("nan"), float("inf"), 10**400]),
     "seed": st.integers(max_value=-1) | st.integers(min_value=2**63),
-    "bits": st.integers(max_value=3) | st.integers(min_value=32),
-    "range": st.integers(max_value=-1) | st.integers(1, 3) | st.integers(min_value=97),
+    "bits": st.integers(max_value=MIN_BITS - 1) | st.integers(min_value=MAX_BITS + 1),
+    "range": st.integers(max_value=-1) | st.integers(1, MIN_RANGE - 1) | st.integers(min_value=MAX_RANGE + 1),
     "connect": st.floats(max_value=0) | st.floats(MAX_SECONDS, exclude_min=True) | st.just(float("nan")),
     "round": st.floats(max_value=0) | st.floats(MAX_SECONDS, exclude_min=True) | st.just(float("nan")),
     "port": st.integers(max_value=-1) | st.integers(min_value=65536),

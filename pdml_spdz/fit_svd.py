@@ -84,7 +84,7 @@ def fit_view(run: PartyRun, data: Data, link: Link, engine: Engine, rows: View) 
     loop = time.perf_counter() - began
     variance = _variance(S_m, result.V, rows, bound, engine) if study.variance else {}
     digest = agree.digest("result", result.V.tobytes())
-    report = run_report(study, engine, link, bound, Outcome(data.n, data.d, digest, result.warnings))
+    report = run_report(study, engine, link, bound, Outcome(data, digest, result.warnings))
     report["seconds"]["loop"] = round(loop, 6)
     report |= _svd_facts(study, result) | variance
     report["observables"] = [*rows.observables, *report["observables"], *([VARIANCE] if variance else [])]

@@ -133,8 +133,9 @@ def _no_number(error: ValueError, names: Names, path: Path) -> InputError:
     found = re.search(r"could not convert string (.*) to float64 at row (\d+), column (\d+)", str(error))
     if found is None or not 0 < int(found[3]) <= len(names):
         return InputError(f"{path} cannot be read as .csv: {error}.", "a table of numbers")
+    name, row = names[int(found[3]) - 1], int(found[2]) + 1
     return InputError(
-        f"{path} cannot be read as .csv: column {names[int(found[3]) - 1]!r} has {found[1]} in row {int(found[2]) + 1}.",
+        f"{path} cannot be read as .csv: column {name!r} has {found[1]} in row {row}.",
         "a table of numbers",
         "drop columns of texts and dates, or make numbers of them; fill in or drop missing values first",
     )
@@ -186,7 +187,8 @@ def _is_frame(value: Any) -> bool:
 def read_table(value: Any, where: str) -> Columns:
     """The numbers and names of a table (`is_table`), or of a vector (`is_series`)."""
     if is_series(value):
-        _refuse([("values", value.dtype)] if not _is_number_column(value.dtype, value) else [], where)
+        number = _is_number_type(value.dtype) or _are_decimals(value)
+        _refuse([] if number else [("values", value.dtype)], where)
         return value.to_numpy(dtype=np.float64, na_value=np.nan), _labels(value.index, where)
     if _is_frame(value):
         return _frame_columns(value, where)
@@ -201,17 +203,19 @@ def read_table(value: Any, where: str) -> Columns:
 
 def _frame_columns(frame: Any, where: str) -> Columns:
     names = _labels(frame.columns, where)
-    dtypes = list(frame.dtypes)
-    labels = [repr(label) for label in frame.columns]
-    columns = enumerate(zip(labels, dtypes, strict=True))
-    _refuse([(label, t) for j, (label, t) in columns if not _is_number_column(t, frame.iloc[:, j])], where)
+    found = enumerate(zip(frame.columns, frame.dtypes, strict=True))
+    odd = [(j, repr(label), kind) for j, (label, kind) in found if not _is_number_type(kind)]
+    _refuse([(label, kind) for j, label, kind in odd if not _are_decimals(frame.iloc[:, j])], where)
     return frame.to_numpy(dtype=np.float64, na_value=np.nan), names
 
 
-def _is_number_column(dtype: Any, column: Any) -> bool:
-    if getattr(dtype, "kind", "O") in "iufb" or str(dtype).startswith("decimal"):
-        return True
-    return bool(dtype == np.dtype(object) and len(column) and all(isinstance(x, Decimal) for x in column))
+def _is_number_type(dtype: Any) -> bool:
+    return getattr(dtype, "kind", "O") in "iufb" or str(dtype).startswith("decimal")
+
+
+def _are_decimals(column: Any) -> bool:
+    """What pandas makes of decimals: objects."""
+    return len(column) > 0 and all(isinstance(x, Decimal) for x in column)
 
 
 def _labels(labels: Any, where: str) -> Names | None:

@@ -88,12 +88,16 @@ def _compare_names(peer: int, own: list[str] | None, theirs: list[str] | None) -
         raise MismatchError(
             f"P{peer} has {found[0]} for its features, and this party has {found[1]}.",
             "names at every party, or at none",
-            'give all files the same names; or agree on `columns = "position"` (--columns-by position), and on an order',
+            'give all files the same names; or agree on `columns = "position"` (--columns-by position)',
             culprit=peer,
         )
-    if own is not None and theirs is not None:
-        do = "give all parties the same names, in any order; a study that lists `features` says which differ"
-        _compare(peer, "set of feature names", own[1][:16], str(theirs[1])[:16], do)
+    if own is not None and theirs is not None and own[1] != theirs[1]:
+        raise MismatchError(
+            f"P{peer} has another set of feature names than this party.",
+            "the same names at every party, in any order",
+            "list the names in the study (`features`): each party then sees which of its own differ, and no other does",
+            culprit=peer,
+        )
 
 
 def _as_party_0(link: Link, data: Data, own: names.Names, wanted: str, run: bytes) -> Data:

@@ -17,6 +17,23 @@ PCA = {"algorithm": "pca", "centre": "hidden"}
 NMF = {"algorithm": "nmf", "engine": "secsum", "reveal": "sum"}
 TWO = (PartyEntry("a.example", 7000, "ab" * 32, 2.5), PartyEntry("b.example", 7001, "", 1e-3))
 
+NAMES = st.lists(
+    st.text(st.characters(codec="utf-8", exclude_categories=["Cs"]), min_size=1).filter(str.strip),
+    max_size=5,
+    min_size=5,
+    unique=True,
+).map(tuple)
+
+
+@st.composite
+def with_names(draw: st.DrawFn, studies: st.SearchStrategy[Study]) -> Study:
+    """Studies whose offsets and scales may have names: those of the features, in another order, if it lists some."""
+    made = draw(studies)
+    names = made.features or draw(NAMES)
+    named = {f"{name}_features": tuple(draw(st.permutations(names))) for name in ("offset", "scale")}
+    return replace(made, **{name: n for name, n in named.items() if getattr(made, name.split("_")[0] + "s")})
+
+
 studies = st.builds(
     lambda engine, **settings: Study(engine=engine[0], reveal=engine[1], normalise=engine[2], **settings),
     engine=st.sampled_from(
@@ -27,9 +44,8 @@ studies = st.builds(
     rank=st.integers(1, 5),
     iterations=st.integers(1, 1000),
     tol=st.floats(0, 1),
-    features=st.lists(st.text(st.characters(codec="utf-8", exclude_categories=["Cs"])), max_size=5, min_size=5).map(
-        tuple
-    ),
+    features=st.just(()) | NAMES,
+    columns=st.sampled_from(study.COLUMNS),
     bound=st.sampled_from(["secsum", "12.5", "rows:1.5,100"]),
     aggregator=st.sampled_from(["auto", "none", "1"]),
     offsets=st.just(()) | st.tuples(*[st.floats(allow_nan=False, allow_infinity=False)] * 5),
@@ -39,7 +55,7 @@ studies = st.builds(
 )
 
 
-@given(studies)
+@given(studies | with_names(studies))
 def test_study_is_read_back_as_it_was_written(written: Study) -> None:
     import tomllib
 
@@ -118,6 +134,15 @@ def test_quotas_come_from_bound_and_parties(
         (PCA | {"variance": True}, "`variance` is true and `centre` is hidden"),
         (PCA | {"scale": "secsum"}, "`scale` is secsum and `centre` is hidden"),
         ({"scale": "secsum", "scales": (1.0, 2.0)}, "`scale` is secsum and `scales` are given"),
+        ({"columns": "colour"}, "`columns` is 'colour'"),
+        ({"features": ("a", "b", "a")}, "`features` has a name twice"),
+        ({"features": ("a", " ", "b")}, "`features` has a name that is empty"),
+        ({"offsets": (1.0, 2.0), "offset_features": ("a",)}, "`offset_features` has 1 names for 2 numbers"),
+        ({"scale_features": ("a",)}, "`scale_features` has 1 names for 0 numbers"),
+        (
+            {"features": ("a", "b", "c"), "scales": (1.0, 2.0, 3.0), "scale_features": ("a", "c", "x")},
+            "`scale_features` and `features` differ in 'b', 'x'",
+        ),
         ({"d": 3, "offsets": (1.0, 2.0)}, "`offsets` are 2 for d = 3"),
         ({"offsets": (float("nan"),)}, "`offsets` are not all finite"),
         ({"scales": (1.0, 0.0)}, "`scales` are not all positive"),

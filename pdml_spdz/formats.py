@@ -14,7 +14,7 @@ import json
 import re
 import warnings
 import zipfile
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from decimal import Decimal
 from pathlib import Path
 from typing import IO, Any, TypeAlias
@@ -151,7 +151,7 @@ def _read_parquet(path: Path) -> Columns:
         import pyarrow.parquet as pq
     except ImportError:
         raise _needs_pyarrow(str(path)) from None
-    return _arrow_columns(pq.read_table(path), str(path))
+    return read_table(pq.read_table(path), str(path))
 
 
 def _needs_pyarrow(where: str) -> InputError:
@@ -186,27 +186,42 @@ def _is_frame(value: Any) -> bool:
 
 def read_table(value: Any, where: str) -> Columns:
     """The numbers and names of a table (`is_table`), or of a vector (`is_series`)."""
+    table = check_table(value, where)
+    if is_series(table):
+        return table.to_numpy(dtype=np.float64, na_value=np.nan), _labels(table.index, where)
+    if _is_frame(table):
+        return table.to_numpy(dtype=np.float64, na_value=np.nan), _labels(table.columns, where)
+    columns = [column.to_numpy(zero_copy_only=False).astype(np.float64) for column in table.columns]
+    return (np.column_stack(columns) if columns else np.empty((0, 0))), tuple(table.column_names)
+
+
+def check_table(value: Any, where: str) -> Any:
+    """The table, if all of its columns are numbers and none is an index; of an unknown library, as Arrow's."""
     if is_series(value):
-        number = _is_number_type(value.dtype) or _are_decimals(value)
-        _refuse([] if number else [("values", value.dtype)], where)
-        return value.to_numpy(dtype=np.float64, na_value=np.nan), _labels(value.index, where)
-    if _is_frame(value):
-        return _frame_columns(value, where)
-    if not hasattr(value, "column_names"):
-        try:
-            import pyarrow as pa
-        except ImportError:
-            raise _needs_pyarrow(where) from None
-        value = pa.table(value)
-    return _arrow_columns(value, where)
+        found = [] if _is_number_type(value.dtype) or _are_decimals(value) else [("values", value.dtype)]
+    elif _is_frame(value):
+        kinds = enumerate(zip(value.columns, value.dtypes, strict=True))
+        odd = [(j, repr(label), kind) for j, (label, kind) in kinds if not _is_number_type(kind)]
+        found = [(label, kind) for j, label, kind in odd if not _are_decimals(value.iloc[:, j])]
+    else:
+        value = value if hasattr(value, "column_names") else _as_arrow(value, where)
+        described = json.loads((value.schema.metadata or {}).get(b"pandas", b"{}"))
+        refuse_index([name for name in described.get("index_columns", []) if name in value.column_names], where)
+        types = [(repr(name), str(c.type)) for name, c in zip(value.column_names, value.columns, strict=True)]
+        found = [(name, kind) for name, kind in types if not ARROW_NUMBER.fullmatch(kind)]
+    if found:
+        said = listed(f"{name} ({kind})" for name, kind in found)
+        wanted = "integers, floating-point numbers, booleans or decimals in every column"
+        raise InputError(f"{where} has columns that are not numbers: {said}.", wanted, CONVERT)
+    return value
 
 
-def _frame_columns(frame: Any, where: str) -> Columns:
-    names = _labels(frame.columns, where)
-    found = enumerate(zip(frame.columns, frame.dtypes, strict=True))
-    odd = [(j, repr(label), kind) for j, (label, kind) in found if not _is_number_type(kind)]
-    _refuse([(label, kind) for j, label, kind in odd if not _are_decimals(frame.iloc[:, j])], where)
-    return frame.to_numpy(dtype=np.float64, na_value=np.nan), names
+def _as_arrow(value: Any, where: str) -> Any:
+    try:
+        import pyarrow as pa
+    except ImportError:
+        raise _needs_pyarrow(where) from None
+    return pa.table(value)
 
 
 def _is_number_type(dtype: Any) -> bool:
@@ -227,20 +242,3 @@ def _labels(labels: Any, where: str) -> Names | None:
             "a text for each column",
         )
     return None if found == list(range(len(found))) else tuple(str(label) for label in found)
-
-
-def _arrow_columns(table: Any, where: str) -> Columns:
-    names = tuple(table.column_names)
-    described = json.loads((table.schema.metadata or {}).get(b"pandas", b"{}"))
-    refuse_index([name for name in described.get("index_columns", []) if name in names], where)
-    kinds = [str(column.type) for column in table.columns]
-    _refuse([(repr(n), k) for n, k in zip(names, kinds, strict=True) if not ARROW_NUMBER.fullmatch(k)], where)
-    columns = [column.to_numpy(zero_copy_only=False).astype(np.float64) for column in table.columns]
-    return (np.column_stack(columns) if columns else np.empty((0, 0))), names
-
-
-def _refuse(found: Sequence[tuple[str, Any]], where: str) -> None:
-    if found:
-        said = listed(f"{name} ({kind})" for name, kind in found)
-        wanted = "integers, floating-point numbers, booleans or decimals in every column"
-        raise InputError(f"{where} has columns that are not numbers: {said}.", wanted, CONVERT)

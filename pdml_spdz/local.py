@@ -140,10 +140,11 @@ def _command(run: LocalRun, m: int, study: Path) -> list[str]:
 
 
 def joint_report(reports: list[dict[str, Any]]) -> dict[str, Any]:
-    """Party 0's report with what only all of them say: no party's own, the slowest and largest of all."""
+    """Party 0's report with what only all of them say: no party's own, the slowest and largest of all, all warnings."""
     joint = dict(reports[0])
     joint.update(party_id=None, rows_own=None)
     joint["bytes_sent"] = [r["bytes_sent"] for r in reports]
     joint["bytes_received"] = [r["bytes_received"] for r in reports]
+    joint["warnings"] = list(dict.fromkeys(warning for r in reports for warning in r["warnings"]))
     joint["peak_memory"] = max(r["peak_memory"] for r in reports)
     return joint

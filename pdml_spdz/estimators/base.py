@@ -16,10 +16,10 @@ from sklearn.utils.validation import check_array, check_is_fitted, validate_data
 from pdml_spdz.data import Data
 from pdml_spdz.errors import InputError, StudyError
 from pdml_spdz.fixedpoint import Reals
-from pdml_spdz.formats import is_table, read_table
+from pdml_spdz.formats import check_table, is_table
 from pdml_spdz.linalg import Rows, as_rows
 from pdml_spdz.local import local_study, run_on_rows
-from pdml_spdz.names import quoted
+from pdml_spdz.names import check, quoted
 from pdml_spdz.prepare import check_rank
 from pdml_spdz.study import Study
 from pdml_spdz.threads_run import ThreadsResult, run_in_threads
@@ -60,6 +60,8 @@ class Distributed(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimat
         X = validate_data(self, X, accept_sparse="csr", dtype=np.float64, ensure_min_samples=2)
         self._check_rows(X)
         names = tuple(self.feature_names_in_) if hasattr(self, "feature_names_in_") else None
+        if names is not None:
+            check(names, X.shape[1], "X")
         tables = [Data(as_rows(X[rows]), names, "X") for rows in split(X.shape[0], parties)]
         if self.random_state is not None:
             seed = int(check_random_state(self.random_state).randint(np.iinfo(np.int32).max))
@@ -148,7 +150,7 @@ def _in_order(X: Any, wanted: Any) -> Any:
 def _refuse_texts(X: Any) -> None:
     """Dates, texts and the like would become numbers."""
     if is_table(X):
-        read_table(X, "X")
+        check_table(X, "X")
 
 
 def split(n: int, parties: ArrayLike | None = None) -> list[NDArray[np.int64]]:

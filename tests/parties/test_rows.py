@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gzip
+import os
 from collections.abc import Callable
 from pathlib import Path
 
@@ -125,7 +126,8 @@ def test_rows_parquet_without_pyarrow(parties: Callable[..., Parties]) -> None:
     parquet({"a": [1.0]})(site.home(1) / "x.parquet")
     (site.home(1) / "pyarrow.py").write_text("raise ImportError")
     site.start(0)
-    ended = run("party", "study.toml", "--id", "1", "--data", "x.parquet", cwd=site.home(1), PYTHONPATH=".")
+    paths = os.pathsep.join([".", *os.environ.get("PYTHONPATH", "").split(os.pathsep)])
+    ended = run("party", "study.toml", "--id", "1", "--data", "x.parquet", cwd=site.home(1), PYTHONPATH=paths)
     ended.failed(InputError, "needs the package pyarrow", "Do this: pip install 'pdml-spdz[parquet]'")
     (told,) = site.end()
     told.failed(PeerAborted, "P1 ended the run: it could not use its own input file")

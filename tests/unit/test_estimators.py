@@ -168,6 +168,11 @@ def test_texts_and_dates_are_not_numbers(column: object) -> None:
         fitted.transform(frame().assign(a=column))
 
 
+def test_index_of_pandas_is_not_a_feature() -> None:
+    with pytest.raises(InputError, match="X has an index of pandas among its columns: 'Unnamed: 0'"):
+        PDSVD(2, transport="threads").fit(frame().rename(columns={"a": "Unnamed: 0"}))
+
+
 def test_parties_by_labels_or_numbers() -> None:
     assert [len(part) for part in split(7)] == [3, 2, 2]
     assert [part.tolist() for part in split(4, [3, 1])] == [[0, 1, 2], [3]]

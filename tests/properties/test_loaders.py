@@ -24,7 +24,7 @@ from pdml_spdz.linalg import dense
 
 few = settings(max_examples=40, suppress_health_check=[HealthCheck.too_slow])
 numbers = st.floats(allow_nan=False, allow_infinity=False)
-words = st.text(st.characters(codec="utf-8", exclude_characters="\0"), min_size=1, max_size=8).map(str.strip)
+words = st.text(st.characters(codec="utf-8", exclude_characters="\0\ufeff"), min_size=1, max_size=8).map(str.strip)
 cells = st.one_of(numbers.map(repr), st.integers().map(str), st.sampled_from(["", "NA", "nan", "?"]), words)
 
 

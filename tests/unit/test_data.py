@@ -298,3 +298,10 @@ def test_vectors_come_from_files_tables_series_and_numbers(tmp_path: Path) -> No
         assert data.vector(given, "offsets") == data.Vector((1.0, 2.5))
     with pytest.raises(InputError, match="holds 2 rows"):
         data.vector(np.ones((2, 2)), "offsets")
+
+
+def test_rows_as_in_a_run_have_the_order_of_its_report() -> None:
+    turned = data.Data(X[:, ::-1], NAMES[::-1], "x")
+    np.testing.assert_array_equal(turned.as_in({"features": list(NAMES), "columns": "name"}).X, X)
+    for report in ({"features": list(NAMES), "columns": "position"}, {"features": None, "columns": "name"}, {}):
+        assert turned.as_in(report) is turned

@@ -16,6 +16,7 @@ import scipy.sparse.linalg
 from pdml_spdz import data as data_files
 from pdml_spdz.algorithms.nmf_start import rri_nmf
 from pdml_spdz.algorithms.rri import part
+from pdml_spdz.data import Data
 from pdml_spdz.fit_nmf import settings_of
 from pdml_spdz.fixedpoint import Reals
 from pdml_spdz.linalg import EXPECTED_ITERATIONS, Rows, centred_covariance, column_sums, covariance, sine
@@ -24,11 +25,11 @@ from pdml_spdz.study import Study
 DENSE_LIMIT = 2000  # up to this d the pooled covariance is formed and decomposed as a whole
 
 
-Prepare = Callable[[Rows], Rows]
+Prepare = Callable[[Data], Rows]
 
 
-def _as_they_are(rows: Rows) -> Rows:
-    return rows
+def _as_they_are(data: Data) -> Rows:
+    return data.X
 
 
 def pooled_svd(
@@ -36,9 +37,9 @@ def pooled_svd(
 ) -> tuple[Reals, Reals]:
     """V_k and the k + 1 largest singular values (or all d) of the pooled rows (less their mean), LAPACK or ARPACK.
 
-    rows : makes of a file's rows what was factorised
+    rows : makes of a file what was factorised
     """
-    tables = [rows(data_files.load(path).X) for path in files]
+    tables = [rows(data_files.load(path)) for path in files]
     d = int(tables[0].shape[1])
     if centre:
         mu = np.sum([column_sums(X) for X in tables], axis=0) / sum(X.shape[0] for X in tables)
@@ -81,7 +82,7 @@ def accuracy(V: Reals, files: Sequence[Path], *, centre: bool = False, rows: Pre
 
 def pooled(files: Sequence[Path], rows: Prepare = _as_they_are) -> Rows:
     """All rows in one table."""
-    tables = [rows(data_files.load(path).X) for path in files]
+    tables = [rows(data_files.load(path)) for path in files]
     return sp.vstack(tables, "csr") if any(map(sp.issparse, tables)) else np.vstack(tables)
 
 

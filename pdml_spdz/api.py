@@ -12,14 +12,26 @@ import numpy as np
 from pdml_spdz.fixedpoint import Reals
 from pdml_spdz.linalg import Rows
 from pdml_spdz.local import LocalResult, local_study, run_on_rows
+from pdml_spdz.names import Names
 from pdml_spdz.study import USUAL
 from pdml_spdz.study import NmfSettings as NmfSettings  # for users
 from pdml_spdz.transcript import Transcript, warn_of_recording
 
 
+class _Named:
+    """The result of a run with a report."""
+
+    report: dict[str, Any]
+
+    @property
+    def features(self) -> Names | None:
+        """Names of the features, in the order of the result; None if the parties' rows have none."""
+        return None if self.report["features"] is None else tuple(self.report["features"])
+
+
 @dataclass(frozen=True)
-class SVDResult:
-    """V : (d, k) right singular vectors of the pooled rows;
+class SVDResult(_Named):
+    """V : (d, k) right singular vectors of the pooled rows; features : names of the d features, in the order of V;
     singular_values : (k,) if the run revealed them, else None; scale : (d,) found with scale="secsum";
     transcript : what any party saw, if the run was recorded.
     """
@@ -41,12 +53,13 @@ def svd(
 ) -> SVDResult:
     """The top-`rank` right singular vectors of all parties' rows, computed by one process for each party.
 
-    parties : for each party its rows: an array (n_m, d), a scipy.sparse matrix, or a path that `pdml-spdz svd` would
-    take
+    parties : for each party its rows: an array (n_m, d), a scipy.sparse matrix, a pandas or Arrow table, or a path
+    that `pdml-spdz svd` would take; columns that have names are matched by them, in the order of party 0
     out : directory for reports and checkpoints; none is kept by default
     record_transcript : keep what a party sees in the result's `transcript` (and in party-<i>/transcript.npz of `out`),
     for `pdml_spdz.privacy.attack_run.attack`; with a RecordingWarning
-    settings : any setting of a study: iterations, tol, engine, bound, start, seed, aggregator, ...
+    settings : any setting of a study: iterations, tol, engine, bound, start, seed, aggregator, columns ("position":
+    names are not looked at), ...
 
     >>> import numpy as np, pdml_spdz
     >>> X = np.random.default_rng(0).normal(size=(90, 5)) * [5, 3, 1, 1, 1]
@@ -61,9 +74,9 @@ def svd(
 
 
 @dataclass(frozen=True)
-class PCAResult:
+class PCAResult(_Named):
     """V : (d, k) principal components of the pooled rows; mean : (d,) their mean, or None if it is hidden;
-    explained_variance : (k,) if the run revealed it, else None; scale, transcript as in SVDResult.
+    explained_variance : (k,) if the run revealed it, else None; scale, features, transcript as in SVDResult.
     """
 
     V: Reals
@@ -86,7 +99,8 @@ def pca(
     centre is "none" and neither variance nor scale asks for it.
 
     Arguments as for `svd`; among the settings are centre ("open": every party sees the mean; "hidden"; "none"),
-    variance (reveal the explained variance), offsets, scales, and scale ("secsum": deviations by SecSum).
+    variance (reveal the explained variance), offsets, scales (numbers, a file, or with names a pandas Series or a table
+    of one row), and scale ("secsum": deviations by SecSum).
     """
     result = _run(_Call("pca", parties, rank, out, record_transcript), settings)
     variance = result.report.get("explained_variance")
@@ -95,9 +109,9 @@ def pca(
 
 
 @dataclass(frozen=True)
-class NMFResult:
+class NMFResult(_Named):
     """T : (k, d) topics, common to all; W : for each party its own coefficients (n_m, k);
-    scale, transcript as in SVDResult.
+    scale, features, transcript as in SVDResult.
     """
 
     T: Reals
@@ -148,7 +162,8 @@ def _run(call: _Call, settings: dict[str, Any]) -> LocalResult:
 def normed_sum(parties: Sequence[Rows | str | Path], **settings: Any) -> Reals:
     """The direction s/||s|| of the sum of one vector from each party, computed by one process for each party.
 
-    parties : for each party its vector: an array (d,), or a path that `pdml-spdz normed-sum` would take
+    parties : for each party its vector: an array (d,), a pandas Series or a table of one row, whose names are matched
+    with those of party 0, or a path that `pdml-spdz normed-sum` would take
     settings : any setting of a study: engine, bound, precision, offline, ...
     """
     return run_on_rows(parties, local_study(len(parties), rank=1, algorithm="normed-sum", **settings)).V

@@ -19,6 +19,7 @@ import numpy as np
 from pdml_spdz.data import Data
 from pdml_spdz.errors import ResumeError
 from pdml_spdz.fixedpoint import Reals
+from pdml_spdz.names import Names
 from pdml_spdz.primitives.bound import Bound
 from pdml_spdz.storage import replaced, save_json, writing
 from pdml_spdz.study import Study
@@ -53,8 +54,17 @@ class Checkpoints:
             for old in self.directory.glob("iteration-*.npz"):
                 old.unlink()
         salt = secrets.token_bytes(16)
-        content = {"problem": study.problem_digest, "salt": salt.hex(), "data": data.digest(salt)}
+        content: dict[str, Any] = {"problem": study.problem_digest, "salt": salt.hex(), "data": data.digest(salt)}
+        content["features"] = data.features
         save_json(self.directory / "run.json", content)
+
+    def features(self) -> Names | None:
+        """The names of the columns in the order of the run that began here, if there is one and it had names."""
+        try:
+            found = json.loads((self.directory / "run.json").read_text(encoding="utf-8"))["features"]
+        except (OSError, ValueError, KeyError):
+            return None
+        return None if found is None else tuple(found)
 
     def check_resumable(self, study: Study, data: Data) -> None:
         """The same problem and the same data as when the run began."""

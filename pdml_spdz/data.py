@@ -1,33 +1,34 @@
-"""A party's rows: .npy, .npz (dense or scipy.sparse), .csv/.csv.gz, .mtx, .parquet."""
+"""A party's rows: numbers that can be used, and the names of their columns where they have some."""
 
 from __future__ import annotations
 
-import csv
-import gzip
 import hashlib
 import json
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import IO
+from typing import Any
 
 import numpy as np
-import scipy.io
 import scipy.sparse as sp
 
+from pdml_spdz import names
 from pdml_spdz.errors import InputError
+from pdml_spdz.formats import READERS, Columns, is_series, is_table, read_table
 from pdml_spdz.linalg import Rows, as_rows, dense, entries
+from pdml_spdz.names import Names
 
 
 @dataclass(frozen=True)
 class Data:
-    """Rows X of shape (n, d), float64, dense (C order) or CSR,
-    and the names of their columns where the file has them.
+    """Rows X of shape (n, d), float64, dense (C order) or CSR, and the names of their columns where they have some;
+    warnings : what this party, and nobody else, should know of them
     """
 
     X: Rows
-    features: tuple[str, ...] | None
+    features: Names | None
     source: str
+    warnings: Names = ()
 
     @property
     def n(self) -> int:
@@ -64,16 +65,52 @@ class Data:
             h.update(np.ascontiguousarray(array).reshape(-1).view(np.uint8).data)
         return h.hexdigest()
 
+    def in_order(self, wanted: Names | None, whose: str) -> Data:
+        """The same rows with their columns in the order of `wanted`, which are the same names; as they are if either
+        has none.
+        """
+        if self.features is None or wanted is None:
+            return self
+        return self.permuted(names.positions(self.features, wanted, self.source, whose))
 
-def read_vector(path: Path) -> tuple[float, ...]:
-    """The numbers of a file with a single row."""
-    X = load(path, vector=True).X
-    return tuple(float(x) for x in dense(X)[0])
+    def permuted(self, order: Any) -> Data:
+        """Column order[j] comes to place j."""
+        if np.array_equal(order, np.arange(self.d)):
+            return self
+        X = as_rows(self.X[:, order])
+        if sp.issparse(X):
+            X.sort_indices()  # as a file in this order would have them: the digest is the same
+        return replace(self, X=X, features=None if self.features is None else tuple(self.features[j] for j in order))
+
+    def as_in(self, report: Mapping[str, Any]) -> Data:
+        """The columns in the order of the run that the report is of."""
+        if report.get("columns") != "name" or not report.get("features"):
+            return self
+        return self.in_order(tuple(report["features"]), "the run")
 
 
-def feature_digest(d: int, features: tuple[str, ...] | None) -> str:
-    """Names and order of the features (or only their number), to be compared between parties."""
-    return hashlib.sha256(json.dumps([d, features]).encode()).hexdigest()
+@dataclass(frozen=True)
+class Vector:
+    """One number for each feature, and their names; no names: in the order of the result."""
+
+    values: tuple[float, ...]
+    features: Names = ()
+
+
+def vector(given: Any, what: str) -> Vector:
+    """A file with a single row, a table with one, a column of pandas whose labels are names, or plain numbers."""
+    found = load(Path(given), vector=True) if isinstance(given, str | Path) else from_rows(given, what, vector=True)
+    return Vector(tuple(float(x) for x in dense(found.X)[0]), found.features or ())
+
+
+def vector_settings(settings: Mapping[str, Any]) -> dict[str, Any]:
+    """A study's settings with `offsets` and `scales` as its numbers, and with their names beside them."""
+    done = dict(settings)
+    for name, beside in (("offsets", "offset_features"), ("scales", "scale_features")):
+        if name in done and not isinstance(done[name], tuple):  # a tuple is what a study has
+            found = vector(done[name], f"`{name}`")
+            done |= {name: found.values, beside: found.features}
+    return done
 
 
 def load(path: Path, *, vector: bool = False) -> Data:
@@ -87,138 +124,67 @@ def load(path: Path, *, vector: bool = False) -> Data:
     if not path.is_file():
         raise InputError(f"{path} is not there.", "a file with this party's rows", "check the path after --data")
     try:
-        X, features = reader(path)
+        columns = reader(path)
     except InputError:
         raise
     except Exception as error:  # noqa: BLE001 - five libraries' words for a file that is broken
         raise InputError(f"{path} cannot be read as {suffix}: {error}.", "a table of numbers") from None
+    return _checked(columns, str(path), path.name, vector=vector)
+
+
+def from_rows(given: Any, source: str, *, vector: bool = False) -> Data:
+    """Rows that are in memory: an array, a sparse matrix, or a table of pandas or Arrow, whose columns have names."""
+    if isinstance(given, Data):
+        return given
+    return _checked(columns_of(given, source), source, source, vector=vector)
+
+
+def columns_of(given: Any, source: str) -> Columns:
+    """The numbers, unchecked, and names of rows that are in memory."""
+    if is_table(given) or is_series(given):
+        return read_table(given, source)
+    if np.ma.is_masked(given):
+        raise InputError(f"{source} have masked entries.", "finite numbers", _IMPUTE)
+    array = given if sp.issparse(given) else np.asarray(given)
+    if array.dtype == object:
+        raise InputError(f"{source} are not an array of numbers.", "an array of shape (n, d), a table, or a path")
+    return array, None
+
+
+def _checked(columns: Columns, where: str, source: str, *, vector: bool) -> Data:
+    X, features = columns
     if vector:
         X = X[None, :] if X.ndim == 1 and X.size else X
         if X.ndim == 2 and X.shape[0] != 1:
             raise InputError(
-                f"{path} holds {X.shape[0]} rows.", "one vector: a single row, or an array of one dimension"
+                f"{where} holds {X.shape[0]} rows.", "one vector: a single row, or an array of one dimension"
             )
-    return _checked(X, features, path)
-
-
-def _checked(X: Rows, features: tuple[str, ...] | None, path: Path) -> Data:
     if X.ndim != 2:
-        raise InputError(f"{path} holds an array of shape {X.shape}.", "a table: rows x columns (two dimensions)")
+        raise InputError(f"{where} holds an array of shape {X.shape}.", "a table: rows x columns (two dimensions)")
     if X.dtype.kind not in "fiub":
-        raise InputError(f"{path} holds entries of type {X.dtype}.", "real numbers")
+        raise InputError(f"{where} holds entries of type {X.dtype}.", "real numbers")
     if 0 in X.shape:
         raise InputError(
-            f"{path} has {X.shape[0]} rows and {X.shape[1]} columns.", "at least one of each", "leave this party out"
+            f"{where} has {X.shape[0]} rows and {X.shape[1]} columns.", "at least one of each", "leave this party out"
         )
+    if features is not None:
+        names.check(features, X.shape[1], where)
     X = as_rows(X)
     values = entries(X)
     # A sum is finite only if every entry is; the exact search (which needs memory) is made only if it is not.
     with np.errstate(over="ignore", invalid="ignore"):
         suspicious = not np.isfinite(values.sum())
     if suspicious and not np.all(np.isfinite(values)):
-        raise InputError(f"{path} has entries that are not finite{_where(X)}.", "finite numbers", _IMPUTE)
-    if features is not None and len(features) != X.shape[1]:
-        raise InputError(f"{path} names {len(features)} features for {X.shape[1]} columns.", "one name for each column")
-    if features is not None and len(set(features)) != len(features):
-        twice = sorted({name for name in features if features.count(name) > 1})[:3]
-        raise InputError(f"{path} names features twice: {', '.join(twice)}.", "distinct names")
-    return Data(X, features, path.name)
+        raise InputError(f"{where} has entries that are not finite{_where(X, features)}.", "finite numbers", _IMPUTE)
+    return Data(X, features, source)
 
 
 _IMPUTE = "fill in or drop missing values (NaN) and infinities first"
 
 
-def _where(X: Rows) -> str:
+def _where(X: Rows, features: Names | None) -> str:
     if sp.issparse(X):
         return ""
-    row, column = np.argwhere(~np.isfinite(X))[0]
-    return f" (the first in row {row + 1}, column {column + 1})"
-
-
-def _read_npy(path: Path) -> tuple[Rows, None]:
-    return np.load(path, allow_pickle=False), None
-
-
-def _read_npz(path: Path) -> tuple[Rows, tuple[str, ...] | None]:
-    with np.load(path, allow_pickle=False) as archive:
-        names = tuple(str(name) for name in archive["features"]) if "features" in archive else None
-        if "format" in archive:
-            return _trusted(sp.load_npz(path)), names
-        keys = [key for key in archive.files if key != "features"]
-        if "X" not in keys and len(keys) != 1:
-            raise InputError(f"{path} holds {keys}.", 'one array, or one called "X" (and maybe "features")')
-        return archive["X" if "X" in keys else keys[0]], names
-
-
-def _trusted(X: Rows) -> Rows:
-    """X in CSR, after a look at what compiled code would take on trust: indices in range, each entry once."""
-    if hasattr(X, "check_format"):
-        X.check_format(full_check=True)
-    X = sp.csr_array(X)
-    X.sum_duplicates()
-    return X
-
-
-def _read_csv(path: Path) -> tuple[Rows, tuple[str, ...]]:
-    def text() -> IO[str]:
-        if path.suffix == ".gz":
-            return gzip.open(path, "rt", encoding="utf-8-sig", newline="")
-        return path.open("r", encoding="utf-8-sig", newline="")
-
-    with text() as file:
-        names = tuple(name.strip() for name in next(csv.reader(file), ()))
-    if not names:
-        raise InputError(f"{path} is empty.", "a header line and one line for each row")
-    if all(_is_number(name) for name in names):
-        raise InputError(
-            f"{path} has no header: its first line is all numbers.",
-            "the names of the features in the first line",
-            "put the same header line into every party's file",
-        )
-    with text() as file:
-        next(file)
-        first = next(file, None)
-    if first is None:
-        raise InputError(f"{path} has a header and no rows.", "at least one row", "leave this party out")
-    with text() as file:
-        X = np.loadtxt(file, delimiter=",", skiprows=1, ndmin=2, dtype=np.float64, quotechar='"', comments=None)
-    return X, names
-
-
-def _is_number(text: str) -> bool:
-    try:
-        float(text)
-    except ValueError:
-        return False
-    return True
-
-
-def _read_mtx(path: Path) -> tuple[Rows, None]:
-    matrix = scipy.io.mmread(path, spmatrix=False)
-    return (sp.csr_array(matrix) if sp.issparse(matrix) else matrix), None
-
-
-def _read_parquet(path: Path) -> tuple[Rows, tuple[str, ...]]:
-    try:
-        import pyarrow.parquet as pq
-    except ImportError:
-        raise InputError(
-            f"{path} needs the package pyarrow, which is not installed.", do="pip install 'pdml-spdz[parquet]'"
-        ) from None
-    table = pq.read_table(path)
-    try:
-        columns = [column.to_numpy().astype(np.float64) for column in table.columns]
-    except (TypeError, ValueError) as error:
-        raise InputError(f"{path} has a column that is not numeric ({error}).", "numbers in every column") from None
-    X = np.column_stack(columns) if columns else np.empty((0, 0))
-    return X, tuple(table.column_names)
-
-
-READERS: dict[str, Callable[[Path], tuple[Rows, tuple[str, ...] | None]]] = {
-    ".npy": _read_npy,
-    ".npz": _read_npz,
-    ".csv": _read_csv,
-    ".csv.gz": _read_csv,
-    ".mtx": _read_mtx,
-    ".parquet": _read_parquet,
-}
+    row, j = np.argwhere(~np.isfinite(X))[0]
+    name = "" if features is None else f" {features[j]!r}"
+    return f" (the first in row {row + 1}, column {j + 1}{name})"

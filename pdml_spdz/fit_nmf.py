@@ -73,7 +73,7 @@ def fit(run: PartyRun, data: Data, link: Link, engine: Engine) -> dict[str, Any]
     error = _objective(local.error(result.T), engine) if study.nmf.objective else None
     digest = agree.digest("result", result.T.tobytes())
     warnings = [*([NOT_PRIVATE] if study.nmf.init == "best_of_M" else []), *result.warnings]
-    outcome = Outcome(data.n, data.d, digest, warnings, [*rows.observables, *observables(study)])
+    outcome = Outcome(data, digest, warnings, [*rows.observables, *observables(study)])
     report = run_report(study, engine, link, bound, outcome)
     report["insecure"] = engine.insecure or study.nmf.init == "best_of_M"
     report["seconds"]["loop"] = round(loop, 6)

@@ -39,7 +39,7 @@ def fit(run: PartyRun, data: Data, link: Link, engine: Engine) -> dict[str, Any]
     u = columns.U[:, 0]
     digest = Agreement(link).digest("result", u.tobytes())
     warnings = [f"this vector has been given to normed-sum {uses} times"] if uses > 1 else []
-    report = run_report(run.study, engine, link, bound, Outcome(1, data.d, digest, warnings))
+    report = run_report(run.study, engine, link, bound, Outcome(data, digest, warnings))
     report["error_bound"] = float(columns.noise[0])
     report["norm"] = None if columns.norms is None else float(columns.norms[0])
     save_array(run.directory / "u.npy", u)

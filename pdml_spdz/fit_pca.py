@@ -33,6 +33,6 @@ def fit(run: PartyRun, data: Data, link: Link, engine: Engine) -> dict[str, Any]
     if sigma is not None and rows.n is not None:
         report.setdefault("explained_variance", [s * s / (rows.n - 1) for s in sigma])
     if run.study.centre != "hidden":
-        save_array(run.directory / "mean.npy", original_mean(rows, run.study, data.d))
+        save_array(run.directory / "mean.npy", original_mean(rows, run.study, data))
     save_json(run.directory / "report.json", report)
     return report

@@ -88,7 +88,7 @@ def fit_view(run: PartyRun, data: Data, link: Link, engine: Engine, rows: View) 
     loop = time.perf_counter() - began
     variance = _variance(S_m, result.V, rows, engine) if study.variance else {}
     digest = agree.digest("result", result.V.tobytes())
-    report = run_report(study, engine, link, bound, Outcome(data.n, data.d, digest, result.warnings))
+    report = run_report(study, engine, link, bound, Outcome(data, digest, result.warnings))
     report["seconds"]["loop"] = round(loop, 6)
     report |= _svd_facts(study, result) | variance
     report["bound"]["measure"] = "trace" if _by_trace(study) else S_m.measure

@@ -16,8 +16,10 @@ import scipy.sparse as sp
 from pdml_spdz import prepare
 from pdml_spdz import transcript as transcripts
 from pdml_spdz.crew import Crew, run_crew
-from pdml_spdz.errors import InputError, StudyError
+from pdml_spdz.data import Data, columns_of, vector_settings
+from pdml_spdz.errors import StudyError
 from pdml_spdz.fixedpoint import Reals
+from pdml_spdz.formats import save_npz
 from pdml_spdz.job import FEATURES, refuse_finished
 from pdml_spdz.linalg import Rows, over
 from pdml_spdz.storage import save_array, save_json
@@ -67,18 +69,21 @@ class LocalResult:
         """What each feature was divided by, if SecSum found it."""
         return self.arrays.get("scale.npy", [None])[0]
 
-    def prepared(self, rows: Rows) -> Rows:
+    def prepared(self, data: Data) -> Rows:
         """Rows as this run has factorised them, but for centring."""
-        rows = prepare.moved(rows, np.array(self.study.offsets), np.array(self.study.scales))
+        rows = prepare.moved(data.as_in(self.report), self.study)
         return rows if self.scale is None else over(rows, self.scale)
 
 
 def local_study(parties: int, **settings: Any) -> Study:
-    """A study for parties on this machine; what the engine reveals is filled in here, ports when the run starts."""
+    """A study for parties on this machine; what the engine reveals is filled in here, ports when the run starts.
+
+    settings : of a Study; `offsets` and `scales` may also be what `data.vector` takes
+    """
     settings["engine"], settings["reveal"] = choose_engine(
         settings.get("engine"), settings.get("reveal"), settings.get("algorithm", "svd")
     )
-    return Study(parties=tuple(PartyEntry() for _ in range(parties)), **settings)
+    return Study(parties=tuple(PartyEntry() for _ in range(parties)), **vector_settings(settings))
 
 
 def run_on_rows(
@@ -89,7 +94,7 @@ def run_on_rows(
     options : any of LocalRun's
     """
     with tempfile.TemporaryDirectory(prefix="pdml-spdz-") as private:
-        files = [_as_file(rows, Path(private) / f"rows-{m}") for m, rows in enumerate(parties)]
+        files = [_as_file(rows, m, Path(private) / f"rows-{m}") for m, rows in enumerate(parties)]
         target = Path(private) / "out" if out is None else Path(out)
         return run_local(LocalRun(files, study, target, **options))
 
@@ -112,16 +117,15 @@ def run_local(run: LocalRun) -> LocalResult:
     return LocalResult(V, run.study, report, reports, run.out, arrays, seen)
 
 
-def _as_file(rows: Rows | str | Path, stem: Path) -> Path:
+def _as_file(rows: Rows | str | Path, m: int, stem: Path) -> Path:
+    """Rows on their way to party m's process, with the names of their columns."""
     if isinstance(rows, str | Path):
         return Path(rows)
-    if sp.issparse(rows):
-        sp.save_npz(path := stem.with_suffix(".npz"), sp.csr_array(rows))
-        return path
-    array = np.asarray(rows)
-    if array.dtype == object:
-        raise InputError("a party's rows are not an array of numbers.", "an array of shape (n, d), or a path")
-    np.save(path := stem.with_suffix(".npy"), array)
+    X, features = (rows.X, rows.features) if isinstance(rows, Data) else columns_of(rows, f"the rows of P{m}")
+    if features is None and not sp.issparse(X):
+        np.save(path := stem.with_suffix(".npy"), X)
+    else:
+        save_npz(path := stem.with_suffix(".npz"), X, features)
     return path
 
 
@@ -136,10 +140,11 @@ def _command(run: LocalRun, m: int, study: Path) -> list[str]:
 
 
 def joint_report(reports: list[dict[str, Any]]) -> dict[str, Any]:
-    """Party 0's report with what only all of them say: no party's own, the slowest and largest of all."""
+    """Party 0's report with what only all of them say: no party's own, the slowest and largest of all, all warnings."""
     joint = dict(reports[0])
     joint.update(party_id=None, rows_own=None)
     joint["bytes_sent"] = [r["bytes_sent"] for r in reports]
     joint["bytes_received"] = [r["bytes_received"] for r in reports]
+    joint["warnings"] = list(dict.fromkeys(warning for r in reports for warning in r["warnings"]))
     joint["peak_memory"] = max(r["peak_memory"] for r in reports)
     return joint

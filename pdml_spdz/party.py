@@ -18,10 +18,10 @@ from pdml_spdz.clock import Clock
 from pdml_spdz.data import Data
 from pdml_spdz.engine_setup import make_engine, make_place, mp_spdz_plan, stock_plan
 from pdml_spdz.engines.mp_spdz import offline as mp_spdz_offline
-from pdml_spdz.errors import InputError, PdmlError, StudyError
+from pdml_spdz.errors import PdmlError, StudyError
 from pdml_spdz.job import PartyRun, stock_root
 from pdml_spdz.offline.make import make
-from pdml_spdz.prepare import agreed
+from pdml_spdz.prepare import agreed, fitting
 from pdml_spdz.primitives.agree import Agreement
 from pdml_spdz.report import two_parties
 from pdml_spdz.storage import save_json
@@ -45,7 +45,9 @@ def run_party(run: PartyRun) -> dict[str, Any]:
     run.note(data.summary())
     with _meet(run, meeting, listener, clock) as link:
         met = handshake.meet(link, study, meeting.identity.fingerprints, resume=run.resume)
-        handshake.compare_features(link, data)
+        data = agreed(handshake.compare_features(link, data, study, met.run), study)
+        for warning in data.warnings:
+            run.note(warning)
         with make_engine(run, link, met.run, meeting.identity) as engine:
             return recorded(run, lambda: FITS[study.algorithm](run, data, link, engine))
 
@@ -173,18 +175,9 @@ def _tell(run: PartyRun, meeting: Meeting, listener: socket.socket, error: PdmlE
 def _load(run: PartyRun) -> Data:
     """This party's rows, checked against the study."""
     study = run.study
+    begun = Checkpoints(run.directory / "checkpoint")
     data = data_files.load(run.data, vector=study.algorithm == "normed-sum")
-    wanted = study.d or len(study.features)
-    if wanted and data.d != wanted:
-        raise InputError(f"{run.data} has {data.d} columns.", f"the study's {wanted} features")
-    if study.features and data.features and data.features != study.features:
-        i = next(i for i, (a, b) in enumerate(zip(data.features, study.features, strict=True)) if a != b)
-        raise InputError(
-            f"column {i + 1} of {run.data} is called {data.features[i]!r}.",
-            f"the study's features in the study's order, here {study.features[i]!r}",
-            "rename or reorder the columns",
-        )
-    data = agreed(data, study)
+    data = fitting(data, study, begun.features() if run.resume else None)
     if run.resume:
-        Checkpoints(run.directory / "checkpoint").check_resumable(study, data)
+        begun.check_resumable(study, agreed(data, study))
     return data

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 import scipy.sparse as sp
 
+from pdml_spdz import suspects
 from pdml_spdz.data import Data
 from pdml_spdz.engines.base import Engine
 from pdml_spdz.errors import InputError
@@ -15,6 +16,7 @@ from pdml_spdz.fixedpoint import Reals
 from pdml_spdz.job import PartyRun
 from pdml_spdz.limits import MEAN_BLUR, bound_of_centred, bound_of_scaled, bound_of_sums, check_rows
 from pdml_spdz.linalg import EPS, Rows, column_sums, over
+from pdml_spdz.names import Names, positions
 from pdml_spdz.primitives.agree import Agreement
 from pdml_spdz.primitives.bound import Bound
 from pdml_spdz.storage import replaced
@@ -53,35 +55,81 @@ def check_rank(rank: int, d: int, source: str) -> None:
         raise InputError(f"the rank asked for is {rank} and {source} has {d} columns.", "a rank of at most d")
 
 
-def agreed(data: Data, study: Study) -> Data:
-    """The rows less the study's offsets, over its scales: locally, before anything else."""
+def fitting(data: Data, study: Study, order: Names | None = None) -> Data:
+    """The rows, if they are what the study is about, in the order of its features.
+
+    order : of the columns in a run that is resumed; the same names are brought into it
+    """
+    if study.columns == "name" and study.features and data.features is None:
+        raise InputError(
+            f"{data.source} has no names for its columns, and the study lists {len(study.features)} features.",
+            "the names that the study lists",
+            'give the columns names, or agree on `columns = "position"` (--columns-by position)',
+        )
+    if study.columns == "name" and study.features:
+        data = data.in_order(study.features, "the study")
+    elif study.columns == "name" and order and set(order) == set(data.features or ()):
+        data = data.in_order(order, "the run that is resumed")
+    d = study.d or len(study.features)
+    if d and data.d != d:
+        raise InputError(f"{data.source} has {data.d} columns.", f"the study's {d} features")
     if study.algorithm != "normed-sum":
         check_rank(study.rank, data.d, data.source)
-    for name in ("offsets", "scales"):
-        values = getattr(study, name)
-        if values and len(values) != data.d:
-            raise InputError(f"{data.source} has {data.d} columns and the study {len(values)} {name}.", "one for each")
-    return replace(data, X=moved(data.X, np.array(study.offsets), np.array(study.scales), data.source))
+    offsets, _ = offsets_and_scales(study, data)
+    if np.any(offsets) and sp.issparse(data.X):
+        raise InputError(
+            f"{data.source} has sparse rows and the study has offsets, which would fill them.",
+            "offsets of zero for sparse rows",
+            "give the rows as a dense file, or leave the offsets out",
+        )
+    return data
 
 
-def moved(X: Rows, offsets: Reals, scales: Reals, source: str = "this party's file") -> Rows:
+def agreed(data: Data, study: Study) -> Data:
+    """The rows less the study's offsets, over its scales, and what their party should know of them: all of it local."""
+    if study.algorithm == "normed-sum":
+        return data
+    rows = replace(data, X=moved(data, study))
+    centred = study.algorithm == "pca" and study.centre != "none"
+    dominant = suspects.dominant(rows, centred=centred) if study.scale == "agreed" else []
+    return replace(rows, warnings=(*suspects.identifiers(data), *dominant))
+
+
+def offsets_and_scales(study: Study, data: Data) -> tuple[Reals, Reals]:
+    """The study's, in the order of the rows' columns; empty where it has none."""
+    named = (("offsets", study.offset_features), ("scales", study.scale_features))
+    offsets, scales = (_in_order(study, name, listed, data) for name, listed in named)
+    return offsets, scales
+
+
+def _in_order(study: Study, name: str, listed: Names, data: Data) -> Reals:
+    values = np.array(getattr(study, name), np.float64)
+    if values.size and len(values) != data.d:
+        raise InputError(f"{data.source} has {data.d} columns and the study {len(values)} {name}.", "one for each")
+    if not listed or study.columns == "position":
+        return values
+    if data.features is None:
+        raise InputError(
+            f"the study's {name} have names, and the columns of {data.source} have none.",
+            "names in both, or in neither",
+            'give the columns names, or agree on `columns = "position"` (--columns-by position)',
+        )
+    return values[positions(listed, data.features, f"the list of the study's {name}", data.source)]
+
+
+def moved(data: Data, study: Study) -> Rows:
     """(X - offsets) / scales, where there are any."""
-    if np.any(offsets):
-        if sp.issparse(X):
-            raise InputError(
-                f"{source} has sparse rows and the study has offsets, which would fill them.",
-                "offsets of zero for sparse rows",
-                "give the rows as a dense file, or leave the offsets out",
-            )
-        X = X - offsets
+    offsets, scales = offsets_and_scales(study, data)
+    X = data.X - offsets if np.any(offsets) else data.X
     return over(X, scales) if scales.size else X
 
 
-def original_mean(rows: View, study: Study, d: int) -> Reals:
+def original_mean(rows: View, study: Study, data: Data) -> Reals:
     """What was taken off the rows, in their units as they came: mu and the offsets; mu is 0 where there is none."""
-    scale = (rows.scale if rows.scale is not None else 1.0) * (np.array(study.scales) if study.scales else 1.0)
-    mu = np.zeros(d) if rows.mu is None else rows.mu
-    mean: Reals = mu * scale + (np.array(study.offsets) if study.offsets else 0.0)
+    offsets, scales = offsets_and_scales(study, data)
+    scale = (rows.scale if rows.scale is not None else 1.0) * (scales if scales.size else 1.0)
+    mu = np.zeros(data.d) if rows.mu is None else rows.mu
+    mean: Reals = mu * scale + (offsets if offsets.size else 0.0)
     return mean
 
 

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from pdml_spdz import __version__
+from pdml_spdz.data import Data
 from pdml_spdz.engines.base import Engine
 from pdml_spdz.primitives.bound import Bound
 from pdml_spdz.study import Study
@@ -80,10 +81,9 @@ def two_parties(study: Study) -> list[str]:
 
 @dataclass(frozen=True)
 class Outcome:
-    """What a fit adds to its report: this party's rows, the length of vectors, the result's digest, warnings."""
+    """What a fit adds to its report: this party's rows, the result's digest, warnings."""
 
-    rows: int
-    d: int
+    data: Data
     digest: str
     warnings: list[str] = field(default_factory=list)
     observables: list[str] | None = None  # instead of the engine's own
@@ -105,7 +105,9 @@ def run_report(study: Study, engine: Engine, link: Link, bound: Bound, outcome: 
         "insecure": engine.insecure,
         "parties": study.M,
         "party_id": link.me,
-        "d": outcome.d,
+        "d": outcome.data.d,
+        "features": None if outcome.data.features is None else list(outcome.data.features),  # in the order of V
+        "columns": study.columns,
         "seconds": seconds(link),
         "bytes_sent": sum(link.traffic.sent.values()),
         "bytes_received": sum(link.traffic.received.values()),
@@ -126,11 +128,12 @@ def run_report(study: Study, engine: Engine, link: Link, bound: Bound, outcome: 
         "mp_spdz": facts.get("mp_spdz"),
         "observables": observables,
         "digests": {"study": study.digest, "program": facts.get("program_digest"), "result": outcome.digest},
-        "rows_own": outcome.rows,
+        "rows_own": outcome.data.n,
         "versions": versions(),
         "warnings": [
             *(engine.warnings if outcome.observables is None or engine.insecure else ()),
             *two_parties(study),
             *outcome.warnings,
+            *outcome.data.warnings,
         ],
     }

@@ -20,6 +20,7 @@ NORMALISE = ("fit", "per-column")
 ONLINE = ("stream", "per-column")
 OFFLINE = ("auto", "stock", "on-demand")
 VOLE = ("lpn", "ot")
+COLUMNS = ("name", "position")
 PROGRAMS = ("projection", "paper")
 STARTS = ("secsum", "seed")
 INITS = ("pd", "random", "nnsvd", "best_of_M")
@@ -102,7 +103,8 @@ class Study:
     rank: int
     algorithm: str = "svd"
     d: int = 0  # 0: whatever the files have, as long as all agree
-    features: tuple[str, ...] = ()
+    features: tuple[str, ...] = ()  # their names, in the order of V; (): party 0's order
+    columns: str = "name"  # which column is which: by its name, or by its position
     iterations: int = 300
     tol: float = 1e-9
     engine: str = "embedded"
@@ -121,7 +123,9 @@ class Study:
     centre: str = "open"  # pca: around a mean that all see, or that nobody sees, or around zero
     variance: bool = False  # pca: reveal the explained variance
     offsets: tuple[float, ...] = ()  # one for each feature, taken off every row at its party, before everything
+    offset_features: tuple[str, ...] = ()  # names of the offsets; (): they are in the order of V
     scales: tuple[float, ...] = ()  # one for each feature: what is left is divided by it
+    scale_features: tuple[str, ...] = ()
     scale: str = "agreed"  # by `scales`, or by what SecSum finds
     nmf: NmfSettings = field(default_factory=NmfSettings)
     precision: PrecisionSettings = field(default_factory=PrecisionSettings)
@@ -212,6 +216,7 @@ def _check_choices(study: Study) -> None:
         ("online", ONLINE),
         ("offline", OFFLINE),
         ("vole", VOLE),
+        ("columns", COLUMNS),
         ("program", PROGRAMS),
         ("start", STARTS),
         ("centre", CENTRES),

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
+from pdml_spdz.names import quoted
 from pdml_spdz.study_values import LARGEST, usable
 
 if TYPE_CHECKING:
@@ -58,3 +59,21 @@ def check_rows(study: Study, want: Callable[..., None], *, shares: bool) -> None
         want(all(abs(v) <= LARGEST for v in values), f"`{name}` are not all finite and of a size to use.", "numbers")
         want(not (d and values) or len(values) == d, f"`{name}` are {len(values)} for d = {d}.", "one for each feature")
     want(all(map(usable, study.scales)), "`scales` are not all positive and of a size to use.", "positive numbers")
+    _check_names(study, want)
+
+
+def _check_names(study: Study, want: Callable[..., None]) -> None:
+    """Names that the study lists are names, and those of offsets and scales are the same."""
+    for name, values in (("offset_features", study.offsets), ("scale_features", study.scales)):
+        listed = getattr(study, name)
+        want(
+            not listed or len(listed) == len(values),
+            f"`{name}` has {len(listed)} names for {len(values)} numbers.",
+            "as many",
+        )
+        differ = sorted(set(listed) ^ set(study.features)) if listed and study.features else []
+        want(not differ, f"`{name}` and `features` differ in {quoted(differ)}.", "the same names, in any order")
+    for name in ("features", "offset_features", "scale_features"):
+        listed = getattr(study, name)
+        want(len(set(listed)) == len(listed), f"`{name}` has a name twice.", "distinct names")
+        want(all(n.strip() for n in listed), f"`{name}` has a name that is empty.", "a name for each feature")

@@ -16,12 +16,12 @@ import numpy as np
 from pdml_spdz import handshake, prepare
 from pdml_spdz.certs import Identity
 from pdml_spdz.checkpoint import Checkpoints
-from pdml_spdz.data import Data
+from pdml_spdz.data import from_rows
 from pdml_spdz.engine_setup import make_engine
 from pdml_spdz.errors import EngineError, StudyError
 from pdml_spdz.fixedpoint import Reals
 from pdml_spdz.job import FEATURES, Event, PartyRun
-from pdml_spdz.linalg import Rows, as_rows
+from pdml_spdz.linalg import Rows
 from pdml_spdz.local import RESULTS, joint_report
 from pdml_spdz.party import FITS, recorded
 from pdml_spdz.study import Study
@@ -48,6 +48,7 @@ def run_in_threads(
 ) -> ThreadsResult:
     """Run all parties to the end, one thread for each table; raises the error of the party that failed first.
 
+    tables : arrays, sparse matrices, or tables of pandas or Arrow, whose columns have names
     keep : numbers of iterations whose V or T is wanted, too; record_transcript : keep what party 0 sees
     """
     seen = Transcript() if record_transcript else None
@@ -87,9 +88,9 @@ def run_on_link(
         study, link.me, data=out / f"rows-{link.me}", certs=out, out=out, notify=notify, transcript=transcript
     )
     run.prepare_output()
-    data = prepare.agreed(Data(as_rows(X), None, f"the rows of P{link.me}"), study)
+    data = prepare.fitting(from_rows(X, f"the rows of P{link.me}", vector=study.algorithm == "normed-sum"), study)
     agreed = handshake.meet(link, study, (), resume=False)
-    handshake.compare_features(link, data)
+    data = prepare.agreed(handshake.compare_features(link, data, study, agreed.run), study)
     nobody = Identity(link.me, out, {})  # only mp-spdz, which needs processes, would use it
     with make_engine(run, link, agreed.run, nobody) as engine:
         return recorded(run, lambda: FITS[study.algorithm](run, data, link, engine))

@@ -7,9 +7,7 @@ features, of which nobody says which terms it has.
 from __future__ import annotations
 
 import gzip
-import io
 import json
-import zipfile
 from collections import Counter
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -20,6 +18,7 @@ import scipy.sparse as sp
 
 from pdml_spdz.applications.text import Features, Terms, Vocabulary, columns, term_counts
 from pdml_spdz.errors import InputError
+from pdml_spdz.formats import save_npz
 from pdml_spdz.linalg import Rows
 from pdml_spdz.storage import replaced
 
@@ -94,10 +93,5 @@ def save_words(path: Path, words: list[str]) -> None:
 
 def save(path: Path, X: Rows, features: tuple[str, ...]) -> None:
     """A sparse .npz file with the names of its columns, as `pdml-spdz nmf` reads it."""
-    held = io.BytesIO()
-    np.save(held, np.array(features), allow_pickle=False)
     with replaced(path) as temporary:
-        with temporary.open("wb") as file:
-            sp.save_npz(file, sp.csr_array(X))
-        with zipfile.ZipFile(temporary, "a") as archive:
-            archive.writestr("features.npy", held.getvalue())
+        save_npz(temporary, sp.csr_array(X), features)

@@ -12,7 +12,7 @@ from rich.console import Console
 from pdml_spdz import data
 from pdml_spdz.cli.options import ENGINE, LOCAL, options
 from pdml_spdz.cli.run import run_and_show
-from pdml_spdz.linalg import sine
+from pdml_spdz.linalg import dense, sine
 from pdml_spdz.local import LocalResult
 
 
@@ -35,7 +35,7 @@ def normed_sum(files: tuple[Path, ...], **given: Any) -> None:
 
     def compare(result: LocalResult) -> dict[str, Any]:
         u = result.V
-        s = np.sum([np.asarray(data.load(path, vector=True).X)[0] for path in files], axis=0)
+        s = np.sum([dense(data.load(path, vector=True).as_in(result.report).X)[0] for path in files], axis=0)
         exact = s / np.linalg.norm(s)
         return {"reference": "the sum of the pooled vectors", "largest_angle_sine": sine(exact[:, None], u[:, None])}
 

@@ -8,8 +8,9 @@ from typing import Any, TypeVar
 
 import click
 
-from pdml_spdz.data import read_vector
+from pdml_spdz.data import vector_settings
 from pdml_spdz.study import (
+    COLUMNS,
     ENGINES,
     INITS,
     NORMALISE,
@@ -53,6 +54,14 @@ PRECISION: list[Option] = [
     ),
 ]
 COMMON: list[Option] = [
+    click.option(
+        "--columns-by",
+        "columns",
+        type=click.Choice(COLUMNS),
+        default=COLUMNS[0],
+        show_default=True,
+        help="Find the parties' columns by their names, in any order, or by position, names unseen.",
+    ),
     click.option(
         "--bound",
         default=_default("bound"),
@@ -128,13 +137,13 @@ SCALING: list[Option] = [
         "--offset",
         type=click.Path(path_type=Path),
         metavar="FILE",
-        help="One number for each feature, to be taken off every row first; public.",
+        help="One number for each feature, by its name if the file has names, to be taken off every row first; public.",
     ),
     click.option(
         "--scale",
         metavar="FILE|secsum",
-        help="One number for each feature, to divide by; public. secsum: deviations (pca) or root mean squares by "
-        "SecSum, seen by every party.",
+        help="One number for each feature, in the same way, to divide by; public. secsum: deviations (pca) or root "
+        "mean squares by SecSum, seen by every party.",
     ),
 ]
 _penalty = click.FloatRange(0)
@@ -224,7 +233,7 @@ def study_settings(given: dict[str, Any]) -> dict[str, Any]:
 def _feature_settings(offset: Path | None, scale: str | None) -> dict[str, Any]:
     settings: dict[str, Any] = {"scale": "secsum"} if scale == "secsum" else {}
     if offset is not None:
-        settings["offsets"] = read_vector(offset)
+        settings["offsets"] = offset
     if scale is not None and scale != "secsum":
-        settings["scales"] = read_vector(Path(scale))
-    return settings
+        settings["scales"] = Path(scale)
+    return vector_settings(settings)

@@ -76,9 +76,9 @@ def privacy() -> None:
 
 def _ksdp(file: Path, out: Path, as_json: bool, jobs: int, given: dict[str, Any]) -> tuple[dict[str, Any], list[View]]:
     judged = {name: given.pop(name) for name in ("pi", "level", "delta")}
-    rows = data_files.load(file).X
-    others = given.pop("others")
-    given["others"] = None if others is None else data_files.load(others).X
+    own, others = data_files.load(file), given.pop("others")
+    rows = own.X
+    given["others"] = None if others is None else data_files.load(others).in_order(own.features, file.name).X
     given["documents"] = _documents(given["documents"])
     given["views"] = given["views"] or VIEWS
     if given["seed"] is None:
@@ -223,7 +223,8 @@ def attack_command(
       pdml-spdz privacy attack runs/x --own b.csv --repeat runs/y               with another run on the same rows
     """
     seen, *repeats = (transcripts.load(d / f"party-{me}" / transcripts.FILE) for d in (directory, *repeat))
-    known = Known([data_files.load(f).X for f in own], [data_files.load(f).X for f in honest])
+    rows_of = [[data_files.load(f).as_in(seen.facts).X for f in files] for files in (own, honest)]
+    known = Known(*rows_of)
     findings = attack(seen, known, repeats)
     rows = [page.read(path, "report.json") for path in sorted(directory.glob("party-*"))]
     sizes = [int(r["rows_own"]) for r in rows if r is not None and r.get("rows_own")]

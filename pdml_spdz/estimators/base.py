@@ -13,10 +13,13 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_array, check_is_fitted, validate_data
 
+from pdml_spdz.data import Data
 from pdml_spdz.errors import InputError, StudyError
 from pdml_spdz.fixedpoint import Reals
-from pdml_spdz.linalg import Rows
+from pdml_spdz.formats import check_table, is_table
+from pdml_spdz.linalg import Rows, as_rows
 from pdml_spdz.local import local_study, run_on_rows
+from pdml_spdz.names import check, quoted
 from pdml_spdz.prepare import check_rank
 from pdml_spdz.study import Study
 from pdml_spdz.threads_run import ThreadsResult, run_in_threads
@@ -53,9 +56,13 @@ class Distributed(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimat
 
     def _fit(self, X: Any, parties: Sequence[Any] | None, **settings: Any) -> ThreadsResult:
         rank = _whole(self.n_components, "n_components")
+        _refuse_texts(X)
         X = validate_data(self, X, accept_sparse="csr", dtype=np.float64, ensure_min_samples=2)
         self._check_rows(X)
-        tables = [X[rows] for rows in split(X.shape[0], parties)]
+        names = tuple(self.feature_names_in_) if hasattr(self, "feature_names_in_") else None
+        if names is not None:
+            check(names, X.shape[1], "X")
+        tables = [Data(as_rows(X[rows]), names, "X") for rows in split(X.shape[0], parties)]
         if self.random_state is not None:
             seed = int(check_random_state(self.random_state).randint(np.iinfo(np.int32).max))
             settings |= {"start": "seed", "seed": seed}
@@ -97,12 +104,23 @@ class Distributed(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimat
         return int(self.components_.shape[0])
 
     def _rows(self, X: Any) -> Rows:
+        """X as numbers; a table's columns in the order of `feature_names_in_`, whatever theirs."""
         check_is_fitted(self)
+        _refuse_texts(X)
+        X = _in_order(X, getattr(self, "feature_names_in_", None))
         return validate_data(self, X, accept_sparse="csr", dtype=np.float64, reset=False)
 
     def _coordinates(self, X: Any) -> Reals:
+        """Coordinates as numbers; a table's columns in the order of the components, if they have their names."""
         check_is_fitted(self)
-        Z: Reals = check_array(X, dtype=np.float64)
+        _refuse_texts(X)
+        components = self.get_feature_names_out()
+        found = _labels(X)
+        if found is not None and set(found) != set(components):
+            raise InputError(
+                f"X has the columns {quoted(found)}.", f"the components {quoted(components)}, in any order"
+            )
+        Z: Reals = check_array(_in_order(X, components), dtype=np.float64)
         if Z.shape[1] != self._n_features_out:
             raise InputError(f"X has {Z.shape[1]} columns.", f"{self._n_features_out}, one for each component")
         return Z
@@ -111,6 +129,28 @@ class Distributed(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimat
         tags = super().__sklearn_tags__()
         tags.input_tags.sparse = True
         return tags
+
+
+def _labels(X: Any) -> list[str] | None:
+    """The names of a table's columns; None if it is none, or if they are not all texts (as scikit-learn has it)."""
+    if not is_table(X):
+        return None
+    found = list(X.columns if hasattr(X, "iloc") else getattr(X, "column_names", X.columns))
+    return found if all(isinstance(name, str) for name in found) else None
+
+
+def _in_order(X: Any, wanted: Any) -> Any:
+    """A table's columns in the order of `wanted`, if they have these names; else X as it is, for others to judge."""
+    found = _labels(X)
+    if found is None or wanted is None or sorted(found) != sorted(wanted):
+        return X
+    return X.select(list(wanted)) if hasattr(X, "select") else X[list(wanted)]
+
+
+def _refuse_texts(X: Any) -> None:
+    """Dates, texts and the like would become numbers."""
+    if is_table(X):
+        check_table(X, "X")
 
 
 def split(n: int, parties: ArrayLike | None = None) -> list[NDArray[np.int64]]:

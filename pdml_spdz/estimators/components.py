@@ -28,6 +28,7 @@ class PDSVD(Distributed):
     Attributes
     ----------
     components_ : (n_components, n_features); fewer rows if the data have a smaller rank
+    Columns of a table (pandas, Arrow) are those of the table that was fitted, by name, whatever their order.
     singular_values_ : (n_components,) with engine "secsum" or "plain", else None
     n_iter_, n_features_in_, feature_names_in_; report_ : what the run did, revealed and cost
     transcript_ : what any party saw of a recorded run, else None

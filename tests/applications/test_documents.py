@@ -87,7 +87,7 @@ def test_parties_with_other_lists_are_told_before_anything_is_sent(place: Path) 
     made(place / "lines.txt", "--vocabulary", place / "agreed.txt", "--out", place / "a.npz")
     made(place / "lines.txt", "--vocabulary", place / "other.txt", "--out", place / "b.npz")
     ended = run("nmf", "a.npz", "b.npz", "--rank", "1", "--out", "out", cwd=place)
-    ended.failed(MismatchError, "another list of feature names", "the same names in the same order")
+    ended.failed(MismatchError, "another set of feature names", "the same names at every party, in any order")
     assert not (place / "out" / "party-0" / "T.npy").exists()
 
 

@@ -202,7 +202,7 @@ def test_command_compares_itself_with_the_pooled_rows(tmp_path: Path) -> None:
     sp.save_npz(tmp_path / "b.npz", sp.csr_array(tables[1]))
     np.savetxt(tmp_path / "c.csv", tables[2], delimiter=",", header=",".join("abcdef"), comments="", fmt="%.17g")
     options = ["--rank", "3", "--tol", str(TOL), "--reveal", "sum", "--json", "--out", "out"]
-    ended = run("pca", "a.npy", "b.npz", "c.csv", *options, cwd=tmp_path)
+    ended = run("pca", "a.npy", "b.npz", "c.csv", *options, "--columns-by", "position", cwd=tmp_path)
     ended.well()
     report = json.loads(ended.out)
     assert report["algorithm"] == "pca"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gzip
+import os
 from collections.abc import Callable
 from pathlib import Path
 
@@ -75,7 +76,11 @@ def index_out_of_range(path: Path) -> None:
         ("x.npy", array(spoilt(np.nan)), ["not finite (the first in row 2, column 3)", "Do this: fill in or drop"]),
         ("x.npy", array(spoilt(-np.inf)), ["not finite (the first in row 2, column 3)", "Do this: fill in or drop"]),
         ("x.npz", sparse(spoilt(np.inf)), ["has entries that are not finite", "Do this: fill in or drop"]),
-        ("x.csv", text(csv(spoilt(np.nan))), ["not finite (the first in row 2, column 3)", "Do this: fill in or drop"]),
+        (
+            "x.csv",
+            text(csv(spoilt(np.nan))),
+            ["not finite (the first in row 2, column 3 'c')", "Do this: fill in or drop"],
+        ),
         ("x.npy", array(np.ones((0, 6))), ["has 0 rows and 6 columns", "Do this: leave this party out"]),
         ("x.csv", text(csv(rows(1, n=0))), ["has a header and no rows", "Do this: leave this party out"]),
         ("x.csv", text(""), ["is empty", "Wanted: a header line"]),
@@ -87,7 +92,11 @@ def index_out_of_range(path: Path) -> None:
         ("x.npz", damaged, ["cannot be read as .npz", "Wanted: a table of numbers"]),
         ("x.npz", cut_off, ["cannot be read as .npz", "Wanted: a table of numbers"]),
         ("x.npz", index_out_of_range, ["cannot be read as .npz", "indices", "Wanted: a table of numbers"]),
-        ("x.parquet", parquet({"a": ["one", "two"]}), ["a column that is not numeric", "Wanted: numbers in every"]),
+        (
+            "x.parquet",
+            parquet({"a": ["1", "2"]}),
+            ["columns that are not numbers: 'a' (string)", "Do this: drop these"],
+        ),
         ("x.txt", text("1 2 3"), ["has an ending that is not known ('.txt')", "Wanted: one of .npy"]),
         ("x.npy", lambda path: None, ["is not there", "Do this: check the path after --data"]),
     ],
@@ -117,7 +126,8 @@ def test_rows_parquet_without_pyarrow(parties: Callable[..., Parties]) -> None:
     parquet({"a": [1.0]})(site.home(1) / "x.parquet")
     (site.home(1) / "pyarrow.py").write_text("raise ImportError")
     site.start(0)
-    ended = run("party", "study.toml", "--id", "1", "--data", "x.parquet", cwd=site.home(1), PYTHONPATH=".")
+    paths = os.pathsep.join([".", *os.environ.get("PYTHONPATH", "").split(os.pathsep)])
+    ended = run("party", "study.toml", "--id", "1", "--data", "x.parquet", cwd=site.home(1), PYTHONPATH=paths)
     ended.failed(InputError, "needs the package pyarrow", "Do this: pip install 'pdml-spdz[parquet]'")
     (told,) = site.end()
     told.failed(PeerAborted, "P1 ended the run: it could not use its own input file")
@@ -133,8 +143,10 @@ def test_rows_zero_at_every_party(parties: Callable[..., Parties], bound: str) -
 
 
 def test_rows_of_every_format_together(parties: Callable[..., Parties]) -> None:
-    """Dense, sparse, text and parquet of the same numbers: files without names go with files that have some."""
-    site = parties(4, tol=1e-9)
+    """Dense, sparse, text and parquet of the same numbers: files without names go with those that have some, if the
+    study says that columns are known by their position.
+    """
+    site = parties(4, tol=1e-9, columns="position")
     X = rows(0)
     array(X)(site.home(0) / "x.npy")
     sparse(X)(site.home(1) / "x.npz")
@@ -154,10 +166,9 @@ def test_rows_of_every_format_together(parties: Callable[..., Parties]) -> None:
     ("other", "phrase"),
     [
         (csv(rows(1, d=5), NAMES[:5]), "another number of features than this party (there {}, here {})"),
-        (csv(rows(1), NAMES[::-1]), "another list of feature names than this party"),
-        (csv(rows(1), (*NAMES[:5], "g")), "another list of feature names than this party"),
+        (csv(rows(1), (*NAMES[:5], "g")), "another set of feature names than this party"),
     ],
-    ids=["number", "order", "names"],
+    ids=["number", "names"],
 )
 def test_features_differ_between_parties(parties: Callable[..., Parties], other: str, phrase: str) -> None:
     site = parties()
@@ -165,19 +176,16 @@ def test_features_differ_between_parties(parties: Callable[..., Parties], other:
         (site.home(m) / "x.csv").write_text(content)
         site.start(m, data="x.csv")
     first, second = site.end()
-    first.failed(MismatchError, "P1 has " + phrase.format(5, 6), "Do this: give all parties the same")
-    second.failed(MismatchError, "P0 has " + phrase.format(6, 5), "Do this: give all parties the same")
+    first.failed(MismatchError, "P1 has " + phrase.format(5, 6), "Do this: ")
+    second.failed(MismatchError, "P0 has " + phrase.format(6, 5), "Do this: ")
 
 
 @pytest.mark.parametrize(
     ("study", "phrases"),
     [
         ({"d": 6}, ["has 5 columns", "the study's 6 features"]),
-        ({"features": NAMES}, ["has 5 columns", "the study's 6 features"]),
-        (
-            {"features": ("a", "x", "c", "d", "e")},
-            ["column 2 of x.csv is called 'b'", "in the study's order, here 'x'"],
-        ),
+        ({"features": NAMES}, ["x.csv has other names than the study; missing: 'f'."]),
+        ({"features": ("a", "x", "c", "d", "e")}, ["than the study; missing: 'x'; not known: 'b'."]),
         ({"rank": 6}, ["the rank asked for is 6 and x.csv has 5 columns", "a rank of at most d"]),
     ],
     ids=["d", "features", "names", "rank"],
@@ -187,8 +195,9 @@ def test_rows_that_do_not_fit_the_study(
 ) -> None:
     site = parties(**study)
     (site.home(1) / "x.csv").write_text(csv(rows(1, d=5), NAMES[:5]))
-    site.give(0, rows(0, d=len(study.get("features", NAMES))))
-    site.start(0)
+    names = study.get("features", NAMES)
+    (site.home(0) / "x.csv").write_text(csv(rows(0, d=len(names)), names))
+    site.start(0, data="x.csv")
     site.start(1, data="x.csv")
     told, ended = site.end()
     ended.failed(InputError, *phrases)

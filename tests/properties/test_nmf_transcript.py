@@ -42,7 +42,7 @@ def whole_fit(tables: Sequence[Rows], out: Path, wire: Wire | None = None, **set
         run.prepare_output()
         data = Data(tables[link.me], None, run.data.name)
         agreed = handshake.meet(link, study, (), resume=False)
-        handshake.compare_features(link, data)
+        data = handshake.compare_features(link, data, study, agreed.run)
         with make_engine(run, link, agreed.run, None) as engine:  # type: ignore[arg-type]
             return FITS[study.algorithm](run, data, link, engine)
 

@@ -6,6 +6,8 @@ import importlib
 import sys
 
 import numpy as np
+import pandas as pd
+import pyarrow as pa
 import pytest
 import scipy.sparse as sp
 from sklearn.decomposition import PCA, TruncatedSVD
@@ -136,6 +138,42 @@ def test_processes_and_threads_find_the_same(kind: type) -> None:
     assert set(reports[0]) == set(reports[1])
     assert reports[0]["bytes_sent"] == reports[1]["bytes_sent"]
     assert reports[0]["observables"] == reports[1]["observables"]
+
+
+def frame() -> pd.DataFrame:
+    return pd.DataFrame(rows(), columns=["e", "d", "c", "b", "a"])
+
+
+@pytest.mark.parametrize("kind", ESTIMATORS)
+@pytest.mark.parametrize("form", [pd.DataFrame, lambda f: pa.Table.from_pandas(f, preserve_index=False)])
+def test_transform_finds_the_columns_of_a_table_by_their_names(kind: type, form: type) -> None:
+    X = frame().abs()
+    fitted = kind(2, transport="threads", max_iter=5, tol=0.0, random_state=0).fit(form(X))
+    assert list(fitted.feature_names_in_) == list("edcba")
+    assert fitted.report_["features"] == list("edcba")
+    Z = fitted.transform(form(X[list("abcde")]))
+    np.testing.assert_array_equal(Z, fitted.transform(form(X)))
+    for other in (X.rename(columns={"a": "x"}), X.assign(x=1.0), X[list("abcd")]):
+        with pytest.raises(ValueError, match="feature names should match"):
+            fitted.transform(form(other))
+    named = pd.DataFrame(Z, columns=fitted.get_feature_names_out())
+    np.testing.assert_array_equal(fitted.inverse_transform(form(named.iloc[:, ::-1])), fitted.inverse_transform(Z))
+    with pytest.raises(InputError, match=r"the components 'pd\w+0', 'pd\w+1', in any order"):
+        fitted.inverse_transform(form(named.rename(columns=str.upper)))
+
+
+@pytest.mark.parametrize("column", ["2024-01-31", "7", pd.Timestamp(2024, 1, 31)])
+def test_texts_and_dates_are_not_numbers(column: object) -> None:
+    with pytest.raises(InputError, match="X has columns that are not numbers: 'when'"):
+        PDSVD(2, transport="threads").fit(frame().assign(when=column))
+    fitted = PDSVD(2, transport="threads").fit(frame())
+    with pytest.raises(InputError, match="X has columns that are not numbers: 'a'"):
+        fitted.transform(frame().assign(a=column))
+
+
+def test_index_of_pandas_is_not_a_feature() -> None:
+    with pytest.raises(InputError, match="X has an index of pandas among its columns: 'Unnamed: 0'"):
+        PDSVD(2, transport="threads").fit(frame().rename(columns={"a": "Unnamed: 0"}))
 
 
 def test_parties_by_labels_or_numbers() -> None:

@@ -27,9 +27,11 @@ LAYERS = [
     ("algorithms", "engines"),
     ("offline", "primitives", "programs", "paper_programs"),
     ("ot",),
+    ("suspects",),
     ("study_file", "data", "study", "study_rows", "study_values", "transport", "process", "precision"),
     ("template_files", "transcript"),
-    ("certs", "storage", "linalg", "ring"),
+    ("formats",),
+    ("certs", "storage", "linalg", "ring", "names"),
     ("fixedpoint", "clock", "guard", "memory"),
     ("errors", "__init__"),
 ]

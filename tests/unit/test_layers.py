@@ -19,7 +19,7 @@ LAYERS = [
     ("engine_setup",),
     ("fit_svd", "fit_pca", "fit_nmf", "fit_normed_sum"),
     ("prepare",),
-    ("report", "checkpoint", "handshake", "job", "repeats"),
+    ("report", "checkpoint", "handshake", "job", "repeats", "results"),
     ("privacy",),
     ("applications",),
     ("algorithms", "engines"),

@@ -90,7 +90,9 @@ class EmbeddedEngine(Engine):
             return PerColumn(EmbeddedRunner(self._sec_sum, precision, bound.total, material), program, columns)
         # rho = sum_i v_i.S v_i is at most sqrt(k) ||S||_F.
         runner = EmbeddedRunner(self._sec_sum, precision, sqrt(shape.k) * bound.total, material)
-        return FixedScale(runner, program) if sums is None else CentredScale(runner, program, sums, self.warn)
+        if sums is None:
+            return FixedScale(runner, program, shape.lengths)
+        return CentredScale(runner, program, sums, self.warn, shape.lengths)
 
     def facts(self) -> dict[str, Any]:
         p = self.options.precision

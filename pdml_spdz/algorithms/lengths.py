@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
+from numpy.typing import NDArray
 from scipy.linalg import helmert
 
 from pdml_spdz.fixedpoint import Reals
@@ -37,8 +38,8 @@ class Lengths:
 class Equations:
     """Differences x_i - x_j = value, each with its deviation."""
 
-    i: Reals
-    j: Reals
+    i: NDArray[np.int64]
+    j: NDArray[np.int64]
     value: Reals
     deviation: Reals
 

@@ -77,7 +77,7 @@ def product_of(V: Reals, columns: NormedColumns, before: Product | None) -> Prod
     if columns.scaled is not None:
         none = np.zeros((V.shape[1], 0))
         return Product(columns.scaled, V.T @ columns.scaled, columns.noise, none, columns.norms is not None)
-    found = lengths_by_symmetry(V, columns, before and before.call)
+    found = lengths_by_symmetry(V, columns, None if before is None else before.call)
     SV = columns.U * np.exp(found.x)
     # S_m V is rounded relative to the longest of its columns.
     noise = columns.noise + len(V) * EPS * np.exp(found.x.max() - found.x)

@@ -25,11 +25,11 @@ def fit_two(sigma: list[float], d: int, k: int, normalise: str = "per-column") -
 def coupling(fitted: Fit, X: np.ndarray) -> float:
     """How far v_i.S v_j may be off, relative to the larger of lambda_i and lambda_j.
 
-    Directions are known to `each`. So are their products h_ij = v_i.u_j, and the ratio of two norms from the first call,
-    h_ij/h_ji, is off by `each` over the smaller of both; each of t further calls adds two such errors, over products
-    that are at least as large as those of v_i with itself in the first call.
+    Directions are known to `each`. So are their products h_ij = v_i.u_j, and the ratio of two norms from the first
+    call, h_ij/h_ji, is off by `each` over the smaller of both; each of t further calls adds two such errors, over
+    products that are at least as large as those of v_i with itself in the first call.
     """
-    d, k = fitted.V0.shape
+    d = len(fitted.V0)
     SV = X.T @ (X @ fitted.V0)
     H = np.abs(fitted.V0.T @ (SV / np.linalg.norm(SV, axis=0)))
     each = noise(2, d, 31)

@@ -12,7 +12,8 @@ import pytest
 
 from pdml_spdz.linalg import fix_signs, orthonormalise
 from tests.embedded.test_svd import noise
-from tests.parties.helpers import EMBEDDED, Parties, run
+from tests.parties.helpers import EMBEDDED, Parties
+from tests.parties.test_commands import command as to_its_end
 
 K, D, SIGMA = 3, 6, [5.0, 4.9, 3.0, 2.0, 1.0, 0.5]  # slow for single columns, 0.44 for their span
 SEEDED: dict[str, Any] = {"rank": K, "tol": 0.0, "start": "seed", "seed": 7, "bound": "60", "iterations": 10}
@@ -109,9 +110,9 @@ def ended_here(X: np.ndarray, V: np.ndarray, t: int) -> tuple[np.ndarray, np.nda
 
 
 def tolerance(site: Parties) -> float:
-    """Of a column: the error of the sums in each of t iterations, relative to lambda_3 = 9, over the smallest gap of the
-    Rayleigh-Ritz step, 25 - 24.01; for --normalise per-column the ratios of norms, off by as much in each iteration and
-    once more over the products that show them, which are not below 1/50 here, over the same gap.
+    """Of a column: the error of the sums in each of t iterations, relative to lambda_3 = 9, over the smallest gap of
+    the Rayleigh-Ritz step, 25 - 24.01; for --normalise per-column the ratios of norms, off by as much in each iteration
+    and once more over the products that show them, which are not below 1/50 here, over the same gap.
     """
     e = noise(2, D, 31) if site.study.engine == "embedded" else 2.0**-50
     of_ratios = 50.0 if site.study.normalise == "per-column" else 1.0
@@ -205,16 +206,16 @@ def test_local_run_is_left_as_it_is_with_all_of_its_parties(tmp_path: Path) -> N
         np.save(tmp_path / f"{m}.npy", rows(m))
     arguments = ["svd", "0.npy", "1.npy", "--rank", "3", "--iterations", "20", "--tol", "0", "--reveal", "sum"]
     command = [*arguments, "--out", "r", "--json"]
-    first = run(*command, cwd=tmp_path)
+    first = to_its_end(*command, cwd=tmp_path)
     first.well()
     before = files(tmp_path / "r")
-    again = run(*command, "--resume", cwd=tmp_path)
+    again = to_its_end(*command, "--resume", cwd=tmp_path)
     again.well()
     assert json.loads(again.out) == json.loads(first.out)
     assert files(tmp_path / "r") == before
     # Killed when all parties had ended, and before the results of all of them were written.
     (tmp_path / "r" / "report.json").unlink()
     (tmp_path / "r" / "V.npy").unlink()
-    run(*command, "--resume", cwd=tmp_path).well()
+    to_its_end(*command, "--resume", cwd=tmp_path).well()
     after = files(tmp_path / "r")
     assert after == before

@@ -1,4 +1,4 @@
-"""Single vectors from directions with noise: the plain twin of an engine that opens y to 31 bits, whichever its scale."""
+"""Single vectors from directions with noise: the plain twin of an engine that opens y to 31 bits."""
 
 from __future__ import annotations
 
@@ -59,8 +59,8 @@ def test_no_column_is_further_off_than_the_report_says(normalise: str) -> None:
         result, off = fit(sigma, len(sigma), k, normalise, seed)
         assert result.state.stop == CONVERGED
         q = (sigma[k] / sigma[k - 1]) ** 2 if k < len(sigma) else 0.0
-        # The stop rule accepts a change of 2 noise, what is left of it is q/(1 - q) times that (tests/unit/test_svd.py);
-        # a sine is the distance of unit vectors up to sqrt(2).
+        # The stop rule accepts a change of 2 noise, and what is left of it is q/(1 - q) times that (test_svd.py); the
+        # distance of unit vectors is at most sqrt(2) times the sine.
         left = 2 * float(result.state.product.noise.max()) * q / (1 - q) if result.state.product else 0.0
         rounding = len(sigma) * EPS * (sigma[0] / sigma[k - 1]) ** 2  # NumPy's own, and that of X^T X
         assert np.all(off <= np.sqrt(2) * result.errors + left + rounding), (seed, off, result.errors)

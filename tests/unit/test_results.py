@@ -7,13 +7,14 @@ import fcntl
 import json
 import os
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 
-from pdml_spdz import results, storage
+from pdml_spdz import results
 from pdml_spdz.errors import StorageError
 from pdml_spdz.local import local_study
 from pdml_spdz.storage import locked
@@ -58,10 +59,8 @@ def test_no_mark_of_a_finished_run_without_its_files_wherever_it_is_killed(tmp_p
         results.commit(out, OLD, {"algorithm": "pca", "of": "old"}, Transcript())
         with pytest.MonkeyPatch.context() as monkeypatch:
             disk = Disk(monkeypatch, kill)
-            try:
+            with suppress(Killed):
                 results.commit(out, NEW, {"algorithm": "pca", "of": "new"}, Transcript())
-            except Killed:
-                pass
         mark = out / "report.json"
         found = json.loads(mark.read_text())["of"] if mark.exists() else None
         seen.add(found)
@@ -129,7 +128,8 @@ def test_locked_directory_is_refused_with_the_holder(tmp_path: Path) -> None:
 
 def test_shared_lock_keeps_out_who_wants_all(tmp_path: Path) -> None:
     with locked(tmp_path, shared=True), locked(tmp_path, shared=True):
-        with pytest.raises(StorageError, match="in use by another run"), locked(tmp_path):
+        refused = pytest.raises(StorageError, match="in use by another run")
+        with refused, locked(tmp_path):
             pass
 
 
@@ -141,7 +141,7 @@ def test_directory_on_nfs_is_locked_by_a_file_in_it(tmp_path: Path, monkeypatch:
             raise OSError(errno.EBADF, "Bad file descriptor")  # NFS: a directory cannot be opened for writing
         real(descriptor, kind)
 
-    monkeypatch.setattr(storage.fcntl, "flock", flock)
+    monkeypatch.setattr(fcntl, "flock", flock)
     with locked(tmp_path), pytest.raises(StorageError, match="in use by another run"), locked(tmp_path):
         pass
     with locked(tmp_path):

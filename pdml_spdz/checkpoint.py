@@ -10,12 +10,13 @@ from __future__ import annotations
 import hashlib
 import json
 import secrets
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+from pdml_spdz import results
 from pdml_spdz.data import Data
 from pdml_spdz.errors import ResumeError
 from pdml_spdz.fixedpoint import Reals
@@ -26,12 +27,14 @@ from pdml_spdz.study import Study
 from pdml_spdz.transport.base import Link
 
 KEPT = 2  # parties that are cut off in the middle of an iteration differ by one
+FORMAT = 2  # of checkpoints; 2: with what the end of a fit needs of its last iteration
 
 
 @dataclass(frozen=True)
 class Checkpoint:
     """V : what the parties have in common after iteration t; meta : the rest of the state, as JSON has it;
     private : this party's own part of the state, if there is one
+    public : other arrays that every party has, up to rounding
     """
 
     t: int
@@ -39,6 +42,7 @@ class Checkpoint:
     meta: dict[str, Any]
     bound: Bound
     private: Reals | None = None
+    public: dict[str, Reals] = field(default_factory=dict)
 
 
 class Checkpoints:
@@ -55,7 +59,7 @@ class Checkpoints:
                 old.unlink()
         salt = secrets.token_bytes(16)
         content: dict[str, Any] = {"problem": study.problem_digest, "salt": salt.hex(), "data": data.digest(salt)}
-        content["features"] = data.features
+        content |= {"features": data.features, "format": FORMAT}
         save_json(self.directory / "run.json", content)
 
     def features(self) -> Names | None:
@@ -78,6 +82,12 @@ class Checkpoints:
                 "the --out of the run that stopped",
                 "start without --resume",
             ) from None
+        if begun.get("format") != FORMAT:
+            raise ResumeError(
+                f"{self.directory} was written by another version: its checkpoints lack what this one needs.",
+                "a run that this version of pdml-spdz began",
+                "start anew without --resume (with --force, if that run has finished)",
+            )
         if problem != study.problem_digest:
             raise ResumeError(
                 "the study differs from the one that the run began with.",
@@ -96,6 +106,7 @@ class Checkpoints:
         arrays: dict[str, Any] = {"V": checkpoint.V, "meta": np.array(json.dumps(meta))}
         if checkpoint.private is not None:
             arrays["private"] = checkpoint.private
+        arrays |= {f"public/{name}": array for name, array in checkpoint.public.items()}
         with replaced(self._path(checkpoint.t)) as temporary, temporary.open("wb") as file:
             np.savez(file, **arrays)
         self._path(checkpoint.t - KEPT).unlink(missing_ok=True)
@@ -108,8 +119,10 @@ class Checkpoints:
                 with np.load(path, allow_pickle=False) as archive:
                     V, meta = archive["V"], json.loads(str(archive["meta"]))
                     private = archive.get("private")
+                    names = [name for name in archive if name.startswith("public/")]
+                    public = {name.removeprefix("public/"): archive[name] for name in names}
                 bound = Bound(**meta["bound"])
-                found[int(meta["t"])] = Checkpoint(int(meta["t"]), V, dict(meta["state"]), bound, private)
+                found[int(meta["t"])] = Checkpoint(int(meta["t"]), V, dict(meta["state"]), bound, private, public)
             except Exception:  # noqa: BLE001, S112 - damaged, whatever its readers call that: the one before serves
                 continue
         return found
@@ -146,3 +159,29 @@ def _digest(checkpoint: Checkpoint) -> str:
     bound = checkpoint.bound
     content = checkpoint.V.tobytes() + repr((bound.addend, bound.total)).encode()
     return hashlib.sha256(content).hexdigest()
+
+
+def finished_everywhere(link: Link, directory: Path, study: Study) -> dict[str, Any] | None:
+    """This party's report, if all parties have finished the run and the study asks for nothing more; else None.
+
+    1. each party sends the digest of its finished result, or nothing if it has none or more is asked of it
+    2. with equal digests everywhere there is nothing to do
+
+    Reveals: the digest of a public value. Cost: one round. Ref: -
+    """
+    report = results.finished(directory)
+    own = b"" if report is None or _asks_more(study, report) else _finished_digest(report)
+    received = [bytes(data) for data in link.all_to_all("finished", own).values()]
+    return report if own and all(theirs == own for theirs in received) else None
+
+
+def _asks_more(study: Study, report: dict[str, Any]) -> bool:
+    """Whether one uninterrupted run of the study could end elsewhere than the run that the report is of."""
+    asked = report.get("asked")
+    if asked is None or study.tol < asked["tol"]:
+        return True
+    return bool(study.iterations > asked["iterations"] and not report.get("converged", True))
+
+
+def _finished_digest(report: dict[str, Any]) -> bytes:
+    return f"{report['digests']['result']} after {report.get('iterations')}".encode()

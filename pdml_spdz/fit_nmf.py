@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from pdml_spdz.algorithms import nmf, nmf_start, svd
-from pdml_spdz.algorithms.nmf import EXHAUSTED, GO_ON, STOP_REASONS, Settings, State, pd_nmf_iter
+from pdml_spdz.algorithms.nmf import STOP_REASONS, Settings, State, pd_nmf_iter, verdict
 from pdml_spdz.algorithms.rri import Penalties, part
 from pdml_spdz.checkpoint import Checkpoint, Checkpoints
 from pdml_spdz.data import Data
@@ -24,14 +24,15 @@ from pdml_spdz.prepare import view
 from pdml_spdz.primitives.agree import Agreement
 from pdml_spdz.primitives.sec_sum import check_size
 from pdml_spdz.report import Outcome, run_report
-from pdml_spdz.storage import save_array, save_json
+from pdml_spdz.results import Fitted
+from pdml_spdz.storage import save_array
 from pdml_spdz.study import Study
 from pdml_spdz.transport.base import Link
 
 NOT_PRIVATE = "NOT PRIVATE: --init best_of_M shows every party's own topics to all others; for comparison only"
 
 
-def fit(run: PartyRun, data: Data, link: Link, engine: Engine) -> dict[str, Any]:
+def fit(run: PartyRun, data: Data, link: Link, engine: Engine) -> Fitted:
     study, clock = run.study, link.clock
     check_rows(data)
     agree = Agreement(link)
@@ -42,7 +43,6 @@ def fit(run: PartyRun, data: Data, link: Link, engine: Engine) -> dict[str, Any]
         checkpoint = checkpoints.common(link)
         meta = dict(checkpoint.meta)
         state = State(T=checkpoint.V, strikes=tuple(meta.pop("strikes")), **meta)
-        state = replace(state, stop=(state.stop or EXHAUSTED) if state.t >= study.iterations else GO_ON)
         bound = checkpoint.bound
         local.restore(_own(checkpoint), state.T)
         run.note(f"resuming after sweep {state.t}")
@@ -51,7 +51,11 @@ def fit(run: PartyRun, data: Data, link: Link, engine: Engine) -> dict[str, Any]
         checkpoints.begin(study, data)
         bound = rows.bound or find_bound(run, local.norm(), engine, link, data.d)
     settings = settings_of(study, bound.total)
-    if not run.resume:
+    if run.resume:
+        # The study may ask for more than the run that was cut off; all do what party 0 makes of it.
+        _, (stop,) = agree(state.T, (verdict(state, settings),), np.zeros(data.d))
+        state = replace(state, stop=stop)
+    else:
         state = _start(run, rows.X, link, engine, agree, settings)
         save_array(run.directory / "T0.npy", state.T)
         run.see("T0", state.T)
@@ -78,12 +82,8 @@ def fit(run: PartyRun, data: Data, link: Link, engine: Engine) -> dict[str, Any]
     report["insecure"] = engine.insecure or study.nmf.init == "best_of_M"
     report["seconds"]["loop"] = round(loop, 6)
     report |= _facts(study, result, error)
-    save_array(run.directory / "T.npy", result.T)
-    save_array(run.directory / "W.npy", local.W)
-    if rows.scale is not None:
-        save_array(run.directory / "scale.npy", rows.scale)
-    save_json(run.directory / "report.json", report)
-    return report
+    arrays = {"T.npy": result.T, "W.npy": local.W}
+    return Fitted(report, arrays if rows.scale is None else arrays | {"scale.npy": rows.scale})
 
 
 def _objective(own: float, engine: Engine) -> float:

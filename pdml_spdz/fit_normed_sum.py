@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 
 from pdml_spdz import repeats
+from pdml_spdz.checkpoint import Checkpoints
 from pdml_spdz.data import Data
 from pdml_spdz.engines.base import Engine, Shape
 from pdml_spdz.job import PartyRun
@@ -14,11 +13,11 @@ from pdml_spdz.limits import find_bound
 from pdml_spdz.linalg import dense
 from pdml_spdz.primitives.agree import Agreement
 from pdml_spdz.report import Outcome, run_report
-from pdml_spdz.storage import save_array, save_json
+from pdml_spdz.results import Fitted
 from pdml_spdz.transport.base import Link
 
 
-def fit(run: PartyRun, data: Data, link: Link, engine: Engine) -> dict[str, Any]:
+def fit(run: PartyRun, data: Data, link: Link, engine: Engine) -> Fitted:
     """u = s/||s|| for s = sum_m x_m, where x_m is this party's one row.
 
     1. this use of x_m is counted, and refused beyond the limit
@@ -28,7 +27,11 @@ def fit(run: PartyRun, data: Data, link: Link, engine: Engine) -> dict[str, Any]
     Reveals: u to f_out bits, one bit (in range or not), and what the bound shows (`Bound.observable`).
     Cost: that of one NormedSecSum. Ref: [PDML App. NormedSecSum].
     """
+    checkpoints = Checkpoints(run.directory / "checkpoint")
+    if run.resume:
+        checkpoints.common(link)  # there is none: one call has nothing to go on from
     run.remove_older()
+    checkpoints.begin(run.study, data)
     x = dense(data.X).reshape(-1, 1)
     uses = repeats.count(x.tobytes(), run.repeats)
     bound = find_bound(run, float(np.linalg.norm(x)), engine, link, data.d)
@@ -42,6 +45,4 @@ def fit(run: PartyRun, data: Data, link: Link, engine: Engine) -> dict[str, Any]
     report = run_report(run.study, engine, link, bound, Outcome(data, digest, warnings))
     report["error_bound"] = float(columns.noise[0])
     report["norm"] = None if columns.norms is None else float(columns.norms[0])
-    save_array(run.directory / "u.npy", u)
-    save_json(run.directory / "report.json", report)
-    return report
+    return Fitted(report, {"u.npy": u})

@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from pdml_spdz import fit_svd
 from pdml_spdz.data import Data
 from pdml_spdz.engines.base import Engine
 from pdml_spdz.job import PartyRun
 from pdml_spdz.prepare import original_mean, view
-from pdml_spdz.storage import save_array, save_json
+from pdml_spdz.results import Fitted
 from pdml_spdz.transport.base import Link
 
 
-def fit(run: PartyRun, data: Data, link: Link, engine: Engine) -> dict[str, Any]:
+def fit(run: PartyRun, data: Data, link: Link, engine: Engine) -> Fitted:
     """Principal components of all rows, party m's view.
 
     open:    1. n <- SecSum(n_m); mu <- SecSum(sum of own rows) / n
@@ -27,12 +25,12 @@ def fit(run: PartyRun, data: Data, link: Link, engine: Engine) -> dict[str, Any]
     Ref: [PDML App. Extension to PCA]; as printed it subtracts a multiple of the party's own mean, which is not PCA.
     """
     rows = view(run, data, link, engine)
-    report = fit_svd.fit_view(run, data, link, engine, rows)
+    fitted = fit_svd.fit_view(run, data, link, engine, rows)
+    report, arrays = fitted.report, fitted.arrays
     report["rows_all"], report["centre"] = rows.n, run.study.centre
     sigma = report["singular_values"]
     if sigma is not None and rows.n is not None:
         report.setdefault("explained_variance", [s * s / (rows.n - 1) for s in sigma])
     if run.study.centre != "hidden":
-        save_array(run.directory / "mean.npy", original_mean(rows, run.study, data))
-    save_json(run.directory / "report.json", report)
-    return report
+        arrays["mean.npy"] = original_mean(rows, run.study, data)
+    return fitted

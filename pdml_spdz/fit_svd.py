@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import time
-from dataclasses import asdict, replace
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
+from pdml_spdz.algorithms.rayleigh_ritz import Product
 from pdml_spdz.algorithms.svd import (
     CONVERGED,
-    EXHAUSTED,
     GO_ON,
     STOP_REASONS,
     Result,
@@ -19,6 +19,7 @@ from pdml_spdz.algorithms.svd import (
     pd_svd,
     start_by_sec_sum,
     start_by_seed,
+    verdict,
 )
 from pdml_spdz.checkpoint import Checkpoint, Checkpoints
 from pdml_spdz.data import Data
@@ -30,21 +31,23 @@ from pdml_spdz.limits import find_bound
 from pdml_spdz.linalg import Covariance, Ridge, centred_covariance, covariance
 from pdml_spdz.prepare import View, view
 from pdml_spdz.primitives.agree import Agreement
+from pdml_spdz.primitives.bound import Bound
 from pdml_spdz.primitives.normed_sum import NormedColumns
 from pdml_spdz.report import Outcome, run_report
-from pdml_spdz.storage import save_array, save_json
+from pdml_spdz.results import Fitted
+from pdml_spdz.storage import save_array
 from pdml_spdz.study import Study
 from pdml_spdz.transport.base import Link
 
 VARIANCE = "the explained variance of each component and the variance of all rows, to every party"
 
 
-def fit(run: PartyRun, data: Data, link: Link, engine: Engine) -> dict[str, Any]:
+def fit(run: PartyRun, data: Data, link: Link, engine: Engine) -> Fitted:
     """PD-SVD of all rows, scaled and centred as the study has it."""
     return fit_view(run, data, link, engine, view(run, data, link, engine))
 
 
-def fit_view(run: PartyRun, data: Data, link: Link, engine: Engine, rows: View) -> dict[str, Any]:
+def fit_view(run: PartyRun, data: Data, link: Link, engine: Engine, rows: View) -> Fitted:
     """PD-SVD of the rows as they are to be factorised. data : as they came, by which a resumed run knows them"""
     study, clock = run.study, link.clock
     settings = Settings(study.rank, study.iterations, study.tol)
@@ -58,11 +61,10 @@ def fit_view(run: PartyRun, data: Data, link: Link, engine: Engine, rows: View) 
             checkpoints.begin(study, data)
     if run.resume:
         checkpoint = checkpoints.common(link)
-        meta = dict(checkpoint.meta)
-        state = State(V=checkpoint.V, strikes=tuple(meta.pop("strikes")), **meta)
-        bound = checkpoint.bound
-        # With iterations left a run goes on, whatever had stopped it: the study may now ask for a smaller tol.
-        state = replace(state, stop=(state.stop or EXHAUSTED) if state.t >= study.iterations else GO_ON)
+        state, bound = _restored(checkpoint), checkpoint.bound
+        # The study may ask for more than the run that was cut off; all do what party 0 makes of it.
+        _, (stop,) = agree(state.V, (verdict(state, settings),), np.zeros(study.rank))
+        state = replace(state, stop=stop)
         run.note(f"resuming after iteration {state.t}")
     else:
         norm = S_m.trace() if _by_trace(study) else S_m.norm_bound()
@@ -72,14 +74,14 @@ def fit_view(run: PartyRun, data: Data, link: Link, engine: Engine, rows: View) 
 
     def done(state: State) -> None:
         with clock("local"):
-            meta = {name: value for name, value in asdict(state).items() if name != "V"}
-            checkpoints.save(Checkpoint(state.t, state.V, meta, bound))
+            checkpoints.save(_saved(state, bound))
         run.notify({"event": "iteration", "t": state.t, "of": study.iterations, "change": state.change})
         run.show(*engine.observables())
 
     # A run that has nothing left to do needs no material.
     left = study.iterations - state.t if state.stop == GO_ON else 0
-    normed_sum = engine.normed_sum(bound, Shape(data.d, study.rank, left), rows.sums) if left else _nothing_left
+    shape = Shape(data.d, study.rank, left, _lengths(state))
+    normed_sum = engine.normed_sum(bound, shape, rows.sums) if left else _nothing_left
     began = time.perf_counter()
     # One secret scale for all columns is found from v.S v, which has to be positive.
     operator = Ridge(S_m, data.n) if study.reveal == "normed" and study.normalise == "fit" else S_m
@@ -93,12 +95,24 @@ def fit_view(run: PartyRun, data: Data, link: Link, engine: Engine, rows: View) 
     report |= _svd_facts(study, result) | variance
     report["bound"]["measure"] = "trace" if _by_trace(study) else S_m.measure
     report["observables"] = [*rows.observables, *report["observables"], *([VARIANCE] if variance else [])]
-    save_array(run.directory / "V.npy", result.V)
-    if rows.scale is not None:
-        save_array(run.directory / "scale.npy", rows.scale)
     run.see("V", result.V)
-    save_json(run.directory / "report.json", report)
-    return report
+    arrays = {"V.npy": result.V}
+    return Fitted(report, arrays if rows.scale is None else arrays | {"scale.npy": rows.scale})
+
+
+def _saved(state: State, bound: Bound) -> Checkpoint:
+    meta = {name: getattr(state, name) for name in ("t", "change", "strikes", "stop", "error")}
+    return Checkpoint(state.t, state.V, meta, bound, public=state.product.arrays() if state.product else {})
+
+
+def _restored(checkpoint: Checkpoint) -> State:
+    meta = dict(checkpoint.meta)
+    return State(checkpoint.V, strikes=tuple(meta.pop("strikes")), product=Product.restored(checkpoint.public), **meta)
+
+
+def _lengths(state: State) -> tuple[float, ...]:
+    """How long the next sums will be, about: v_i.S v_i(before), up to the factor of what was seen."""
+    return () if state.product is None else tuple(float(x) for x in np.sum(state.V * state.product.SV, axis=0))
 
 
 def _variance(S_m: Covariance, V: Reals, rows: View, engine: Engine) -> dict[str, Any]:
@@ -135,6 +149,7 @@ def _svd_facts(study: Study, result: Result) -> dict[str, Any]:
         "converged": state.stop == CONVERGED,
         "stop_reason": STOP_REASONS[state.stop],
         "subspace_change": state.change,
+        "column_errors": [float(e) for e in result.errors],
         "singular_values": None if result.sigma is None else [float(s) for s in result.sigma],
         "start": {"kind": study.start, "seed": study.seed},
     }

@@ -3,21 +3,21 @@
 from __future__ import annotations
 
 import socket
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 import platformdirs
 
-from pdml_spdz.errors import StorageError
+from pdml_spdz import results
 from pdml_spdz.fixedpoint import Reals
-from pdml_spdz.storage import writing
+from pdml_spdz.storage import locked, writing
 from pdml_spdz.study import Study
-from pdml_spdz.transcript import FILE, Transcript
+from pdml_spdz.transcript import Transcript
 
 Event = dict[str, Any]
-FEATURES = ("mean.npy", "scale.npy")  # what a fit keeps of the features besides its result
 
 
 @dataclass(frozen=True)
@@ -41,6 +41,7 @@ class PartyRun:
     mp_spdz: Path | None = None
     transcript: Transcript | None = None  # what this party sees is written down there
     opened: list[str] = field(default_factory=list)  # what the run has shown to every party so far, in words
+    out_is_held: bool = False  # by the local command, for all of its parties
 
     @property
     def directory(self) -> Path:
@@ -58,27 +59,23 @@ class PartyRun:
         """Every party has seen this by now: what an error that comes later has to say."""
         self.opened.extend(o for o in observables if o not in self.opened)
 
-    def prepare_output(self) -> None:
-        """A directory for this party's files, without a finished run that nobody asked to replace."""
-        refuse_finished(self.directory, allowed=self.force or self.resume)
-        with writing(self.directory):
-            self.directory.mkdir(parents=True, exist_ok=True)
-            self.directory.chmod(0o700)  # W and checkpoints are this party's alone
+    @contextmanager
+    def output(self) -> Iterator[None]:
+        """A directory for this party's files, its own until the run ends, and what is finished in it is not replaced
+        unless somebody asked for it. `out` may be shared, by parties with other numbers.
+        """
+        with ExitStack() as held:
+            if not self.out_is_held:
+                held.enter_context(locked(self.out, shared=True))
+            held.enter_context(locked(self.directory))
+            results.refuse_finished(self.directory, allowed=self.force or self.resume)
+            with writing(self.directory):
+                self.directory.chmod(0o700)  # W and checkpoints are this party's alone
+            yield
 
     def remove_older(self) -> None:
         """The results of an older run go when the parties have met and mean the same thing, not before."""
-        with writing(self.directory):
-            for name in ("report.json", "V.npy", "V0.npy", "u.npy", "T.npy", "T0.npy", "W.npy", *FEATURES, FILE):
-                (self.directory / name).unlink(missing_ok=True)
-
-
-def refuse_finished(out: Path, *, allowed: bool) -> None:
-    """Refuse to replace a finished run that nobody asked to replace."""
-    if (out / "report.json").exists() and not allowed:
-        raise StorageError(
-            f"{out} already holds a finished run.",
-            do="choose another --out, pass --force to replace it, or --resume to go on from it",
-        )
+        results.remove(self.directory)
 
 
 def stock_root(given: Path | None = None) -> Path:

@@ -226,7 +226,9 @@ def sine(V: Reals, W: Reals) -> float:
     """
     if W.shape[1] > V.shape[1]:
         return 1.0
-    return min(1.0, float(np.linalg.norm(W - V @ (V.T @ W), 2)))
+    rest = W - V @ (V.T @ W)
+    # The largest singular value of a tall matrix, and no other: that of its Gram matrix is as exact.
+    return min(1.0, float(np.sqrt(max(np.linalg.eigvalsh(rest.T @ rest)[-1], 0.0))))
 
 
 def gaussian(rng: np.random.Generator, d: int, k: int, deviation: float) -> NDArray[np.float64]:

@@ -20,14 +20,13 @@ from pdml_spdz.data import Data, columns_of, vector_settings
 from pdml_spdz.errors import StudyError
 from pdml_spdz.fixedpoint import Reals
 from pdml_spdz.formats import save_npz
-from pdml_spdz.job import FEATURES, refuse_finished
 from pdml_spdz.linalg import Rows, over
-from pdml_spdz.storage import save_array, save_json
+from pdml_spdz.results import FEATURES, RESULTS, commit, finished, refuse_finished
+from pdml_spdz.storage import locked
 from pdml_spdz.study import PartyEntry, Study, choose_engine
 from pdml_spdz.transcript import Transcript
 
 Event = dict[str, Any]
-RESULTS = {"svd": "V.npy", "pca": "V.npy", "nmf": "T.npy", "normed-sum": "u.npy"}
 KEPT = (*FEATURES, "W.npy")
 
 
@@ -99,22 +98,40 @@ def run_on_rows(
         return run_local(LocalRun(files, study, target, **options))
 
 
-def run_local(run: LocalRun) -> LocalResult:
-    """Run all parties to the end; raises the error of the party that failed first."""
+Compare = Callable[[LocalResult], dict[str, Any]]
+
+
+def run_local(run: LocalRun, compare: Compare | None = None) -> LocalResult:
+    """Run all parties to the end; raises the error of the party that failed first.
+
+    compare : what the report is to say of the result's accuracy
+    """
     if len(run.files) != run.study.M:
         raise StudyError(f"{len(run.files)} files for {run.study.M} parties.", "one file for each party")
-    refuse_finished(run.out, allowed=run.force or run.resume)
     crew = Crew(run.study, run.out, lambda m, study: _command(run, m, study), run.notify, run.environment)
-    reports = run_crew(crew)
-    name = RESULTS[run.study.algorithm]
-    V = np.load(run.out / "party-0" / name)
-    save_array(run.out / name, V)
-    report = joint_report(reports)
-    save_json(run.out / "report.json", report)
+    with locked(run.out):
+        refuse_finished(run.out, allowed=run.force or run.resume)
+        result = _gathered(run, run_crew(crew))
+        kept = finished(run.out)
+        # The parties have left a finished run as it was, and so it is here.
+        same = kept is not None and {name: kept[name] for name in kept if name != "accuracy"} == result.report
+        if kept is not None and same:
+            result.report.update(kept)
+        if compare is not None and "accuracy" not in result.report:
+            result.report["accuracy"] = compare(result)
+        if not same:
+            commit(run.out, {RESULTS[run.study.algorithm]: result.V}, result.report)
+    return result
+
+
+def _gathered(run: LocalRun, reports: list[dict[str, Any]]) -> LocalResult:
+    """What the parties have left on the disk."""
     parts = [run.out / f"party-{m}" for m in range(run.study.M)]
+    V = np.load(parts[0] / RESULTS[run.study.algorithm])
     arrays = {name: [np.load(p / name) for p in parts] for name in KEPT if (parts[0] / name).exists()}
-    seen = transcripts.load(parts[0] / transcripts.FILE) if run.record_transcript else None
-    return LocalResult(V, run.study, report, reports, run.out, arrays, seen)
+    recorded = run.record_transcript and (parts[0] / transcripts.FILE).exists()
+    seen = transcripts.load(parts[0] / transcripts.FILE) if recorded else None
+    return LocalResult(V, run.study, joint_report(reports), reports, run.out, arrays, seen)
 
 
 def _as_file(rows: Rows | str | Path, m: int, stem: Path) -> Path:

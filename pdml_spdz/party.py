@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import socket
 from collections.abc import Callable
+from contextlib import ExitStack
 from dataclasses import asdict
 from typing import Any
 
@@ -13,7 +14,7 @@ from pdml_spdz import certs, fit_nmf, fit_normed_sum, fit_pca, fit_svd, handshak
 from pdml_spdz import data as data_files
 from pdml_spdz import transcript as transcripts
 from pdml_spdz.certs import Identity
-from pdml_spdz.checkpoint import Checkpoints
+from pdml_spdz.checkpoint import Checkpoints, finished_everywhere
 from pdml_spdz.clock import Clock
 from pdml_spdz.data import Data
 from pdml_spdz.engine_setup import make_engine, make_place, mp_spdz_plan, stock_plan
@@ -24,7 +25,7 @@ from pdml_spdz.offline.make import make
 from pdml_spdz.prepare import agreed, fitting
 from pdml_spdz.primitives.agree import Agreement
 from pdml_spdz.report import two_parties
-from pdml_spdz.storage import save_json
+from pdml_spdz.results import Fitted, commit
 from pdml_spdz.transport.base import Link
 from pdml_spdz.transport.connect import Meeting, connect, listen
 
@@ -35,25 +36,39 @@ def run_party(run: PartyRun) -> dict[str, Any]:
     """Run party `me` of the study to its end; returns its report."""
     study, clock = run.study, Clock()
     meeting, listener = _meeting(run)
-    try:
-        run.prepare_output()
-        with clock("local"):
-            data = _load(run)
-    except PdmlError as error:
-        _tell(run, meeting, listener, error)
-        raise
-    run.note(data.summary())
-    with _meet(run, meeting, listener, clock) as link:
+    with ExitStack() as held:
+        try:
+            held.enter_context(run.output())
+            with clock("local"):
+                data = _load(run)
+        except PdmlError as error:
+            _tell(run, meeting, listener, error)
+            raise
+        run.note(data.summary())
+        link = held.enter_context(_meet(run, meeting, listener, clock))
         met = handshake.meet(link, study, meeting.identity.fingerprints, resume=run.resume)
         data = agreed(handshake.compare_features(link, data, study, met.run), study)
         for warning in data.warnings:
             run.note(warning)
-        with make_engine(run, link, met.run, meeting.identity) as engine:
-            return recorded(run, lambda: FITS[study.algorithm](run, data, link, engine))
+        return run_fit(run, data, link, met.run, meeting.identity)
 
 
-def recorded(run: PartyRun, fit: Callable[[], dict[str, Any]]) -> dict[str, Any]:
-    """The fit's report, after what must be said before it; the transcript, if one is wanted, is kept however it ends.
+def run_fit(run: PartyRun, data: Data, link: Link, session: bytes, identity: Identity) -> dict[str, Any]:
+    """The study's fit, and its results on the disk, once all parties have met; returns the report.
+
+    A run that has finished everywhere is left as it is, unless the study asks for more than it did.
+    """
+    if run.resume and (report := finished_everywhere(link, run.directory, run.study)) is not None:
+        run.note("the run has finished at every party, and nothing more is asked of it: it is left as it is")
+        return report
+    with make_engine(run, link, session, identity) as engine:
+        fitted = _recorded(run, lambda: FITS[run.study.algorithm](run, data, link, engine))
+    commit(run.directory, fitted.arrays, fitted.report, run.transcript)
+    return fitted.report
+
+
+def _recorded(run: PartyRun, fit: Callable[[], Fitted]) -> Fitted:
+    """What comes of the fit; the transcript, if one is wanted, is complete then, and kept also if the fit fails.
 
     A resumed run goes on with the older transcript.
     """
@@ -70,20 +85,21 @@ def recorded(run: PartyRun, fit: Callable[[], dict[str, Any]]) -> dict[str, Any]
         if values := getattr(run.study, name):
             run.see(name, np.array(values))
     try:
-        report = fit()
-        report["warnings"] = [*report["warnings"], transcripts.WARNING]
-        report["transcript"] = transcript.counts()
-        save_json(run.directory / "report.json", report)
-        transcript.facts = report
-        return report
-    finally:
+        fitted = fit()
+    except BaseException:
         transcript.save(path)
+        raise
+    report = fitted.report
+    report["warnings"] = [*report["warnings"], transcripts.WARNING]
+    report["transcript"] = transcript.counts()
+    transcript.facts = report
+    return fitted
 
 
-def _telling(run: PartyRun, fit: Callable[[], dict[str, Any]]) -> Callable[[], dict[str, Any]]:
+def _telling(run: PartyRun, fit: Callable[[], Fitted]) -> Callable[[], Fitted]:
     """An error that ends the fit says what was opened before it."""
 
-    def told() -> dict[str, Any]:
+    def told() -> Fitted:
         try:
             return fit()
         except PdmlError as error:

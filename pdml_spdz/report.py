@@ -128,6 +128,7 @@ def run_report(study: Study, engine: Engine, link: Link, bound: Bound, outcome: 
         "mp_spdz": facts.get("mp_spdz"),
         "observables": observables,
         "digests": {"study": study.digest, "program": facts.get("program_digest"), "result": outcome.digest},
+        "asked": {"iterations": study.iterations, "tol": study.tol},
         "rows_own": outcome.data.n,
         "versions": versions(),
         "warnings": [

@@ -1,7 +1,9 @@
-"""Files of a run: written whole or not at all, and an error in words when the disk will not have them."""
+"""Files of a run: written whole or not at all, one run to a directory, an error in words when the disk will not."""
 
 from __future__ import annotations
 
+import errno
+import fcntl
 import json
 import os
 from collections.abc import Iterator
@@ -33,27 +35,92 @@ def writing(path: Path, do: str = KEPT) -> Iterator[None]:
 
 
 @contextmanager
-def replaced(path: Path) -> Iterator[Path]:
-    """A temporary path beside `path` that takes its place when the block ends well."""
+def replaced(path: Path, *, synced: bool = False) -> Iterator[Path]:
+    """A temporary path beside `path` that takes its place when the block ends well.
+
+    synced : on the disk before it does, and its name with it: what is written afterwards cannot survive without it
+    """
     temporary = path.with_name(f".{path.name}.new")
     with writing(path):
         path.parent.mkdir(parents=True, exist_ok=True)
         try:
             yield temporary
+            if synced:
+                sync(temporary)
             temporary.replace(path)
+            if synced:
+                sync(path.parent)
         finally:
             temporary.unlink(missing_ok=True)
 
 
+def sync(path: Path) -> None:
+    """A file, or the names in a directory, to the disk."""
+    descriptor = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
 def save_array(path: Path, array: NDArray[Any]) -> None:
-    with replaced(path) as temporary, temporary.open("wb") as file:
+    with replaced(path, synced=True) as temporary, temporary.open("wb") as file:
         np.save(file, array, allow_pickle=False)
 
 
 def save_json(path: Path, content: Any, *, private: bool = False) -> None:
     """private : for its owner only, whatever the umask, from the first byte"""
-    with replaced(path) as temporary:
+    with replaced(path, synced=True) as temporary:
         temporary.unlink(missing_ok=True)
         descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600 if private else 0o666)
         with os.fdopen(descriptor, "w", encoding="utf-8") as file:
             file.write(json.dumps(content, indent=2) + "\n")
+
+
+@contextmanager
+def locked(directory: Path, *, shared: bool = False) -> Iterator[None]:
+    """`directory`, made if need be, for one run (shared : for all that share it) until the block ends.
+
+    The lock is the kernel's: it goes with the process, however that ends, and leaves nothing on the disk.
+    """
+    with writing(directory, "choose another --out"):
+        directory.mkdir(parents=True, exist_ok=True)
+        descriptor = _open_and_lock(directory, fcntl.LOCK_SH if shared else fcntl.LOCK_EX)
+    try:
+        yield
+    finally:
+        os.close(descriptor)
+
+
+def _open_and_lock(directory: Path, kind: int) -> int:
+    # NFS locks only what is open for writing, and so no directory: there it is a file in it.
+    for path, flags in ((directory, os.O_RDONLY), (directory / ".lock", os.O_RDWR | os.O_CREAT)):
+        descriptor = os.open(path, flags, 0o600)
+        try:
+            fcntl.flock(descriptor, kind | fcntl.LOCK_NB)
+            return descriptor
+        except BlockingIOError:
+            holder = _holder(descriptor)
+            os.close(descriptor)
+            raise StorageError(
+                f"{directory} is in use by another run{holder}.",
+                "a directory of its own for every run at a time (--force and --resume do not change that)",
+                "wait until that run has ended, or choose another --out",
+            ) from None
+        except OSError as error:
+            os.close(descriptor)
+            if error.errno != errno.EBADF:
+                raise
+    raise StorageError(f"{directory} cannot be locked.", "a file system with locks", "choose another --out")
+
+
+def _holder(descriptor: int) -> str:
+    """Who holds the lock, where the system says so (Linux)."""
+    inode = str(os.fstat(descriptor).st_ino)
+    try:
+        lines = Path("/proc/locks").read_text(encoding="ascii").splitlines()
+    except OSError:
+        return ""
+    rows = [line.split() for line in lines if " FLOCK " in line and "->" not in line]
+    found = sorted({row[4] for row in rows if row[5].rpartition(":")[2] == inode and int(row[4]) > 0})
+    return f" (process {', '.join(found)})" if found else ""

@@ -17,13 +17,13 @@ from pdml_spdz import handshake, prepare
 from pdml_spdz.certs import Identity
 from pdml_spdz.checkpoint import Checkpoints
 from pdml_spdz.data import from_rows
-from pdml_spdz.engine_setup import make_engine
 from pdml_spdz.errors import EngineError, StudyError
 from pdml_spdz.fixedpoint import Reals
-from pdml_spdz.job import FEATURES, Event, PartyRun
+from pdml_spdz.job import Event, PartyRun
 from pdml_spdz.linalg import Rows
-from pdml_spdz.local import RESULTS, joint_report
-from pdml_spdz.party import FITS, recorded
+from pdml_spdz.local import joint_report
+from pdml_spdz.party import run_fit
+from pdml_spdz.results import FEATURES, RESULTS
 from pdml_spdz.study import Study
 from pdml_spdz.transcript import Transcript
 from pdml_spdz.transport.base import Link
@@ -87,10 +87,9 @@ def run_on_link(
     run = PartyRun(
         study, link.me, data=out / f"rows-{link.me}", certs=out, out=out, notify=notify, transcript=transcript
     )
-    run.prepare_output()
-    data = prepare.fitting(from_rows(X, f"the rows of P{link.me}", vector=study.algorithm == "normed-sum"), study)
-    agreed = handshake.meet(link, study, (), resume=False)
-    data = prepare.agreed(handshake.compare_features(link, data, study, agreed.run), study)
-    nobody = Identity(link.me, out, {})  # only mp-spdz, which needs processes, would use it
-    with make_engine(run, link, agreed.run, nobody) as engine:
-        return recorded(run, lambda: FITS[study.algorithm](run, data, link, engine))
+    with run.output():
+        data = prepare.fitting(from_rows(X, f"the rows of P{link.me}", vector=study.algorithm == "normed-sum"), study)
+        agreed = handshake.meet(link, study, (), resume=False)
+        data = prepare.agreed(handshake.compare_features(link, data, study, agreed.run), study)
+        # Only mp-spdz, which needs processes, would use an identity.
+        return run_fit(run, data, link, agreed.run, Identity(link.me, out, {}))

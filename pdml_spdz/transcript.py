@@ -78,7 +78,7 @@ class Transcript:
             f"{i}/{name}": a for i, entry in enumerate(self.entries) for name, a in entry.arrays.items()
         }
         head = np.array(json.dumps({"index": index, "facts": self.facts}))
-        with replaced(path) as temporary, temporary.open("wb") as file:
+        with replaced(path, synced=True) as temporary, temporary.open("wb") as file:
             temporary.chmod(0o600)
             np.savez(file, head=head, **arrays)
 

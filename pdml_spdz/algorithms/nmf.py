@@ -141,9 +141,15 @@ def step(state: State, T: Reals, dead: Reals, settings: Settings) -> State:
     strikes = np.where(dead, before + 1, 0)
     change = float(np.max(np.sum(np.abs(T - state.T), axis=1)))
     t = state.t + 1
-    converged = settings.tol > 0 and change < settings.tol
-    stop = CONVERGED if converged else EXHAUSTED if t >= settings.tau else GO_ON
-    return State(T, t, change, tuple(int(s) for s in strikes), stop)
+    new = State(T, t, change, tuple(int(s) for s in strikes))
+    return replace(new, stop=verdict(new, settings))
+
+
+def verdict(state: State, settings: Settings) -> int:
+    """Whether a fit with these settings ends here."""
+    if settings.tol > 0 and state.change < settings.tol:
+        return CONVERGED
+    return EXHAUSTED if state.t >= settings.tau else GO_ON
 
 
 def finish(state: State, settings: Settings) -> Result:

@@ -9,17 +9,27 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 from numpy.typing import NDArray
 
+from pdml_spdz.algorithms.rayleigh_ritz import Product, Ritz, groups, product_of, ritz, ritz_basis
 from pdml_spdz.clock import Clock
 from pdml_spdz.errors import InputError
 from pdml_spdz.fixedpoint import Reals
 from pdml_spdz.linalg import EPS, Covariance, fix_signs, gaussian, orthonormalise, qr_tolerance, sine
 from pdml_spdz.primitives.agree import Agreement
-from pdml_spdz.primitives.normed_sum import NormedColumns, NormedSum
+from pdml_spdz.primitives.normed_sum import NormedSum
 from pdml_spdz.primitives.sec_sum import SecSum
 
 GO_ON, CONVERGED, EXHAUSTED = 0, 1, 2
 STOP_REASONS = {CONVERGED: "subspace change below tol or noise", EXHAUSTED: "iterations used up"}
+LESS = 0.5  # noise that has shrunk to this, or below, since the iteration before will shrink further
 STRIKES = 3  # a column that shows nothing but noise this many times in a row is dropped
+
+
+@dataclass(frozen=True)
+class Noise:
+    """floor : how far noise may tilt the subspace; pairs : (k, k), how far it may turn two of its vectors."""
+
+    floor: float
+    pairs: Reals
 
 
 @dataclass(frozen=True)
@@ -28,6 +38,9 @@ class State:
 
     V : (d, k) orthonormal; t : iterations done; change : sine of the largest angle between the last two V
     strikes : (k,) how often in a row each column was below the noise
+    error : the fit has converged for any tol above it
+    product : what the last iteration has shown of S, with which the fit ends
+    seen : how much noise there was in it, to see whether that still shrinks; forgotten when a run is cut off
     """
 
     V: Reals
@@ -35,6 +48,9 @@ class State:
     change: float = 1.0
     strikes: tuple[int, ...] = ()
     stop: int = GO_ON
+    error: float = 1.0
+    product: Product | None = None
+    seen: Noise | None = None
 
     @property
     def alive(self) -> NDArray[np.bool_]:
@@ -45,7 +61,8 @@ class State:
 
 @dataclass(frozen=True)
 class Settings:
-    """Public parameters of one fit: rank k, at most tau iterations, stop when the subspace changes by less than tol.
+    """Public parameters of one fit: rank k, at most tau iterations, stop when the subspace changes by less than tol
+    and single vectors are known as well as that, or as well as noise allows.
 
     With tol = 0 all tau iterations are made.
     """
@@ -57,10 +74,14 @@ class Settings:
 
 @dataclass(frozen=True)
 class Result:
-    """V : (d, k) with fixed signs; sigma : singular values if the norms were revealed."""
+    """V : (d, k) with fixed signs; sigma : singular values if the norms were revealed.
+
+    errors : (k,), by how much (a sine) noise may have moved each column, or turned it towards another one
+    """
 
     V: Reals
     sigma: Reals | None
+    errors: Reals
     state: State
     warnings: list[str] = field(default_factory=list)
 
@@ -108,8 +129,10 @@ def pd_svd(
     1. for t = 1 .. tau:
     2.     U <- NormedSecSum(S_m V), all k columns in one call
     3.     V <- Orthonormalise(U), party 0's bytes for all
-    4.     stop when the subspace changes by less than tol (or by less than the noise lets one see)
-    5. turn V within its span to singular vectors (Rayleigh-Ritz on the last S V, if it is known up to a factor)
+    4.     stop when the subspace changes by less than tol (or by less than the noise lets one see) and Rayleigh-Ritz
+           tells its single vectors as well as that, or as well as noise allows
+    5. turn V within its span to singular vectors: Rayleigh-Ritz on the last S V, which is known up to a factor; where
+       each column was normalised by itself the ratios of the norms follow from v.S w = w.S v
 
     A column whose part orthogonal to the earlier ones stays below the noise for three iterations in a row has died
     (the rows have a rank below k): it is dropped, with a warning.
@@ -117,28 +140,27 @@ def pd_svd(
     Reveals: V_t after every iteration, and what normed_sum reveals. Cost: per iteration one normed_sum of d k numbers
     and one broadcast. Ref: [PDML Alg. PD-SVD; Theorem 3].
     """
-    last: tuple[Reals, NormedColumns] | None = None
     while state.stop == GO_ON:
         with clock("local"):
             SV = S_m.times(state.V)
         columns = normed_sum(SV, state.V)
-        last = state.V, columns
         with clock("local"):
+            product = product_of(state.V, columns, state.product)
             V, r = orthonormalise(columns.U)
-            own = step(state, V, r, columns, settings)
+            own = step(state, V, r, product, settings)
         V, (_, stop, *strikes) = agree(V, (own.t, own.stop, *own.strikes), qr_tolerance(r, len(V)))
         state = replace(own, V=V, stop=stop, strikes=tuple(strikes))
         done(state)
-    return finish(state, settings, agree, last)
+    return finish(state, settings, agree)
 
 
-def step(state: State, V: Reals, r: Reals, columns: NormedColumns, settings: Settings) -> State:
+def step(state: State, V: Reals, r: Reals, product: Product, settings: Settings) -> State:
     """What one party makes of an iteration: the next basis and whether to stop. Pure, the same for every engine."""
     before = np.array(state.strikes or (0,) * len(r))
-    below = r <= 2.0 * _noise_left(columns.noise, r)
+    below = r <= 2.0 * _noise_left(product.noise, r)
     # Three strikes are for good: what comes after them is noise.
     strikes = np.where(before >= STRIKES, before, np.where(below, before + 1, 0))
-    alive, t = strikes < STRIKES, state.t + 1
+    alive = strikes < STRIKES
     if not alive.any():
         raise InputError(
             "the rows of all parties together are zero, or too small for the agreed bound.",
@@ -148,11 +170,32 @@ def step(state: State, V: Reals, r: Reals, columns: NormedColumns, settings: Set
     change = sine(V[:, alive], state.V[:, alive])
     sound = strikes == 0
     # Noise of k columns, spread over d directions, tilts a subspace hardly more than that of the worst column.
-    floor = 2.0 * float(np.max((columns.noise / np.maximum(r, EPS))[sound], initial=0.0))
-    undecided = bool(np.any(alive & ~sound))
-    converged = settings.tol > 0 and change < max(settings.tol, floor) and not undecided
-    stop = CONVERGED if converged else EXHAUSTED if t >= settings.tau else GO_ON
-    return State(V, t, change, tuple(int(x) for x in strikes), stop)
+    floor = 2.0 * float(np.max((product.noise / np.maximum(r, EPS))[sound], initial=0.0))
+    found = ritz(product.of(alive))
+    seen = Noise(floor, found.pairs)
+    error = np.inf if np.any(alive & ~sound) else max(change if change >= floor else 0.0, _to_come(found, seen, state))
+    new = State(V, state.t + 1, change, tuple(int(x) for x in strikes), GO_ON, error, product, seen)
+    return replace(new, stop=verdict(new, settings))
+
+
+def verdict(state: State, settings: Settings) -> int:
+    """Whether a fit with these settings ends here."""
+    if settings.tol > 0 and state.error < settings.tol:
+        return CONVERGED
+    return EXHAUSTED if state.t >= settings.tau else GO_ON
+
+
+def _to_come(found: Ritz, seen: Noise, state: State) -> float:
+    """The largest error that further iterations can make smaller.
+
+    That is what the subspace's own error does to single vectors, where noise does not do more; and noise that is much
+    less than in the iteration before: small columns are raised out of it, and sorted from the large ones.
+    """
+    mixing = float(np.max(found.mixing[found.mixing > found.pairs], initial=0.0))
+    if state.seen is None or state.seen.pairs.shape != seen.pairs.shape:
+        return max(mixing, seen.floor, float(np.max(seen.pairs, initial=0.0)))
+    tilting = seen.floor if seen.floor <= LESS * state.seen.floor else 0.0
+    return max(mixing, tilting, float(np.max(seen.pairs[seen.pairs <= LESS * state.seen.pairs], initial=0.0)))
 
 
 def _noise_left(noise: Reals, r: Reals) -> Reals:
@@ -165,43 +208,39 @@ def _noise_left(noise: Reals, r: Reals) -> Reals:
     return left
 
 
-def finish(state: State, settings: Settings, agree: Agreement, last: tuple[Reals, NormedColumns] | None) -> Result:
-    """Singular vectors within the last subspace, signs fixed, singular values where they are known, and warnings.
+def finish(state: State, settings: Settings, agree: Agreement) -> Result:
+    """Singular vectors within the last subspace, signs fixed, singular values where they are known, and warnings."""
+    alive, product = state.alive, state.product
+    if product is None:  # no iteration was made
+        return Result(fix_signs(state.V), None, np.ones(len(alive)), state)
+    product = product.of(alive)
+    found = ritz(product)
+    V, tolerance = ritz_basis(product, found)
+    V = agree.subspace(V, tolerance)
+    sigma = np.sqrt(np.maximum(found.values, 0.0)) if product.exact else None
+    errors = np.maximum(found.tilt, found.pairs.max(axis=1))
+    return Result(fix_signs(V), sigma, errors, state, _warnings(state, settings, found))
 
-    last : the V before the last iteration and what came of it; None if no iteration was made
-    """
-    warnings = []
+
+def _warnings(state: State, settings: Settings, found: Ritz) -> list[str]:
+    """What whoever relies on V must know of it."""
+    alive, warnings = state.alive, []
     if state.stop == EXHAUSTED:
         warnings.append(
-            f"not converged: the subspace still changed by {state.change:.2e} in iteration {state.t} "
-            f"(tol {settings.tol:g}); raise --iterations, or go on with --resume"
+            f"not converged: the subspace still changed by {state.change:.2e} in iteration {state.t}, and V is known "
+            f"to {min(state.error, 1.0):.2e} (tol {settings.tol:g}); raise --iterations, or go on with --resume"
         )
-    alive = state.alive
     if not alive.all():
         warnings.append(
             f"{np.sum(~alive)} of {settings.k} columns were dropped: the rows have a numerical rank of {alive.sum()}, "
             "or the other directions are too small beside the largest for the agreed --bits: centre or scale columns"
         )
-    V, sigma = state.V[:, alive], None
-    if last is not None and last[1].scaled is not None:
-        V, values, tolerance = ritz(last[0][:, alive], last[1].scaled[:, alive])
-        V = agree.subspace(V, tolerance)
-        sigma = None if last[1].norms is None else np.sqrt(np.maximum(values, 0.0))
-    return Result(fix_signs(V), sigma, state, warnings)
-
-
-def ritz(V: Reals, SV: Reals) -> tuple[Reals, Reals, float]:
-    """A basis of the span of S V whose columns are the best approximations of eigenvectors, and their eigenvalues.
-
-    Third, how far apart two correct computations of that span may be.
-
-    The columns of a block power iteration converge one by one, each with the gap to the next; their span converges
-    with the gap behind the last. V^T S V is small and known to all, and its eigenvectors put the columns right.
-    """
-    T = V.T @ SV
-    values, Q = np.linalg.eigh((T + T.T) / 2)
-    values, Q = values[::-1], Q[:, ::-1]
-    Y = SV @ Q
-    norms = np.linalg.norm(Y, axis=0)
-    basis, r = orthonormalise(Y / np.where(norms > 0, norms, 1.0))
-    return basis, values, float(qr_tolerance(r, len(V)).max())
+    # Noise costs a vector some digits wherever a gap is narrow; where it costs more than half of them it is said.
+    for members in groups(found.pairs, max(settings.tol, float(np.sqrt(found.tilt.max(initial=0.0))))):
+        names = ", ".join(str(i + 1) for i in members)
+        off = float(found.pairs[np.ix_(members, members)].max())
+        warnings.append(
+            f"columns {names} of V are singular vectors up to a turn of {off:.0e} among themselves: their singular "
+            "values are too close for the noise of the sums; what they span together is not affected"
+        )
+    return warnings

@@ -93,6 +93,7 @@ def party(
                 stock=stock,
                 mp_spdz=mp_spdz,
                 transcript=Transcript() if record_transcript else None,
+                out_is_held=supervised,
             )
         )
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import datetime as dt
 import json
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -13,14 +13,13 @@ from rich.console import Console
 
 from pdml_spdz.cli.options import study_settings
 from pdml_spdz.cli.show import Watcher, show_result
-from pdml_spdz.local import LocalResult, LocalRun, local_study, run_local
-from pdml_spdz.storage import save_json
+from pdml_spdz.local import Compare, LocalRun, local_study, run_local
 
 
 def run_and_show(
     files: Sequence[Path],
     given: dict[str, Any],
-    compare: Callable[[LocalResult], dict[str, Any]] | None,
+    compare: Compare | None,
     console: Console,
 ) -> None:
     """Run one local party for each file, compare the result with the pooled one, show or print the report."""
@@ -41,12 +40,10 @@ def run_and_show(
                 watcher,
                 mp_spdz=local["mp_spdz"],
                 record_transcript=bool(local["record_transcript"]),
-            )
+            ),
+            compare,
         )
     report = result.report
-    if compare is not None:
-        report["accuracy"] = compare(result)
-        save_json(out / "report.json", report)
     if local["as_json"]:
         click.echo(json.dumps(report))
     else:

@@ -25,11 +25,15 @@ class Security:
 
 @dataclass(frozen=True)
 class Shape:
-    """What a fit will ask for: blocks of k columns of length d, at most tau times."""
+    """What a fit will ask for: blocks of k columns of length d, at most tau times.
+
+    lengths : public, how long the first sums will be, about and up to one factor, where an earlier run has shown it
+    """
 
     d: int
     k: int
     tau: int
+    lengths: tuple[float, ...] = ()
 
 
 class Engine(ABC):

@@ -35,8 +35,15 @@ class CentredScale(FixedScale):
     Ref: [PDML App. Extension to PCA], with the mean of all rows.
     """
 
-    def __init__(self, runner: Runner, program: Program, sums: Reals, warn: Callable[[str], None]) -> None:
-        super().__init__(runner, program)
+    def __init__(
+        self,
+        runner: Runner,
+        program: Program,
+        sums: Reals,
+        warn: Callable[[str], None],
+        lengths: Sequence[float] = (),
+    ) -> None:
+        super().__init__(runner, program, lengths)
         self._mean, self._warn = sums / sqrt(runner.bound), warn
         self._level = 0.0  # noise in one direction of y_i / kappa_i beyond that of the opened bits
         self._said = False

@@ -125,7 +125,8 @@ class PerColumn:
 class FixedScale:
     """PD-SVD's sums under one secret scale for the whole fit.
 
-    1. first call: the program scaled_sum makes [c] = k / sum_i g_i.s_i behind its gate; kappa_i = 1
+    1. first call: the program scaled_sum makes [c] = k / sum_i g_i.kappa_i s_i behind its gate; kappa_i = 1, or what
+       makes the sums equally long where a run goes on whose sums have been seen
     2. every call: party m inputs kappa_i x_m,i / B; y_i = [c] kappa_i s_i is opened
     3. before the next call: kappa_i <- kappa_i / (g_i.y_i), with the new g = V; then g_i(old).y_i(next) = 1 because
        S is symmetric, which is checked
@@ -137,8 +138,8 @@ class FixedScale:
     Ref: [PDML Alg. PD-SVD], with the norms of a fit tied together.
     """
 
-    def __init__(self, runner: Runner, program: Program) -> None:
-        self.runner, self.program = runner, program
+    def __init__(self, runner: Runner, program: Program, lengths: Sequence[float] = ()) -> None:
+        self.runner, self.program, self.lengths = runner, program, lengths
         self._kappa: Reals = np.zeros(0)
         self._raised = np.zeros(0, bool)
         self._execution: Execution | None = None
@@ -150,7 +151,7 @@ class FixedScale:
         publics = [GO_ON]
         if self._execution is None:
             self._execution = runner.start(self.program)
-            self._kappa, self._raised = np.ones(k), np.zeros(k, bool)
+            self._kappa, self._raised = self._first_kappa(k), np.zeros(k, bool)
             publics = public_integers(g, runner.precision.f_g)
         expected = self._retune(g)
         more = self._more(g, first=publics != [GO_ON])
@@ -166,6 +167,15 @@ class FixedScale:
             rounding = self._check(_dots(old_g, y), error, rounding)
         self._before = g, y, rounding
         return NormedColumns(*unit_columns(y, runner.noise(d) + rounding), None, y / self._kappa)
+
+    def _first_kappa(self, k: int) -> Reals:
+        """Long columns are made shorter, so that the sums stay within the bound; the gate keeps half of its range."""
+        if not self.lengths:
+            return np.ones(k)
+        lengths = np.maximum(np.array(self.lengths), np.finfo(np.float64).tiny)
+        shortest = max(float(lengths.min()), float(lengths.max()) * 2.0 ** -(self.runner.precision.R / 2))
+        kappa: Reals = np.minimum(1.0, shortest / lengths)
+        return kappa
 
     def _more(self, g: Reals, *, first: bool) -> Sequence[Reals]:
         """What the program reads besides the block."""

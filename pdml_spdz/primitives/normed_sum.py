@@ -19,7 +19,7 @@ class NormedColumns:
     U : (d, k), column i is s_i / ||s_i||, or 0 if s_i is 0
     noise : (k,), how far (in l2) column i may be from the exact direction, by encoding and rounding
     norms : (k,), ||s_i|| where the engine reveals it, else None
-    scaled : (d, k), the sums up to one positive factor for all columns, where that is known, else None
+    scaled : (d, k), the sums up to one positive factor for all columns, where the engine knows it, else None
     """
 
     U: Reals

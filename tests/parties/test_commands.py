@@ -14,7 +14,7 @@ import pytest
 
 from pdml_spdz import certs, study_file
 from pdml_spdz.errors import InputError, PeerAborted, StorageError, exit_codes
-from tests.parties.helpers import Ended, Parties, Process, free_ports, rows, run
+from tests.parties.helpers import EMBEDDED, Ended, Parties, Process, free_ports, rows, run
 
 # Section 10 of the design: the keys of report.json and of the tables in it.
 KEYS = """algorithm engine protocol program reveal security insecure parties party_id d rank iterations converged
@@ -81,6 +81,21 @@ def test_party_json_is_one_document(parties: Callable[..., Parties]) -> None:
     for m, end in enumerate(site.run("--json")):
         end.well()
         assert json.loads(end.out) == json.loads((site.results(m) / "report.json").read_text())
+
+
+def test_party_says_which_vectors_it_does_not_tell_apart(parties: Callable[..., Parties]) -> None:
+    """Rank d: the subspace is everything from the start. Two singular values are equal, the others are not."""
+    site = parties(**EMBEDDED, normalise="per-column", rank=4)
+    for m in range(2):
+        site.give(m, np.diag([4.0, 2.0, 2.0, 1.0]))
+    for m, end in enumerate(site.run()):
+        end.well()
+        assert "note: columns 2, 3 of V are singular vectors up to a turn of 1e+00 among" in " ".join(end.out.split())
+        report = json.loads((site.results(m) / "report.json").read_text())
+        assert report["converged"]
+        assert [error < 1e-6 for error in report["column_errors"]] == [True, False, False, True]
+        V = np.abs(np.load(site.results(m) / "V.npy"))
+        assert np.abs(V[[0, 3]][:, [0, 3]] - np.eye(2)).max() < max(report["column_errors"][::3])
 
 
 def test_svd_json_of_an_error_is_one_document(tmp_path: Path) -> None:

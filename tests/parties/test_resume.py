@@ -136,11 +136,23 @@ def test_resume_refused_with_another_rank(site: Parties) -> None:
 
 
 def test_resume_refused_without_a_common_iteration(site: Parties) -> None:
+    site.change_studies(iterations=12)
     for path in site.checkpoints(1):
         path.unlink()
     before = results(site)
     for end in site.run("--resume"):
         end.failed(ResumeError, "the parties have no checkpoint in common", "start anew without --resume")
+    assert results(site) == before
+
+
+def test_resume_refused_with_checkpoints_of_an_older_version(site: Parties) -> None:
+    """They hold V_t alone: without the last S V there is no Rayleigh-Ritz at the end."""
+    for m in range(2):
+        path = site.results(m) / "checkpoint" / "run.json"
+        path.write_text(json.dumps({k: v for k, v in json.loads(path.read_text()).items() if k != "format"}))
+    before = results(site)
+    for end in site.run("--resume"):
+        end.failed(ResumeError, "written by another version", "Do this: start anew without --resume")
     assert results(site) == before
 
 

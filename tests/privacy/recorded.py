@@ -10,11 +10,10 @@ from typing import Any
 from pdml_spdz import handshake, prepare
 from pdml_spdz.certs import Identity
 from pdml_spdz.data import Data
-from pdml_spdz.engine_setup import make_engine
 from pdml_spdz.job import PartyRun
 from pdml_spdz.linalg import Rows
 from pdml_spdz.local import local_study
-from pdml_spdz.party import FITS, recorded
+from pdml_spdz.party import run_fit
 from pdml_spdz.transcript import Transcript, load
 from pdml_spdz.transport.base import Link
 from pdml_spdz.transport.inprocess import mesh
@@ -30,11 +29,10 @@ def record(tables: Sequence[Rows], out: Path, *, resume: bool = False, **setting
             with link:
                 seen = Transcript() if link.me == 0 else None
                 run = PartyRun(study, link.me, Path(f"rows-{link.me}"), out, out, resume, transcript=seen)
-                run.prepare_output()
-                data = prepare.agreed(Data(tables[link.me], None, "rows"), study)
-                met = handshake.meet(link, study, (), resume=resume)
-                with make_engine(run, link, met.run, Identity(link.me, out, {})) as engine:
-                    recorded(run, lambda: FITS[study.algorithm](run, data, link, engine))
+                with run.output():
+                    data = prepare.agreed(Data(tables[link.me], None, "rows"), study)
+                    met = handshake.meet(link, study, (), resume=resume)
+                    run_fit(run, data, link, met.run, Identity(link.me, out, {}))
         except BaseException as error:  # noqa: BLE001
             errors.append(error)
 

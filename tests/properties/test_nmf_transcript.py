@@ -14,14 +14,13 @@ from pdml_spdz import handshake
 from pdml_spdz.algorithms.nmf import Settings, State, pd_nmf_iter
 from pdml_spdz.algorithms.rri import part
 from pdml_spdz.data import Data
-from pdml_spdz.engine_setup import make_engine
 from pdml_spdz.engines.secsum import SecSumEngine
 from pdml_spdz.errors import QuotaError
 from pdml_spdz.fixedpoint import Format
 from pdml_spdz.job import PartyRun
 from pdml_spdz.linalg import Rows
 from pdml_spdz.local import local_study
-from pdml_spdz.party import FITS
+from pdml_spdz.party import run_fit
 from pdml_spdz.primitives.agree import Agreement
 from pdml_spdz.primitives.sec_sum import ClearSum, MaskedSum
 from pdml_spdz.study import NmfSettings
@@ -39,12 +38,11 @@ def whole_fit(tables: Sequence[Rows], out: Path, wire: Wire | None = None, **set
 
     def party(link: Link) -> dict[str, Any]:
         run = PartyRun(study, link.me, Path(f"rows-{link.me}"), Path("certs"), out)
-        run.prepare_output()
-        data = Data(tables[link.me], None, run.data.name)
-        agreed = handshake.meet(link, study, (), resume=False)
-        data = handshake.compare_features(link, data, study, agreed.run)
-        with make_engine(run, link, agreed.run, None) as engine:  # type: ignore[arg-type]
-            return FITS[study.algorithm](run, data, link, engine)
+        with run.output():
+            data = Data(tables[link.me], None, run.data.name)
+            agreed = handshake.meet(link, study, (), resume=False)
+            data = handshake.compare_features(link, data, study, agreed.run)
+            return run_fit(run, data, link, agreed.run, None)  # type: ignore[arg-type]
 
     links = mesh(study.M)
     return run_threads(study.M, party, wire.tap(links) if wire else links)

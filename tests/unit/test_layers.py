@@ -20,7 +20,7 @@ LAYERS = [
     ("fit_svd", "fit_pca", "fit_nmf", "fit_normed_sum"),
     ("prepare",),
     ("limits",),
-    ("report", "checkpoint", "handshake", "job", "repeats", "own_secret"),
+    ("report", "checkpoint", "handshake", "job", "repeats", "own_secret", "results"),
     ("build",),
     ("privacy",),
     ("applications",),

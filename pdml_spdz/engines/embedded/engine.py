@@ -90,7 +90,9 @@ class EmbeddedEngine(Engine):
         runner = EmbeddedRunner(self._sec_sum, precision, scale, material)
         if not fit:
             return PerColumn(runner, program, columns)
-        return FixedScale(runner, program) if sums is None else CentredScale(runner, program, sums, self.warn)
+        if sums is None:
+            return FixedScale(runner, program, shape.lengths)
+        return CentredScale(runner, program, sums, self.warn, shape.lengths)
 
     def facts(self) -> dict[str, Any]:
         p = self.options.precision

@@ -95,7 +95,9 @@ class MpSpdzEngine(Engine):
             return PaperColumns(runner, program, columns)
         if options.normalise == "per-column":
             return PerColumn(runner, program, columns, stream=executions == 1)
-        return FixedScale(runner, program) if sums is None else CentredScale(runner, program, sums, self.warn)
+        if sums is None:
+            return FixedScale(runner, program, shape.lengths)
+        return CentredScale(runner, program, sums, self.warn, shape.lengths)
 
     def finish(self) -> None:
         if self._runner:

@@ -1,0 +1,139 @@
+"""Single vectors within a subspace: Rayleigh-Ritz on the last S V, and how well it tells them apart."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.sparse.csgraph import connected_components
+
+from pdml_spdz.algorithms.lengths import Call, lengths_by_symmetry, share
+from pdml_spdz.fixedpoint import Reals
+from pdml_spdz.linalg import EPS, orthonormalise, qr_tolerance
+from pdml_spdz.primitives.normed_sum import NormedColumns
+
+
+@dataclass(frozen=True)
+class Product:
+    """What an iteration has shown of S: public, and all that Rayleigh-Ritz needs.
+
+    SV : (d, k), S V up to one positive factor
+    T : (k, k), V^T S V up to the same factor
+    noise : (k,), how far (in l2) each column of SV may be off, relative to its length
+    doubt : (k, r), a square root of the covariance of the lengths' logarithms; r = 0 where they are known
+    exact : the factor is 1
+    V : (d, k), where the lengths of the next S V are to be found with it
+    """
+
+    SV: Reals
+    T: Reals
+    noise: Reals
+    doubt: Reals
+    exact: bool
+    V: Reals | None = None
+
+    @property
+    def call(self) -> Call | None:
+        """What the lengths of the next S V can be found with."""
+        return None if self.V is None else Call(self.V, self.SV, self.noise, self.doubt)
+
+    def of(self, columns: NDArray[np.bool_]) -> Product:
+        """Some of the columns."""
+        picked = replace(self, SV=self.SV[:, columns], T=self.T[np.ix_(columns, columns)])
+        return replace(picked, noise=self.noise[columns], doubt=self.doubt[columns], V=None)
+
+    def arrays(self) -> dict[str, Reals]:
+        """For a checkpoint."""
+        named: dict[str, Any] = {name: getattr(self, name) for name in ("SV", "T", "noise", "doubt", "V")}
+        return {name: array for name, array in named.items() if array is not None} | {"exact": np.array([self.exact])}
+
+    @classmethod
+    def restored(cls, arrays: dict[str, Any]) -> Product:
+        """Of what `arrays` gave; KeyError if something is missing."""
+        needed = {name: arrays[name] for name in ("SV", "T", "noise", "doubt")}
+        return cls(**needed, exact=bool(arrays["exact"][0]), V=arrays.get("V"))
+
+
+@dataclass(frozen=True)
+class Ritz:
+    """Rayleigh-Ritz of a product: eigenvalues (k,), largest first, and eigenvectors Q (k, k) of its T.
+
+    tilt : (k,), by how much (a sine) noise may move each vector
+    pairs : (k, k), by how much it may turn vectors i and j among themselves; 1: they are not told apart
+    mixing : (k, k), the same by what the subspace has not converged yet, which further iterations mend
+    """
+
+    values: Reals
+    Q: Reals
+    tilt: Reals
+    pairs: Reals
+    mixing: Reals
+
+
+def product_of(V: Reals, columns: NormedColumns, before: Product | None) -> Product:
+    """What is known after a call with V. before : of the call before, if there was one"""
+    if columns.scaled is not None:
+        none = np.zeros((V.shape[1], 0))
+        return Product(columns.scaled, V.T @ columns.scaled, columns.noise, none, columns.norms is not None)
+    found = lengths_by_symmetry(V, columns, None if before is None else before.call)
+    SV = columns.U * np.exp(found.x)
+    # S_m V is rounded relative to the longest of its columns.
+    noise = columns.noise + len(V) * EPS * np.exp(found.x.max() - found.x)
+    return Product(SV, V.T @ SV, noise, found.doubt, False, V)
+
+
+def ritz(product: Product) -> Ritz:
+    """Eigenvectors of T, and what may be wrong with them.
+
+    With V^T S V = T + E the vectors i and j are turned among themselves by (E_ij + E_ji)/2 over the gap of their
+    values. E has three parts: noise of SV; lengths of its columns that are a little off (`doubt`), which matters as far
+    as V is not made of eigenvectors; and what the parts of S w_i and S w_j outside the span couple in second order.
+    """
+    values, Q = np.linalg.eigh((product.T + product.T.T) / 2)
+    values, Q = values[::-1], Q[:, ::-1]
+    gram, sizes = product.SV.T @ product.SV, np.abs(values)
+    noise = np.sqrt((Q**2).T @ (np.minimum(product.noise, 1.0) ** 2 * np.diag(gram)))  # of S w_i, in l2
+    turned = np.add.outer(noise, noise) / 2 * share(len(product.SV))
+    lengths = np.add.outer(sizes, sizes) / 2 * _off_by(Q, product.doubt)
+    outside = gram - product.T.T @ product.T  # of the span of V
+    residual = np.sqrt(np.maximum(np.sum(Q * (outside @ Q), axis=0), 0.0))
+    tiny = np.finfo(np.float64).tiny
+    second = np.outer(residual, residual) / np.maximum(np.maximum.outer(sizes, sizes), tiny)
+    tilt = np.minimum(1.0, noise / np.maximum(sizes, tiny))
+    return Ritz(values, Q, tilt, _angles(turned + lengths, values), _angles(second, values))
+
+
+def _off_by(Q: Reals, doubt: Reals) -> Reals:
+    """The deviation of (Q^T D Q)_ij for all i and j, where D is the diagonal matrix of what lengths are off by."""
+    return np.stack([np.linalg.norm(doubt.T @ (Q * q[:, None]), axis=0) for q in Q.T])
+
+
+def _angles(coupling: Reals, values: Reals) -> Reals:
+    """By how much a coupling turns each pair of vectors: itself over the gap of their values, 1 at most."""
+    gaps = np.abs(np.subtract.outer(values, values))
+    angles: Reals = np.where(coupling < gaps, coupling / np.where(gaps > 0, gaps, 1.0), 1.0)
+    np.fill_diagonal(angles, 0.0)
+    return angles
+
+
+def ritz_basis(product: Product, found: Ritz) -> tuple[Reals, float]:
+    """A basis of the span of S V whose columns are the best approximations of eigenvectors.
+
+    Second, how far apart two correct computations of that span may be.
+
+    The columns of a block power iteration converge one by one, each with the gap to the next; their span converges
+    with the gap behind the last. V^T S V is small and known to all, and its eigenvectors put the columns right.
+    """
+    Y = product.SV @ found.Q
+    norms = np.linalg.norm(Y, axis=0)
+    basis, r = orthonormalise(Y / np.where(norms > 0, norms, 1.0))
+    return basis, float(qr_tolerance(r, len(Y)).max())
+
+
+def groups(pairs: Reals, limit: float) -> list[list[int]]:
+    """Columns that are turned among themselves by more than `limit`; a column that belongs to none is left out."""
+    count, label = connected_components(pairs > limit, directed=False)
+    found = [np.flatnonzero(label == n).tolist() for n in range(count)]
+    return [members for members in found if len(members) > 1]

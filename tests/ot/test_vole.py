@@ -59,7 +59,7 @@ def test_relation_holds_for_a_million_elements(ends: list[extension.Ends], bits:
 
 
 @pytest.mark.parametrize("kappa", range(1, 9))
-@pytest.mark.parametrize("bits", [64, 160, 192])
+@pytest.mark.parametrize("bits", [64, 160, 192, 224])
 def test_relation_holds_for_every_digit_width(ends: list[extension.Ends], bits: int, kappa: int) -> None:
     sender, receiver = vole_pairs(ends, bits, kappa=kappa)[0]
     for n in (1, 34):

@@ -183,14 +183,36 @@ def test_one_number_of_each_block_is_noisy_and_odd(bits: int) -> None:
     assert len(places) == 2  # each party has its own (5 places of 16: equal once in a million)
 
 
-def test_rows_of_the_code_have_their_ones_where_the_stream_says() -> None:
-    key, r = np.arange(2, dtype=np.uint64), np.arange(64, dtype=np.float64)[:, None]
-    code = lpn.Code(64, key)
-    rows = np.concatenate([code.times(r, 8), code.times(r, 16)])
-    whole = np.empty(24 * lpn.ONES // 4, np.uint64)
-    lpn.Streams(key.reshape(1, 2), None, 0).fill(0, whole)
-    expected = (whole.view(np.uint16) % 64).reshape(24, lpn.ONES).sum(axis=1)
-    assert np.array_equal(rows[:, 0], expected)
+@pytest.mark.parametrize("secret", [16, 64, SMALL.secret])
+def test_a_row_has_ten_different_places_and_follows_the_stream(secret: int) -> None:
+    key, n = np.arange(2, dtype=np.uint64), 4096
+    code = lpn.Code(secret, key)
+    rows = np.concatenate([code.places(8), code.places(n - 8)])
+    assert all(len(set(row)) == lpn.ONES for row in rows.tolist())
+    assert np.array_equal(rows, lpn.Code(secret, key).places(n))  # however they are asked for
+    stream = np.empty(n * lpn.ONES // 4, np.uint64)
+    lpn.Streams(key.reshape(1, 2), None, 0).fill(0, stream)
+    drawn = (stream.view(np.uint16) % secret).reshape(n, lpn.ONES)
+    kept = (drawn == rows).all(axis=1)
+    assert np.array_equal(kept, [len(set(row)) == lpn.ONES for row in drawn.tolist()])
+    assert not kept.all()  # some had to be drawn again
+
+
+def test_all_places_are_equally_likely() -> None:
+    """A row out of 16 places: each place in 10 of 16 rows, each pair of places in 90 of 240."""
+    n, secret = 1 << 16, 16
+    rows = lpn.Code(secret, np.arange(2, dtype=np.uint64)).places(n)
+    there = np.zeros((n, secret))
+    there[np.arange(n)[:, None], rows] = 1
+    together = there.T @ there
+    for found, p in ((np.diag(together), 10 / 16), (together[np.triu_indices(secret, 1)], 90 / 240)):
+        assert np.abs(found - n * p).max() < 6 * math.sqrt(n * p * (1 - p))  # 136 counts: by chance once in 10^6 keys
+
+
+def test_a_row_of_the_code_is_the_sum_at_its_places() -> None:
+    key, r = np.arange(2, dtype=np.uint64), np.arange(64, dtype=np.float64)[:, None] ** 2
+    sums = lpn.Code(64, key).times(r, 24)
+    assert np.array_equal(sums[:, 0], r[lpn.Code(64, key).places(24), 0].sum(axis=1))
 
 
 @WINDOWS
@@ -218,29 +240,9 @@ def test_no_secret_serves_more_blocks_than_it_may(parameters: Parameters, wanted
 
 
 @pytest.mark.parametrize("parameters", LEVELS)
-def test_guessing_numbers_without_noise_is_hopeless(parameters: Parameters) -> None:
-    """Two attacks that need no estimator: guess as many numbers without noise as r has, or as a part of r has that
-    decides enough of them. Not counted: what each guess costs. The others are in docs/security.md."""
-    assert -parameters.secret * math.log2(1 - 1 / parameters.block) > 256
-    assert parameters.locality > 256
+def test_a_secret_is_made_of_whole_blocks_in_one_step(parameters: Parameters) -> None:
     assert parameters.secret % parameters.block == 0
     assert parameters.secret <= parameters.step * parameters.block
-
-
-def test_a_part_of_the_secret_decides_as_many_numbers_as_it_has_unknowns() -> None:
-    parameters = Parameters(1 << 10, 6, 200)
-    code = lpn.Code(parameters.secret, np.arange(2, dtype=np.uint64))
-    n = parameters.blocks * parameters.block
-    rho = (parameters.secret / n) ** (1 / (lpn.ONES - 1))
-    outside = (np.random.default_rng(0).random((parameters.secret, 1)) >= rho).astype(np.float64)
-    decided = int((code.times(outside, n) == 0).sum())
-    # The exact probability, without replacement, is that of ten places in the part; a normal limit, once in a million.
-    p = (1 - outside.mean()) ** lpn.ONES
-    assert abs(decided - n * p) < 5 * math.sqrt(n * p)
-    # That none of these has noise, block by block: what `locality` says, up to the same chance.
-    part = (1 - outside.mean()) / rho  # as drawn, of what was meant
-    guesses = -parameters.blocks * math.log2(1 - decided / n / part**lpn.ONES)
-    assert guesses == pytest.approx(parameters.locality, rel=2 * 5 / math.sqrt(n * p))
 
 
 def test_nothing_is_given_after_the_last() -> None:

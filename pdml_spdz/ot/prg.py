@@ -19,6 +19,7 @@ Blocks: TypeAlias = "NDArray[np.uint64]"  # shape (..., 2)
 
 BLOCK = 16  # bytes
 WORD = np.dtype("<u8")
+GROUP = 16  # trees under one AES key: a key for each would cost 1.6 times the time of short trees
 
 
 def random_blocks(*shape: int) -> Blocks:
@@ -111,7 +112,7 @@ class BlockHash:
         return self._pad(x) ^ x
 
     def forest(self, count: int) -> Forest:
-        """The next `count` trees: their keys are pi'(0), pi'(1), ... and no two calls get the same."""
+        """The next `count` trees, with labels pi'(0), pi'(1), ...: no two trees have the same."""
         numbers = np.zeros((count, 2), WORD)
         numbers[:, 0] = np.arange(self._trees, self._trees + count)
         self._trees += count
@@ -119,26 +120,28 @@ class BlockHash:
 
 
 class Forest:
-    """The hashes of some GGM trees, each with a public AES key of its own: E_tree(x) ^ x.
+    """The hashes of some GGM trees: E(x ^ i) ^ x ^ i, i being the tree's number among the 16 that share the key of E.
+
+    labels : (trees, 2), public, all different; the first one of each 16 is their key, its low word a tree's nonce
 
     Security, AES being an ideal cipher: whoever lacks the path to a leaf lacks depth + 1 uniform blocks of that tree.
-    An evaluation of AES has one key, so it is a guess at the blocks of one tree only: Q of them find one with
-    probability Q (depth + 1) 2^-126, however many trees there are (with one key for all it would be that times their
-    number). And two blocks of one tree may coincide: (depth + 1) 2^(depth + 3 - 128) for each tree, together
-    2^-94 for a million trees of depth 8.
+    An evaluation of AES has one key, so it is a guess at the blocks of 16 trees only: Q of them find one with
+    probability 16 Q (depth + 1) 2^-126, 2^-118 Q for depth 8, however many trees there are; with one key for all
+    it would be their number instead of 16. And two blocks under one key may coincide, one of them not known:
+    16 (depth + 1) 2^(depth + 3 - 128) for each tree, together 2^-90 for a million trees of depth 8.
 
     *Ref:* Guo, Katz, Wang, Weng, Yu, "Better concrete security for half-gates garbling (in the multi-instance
-    setting)", CRYPTO 2020: why fixed-key hashes lose the number of instances, and a key for each instead.
+    setting)", CRYPTO 2020: fixed-key hashes lose the number of instances, which tweaks alone do not mend and keys do.
     """
 
-    def __init__(self, keys: Blocks) -> None:
-        raw, mode = keys.tobytes(), modes.ECB()  # noqa: S305 (a permutation is what is wanted)
-        starts = range(0, len(raw), BLOCK)
+    def __init__(self, labels: Blocks) -> None:
+        raw, mode = labels.tobytes(), modes.ECB()  # noqa: S305 (a permutation is what is wanted)
+        starts = range(0, len(raw), GROUP * BLOCK)
         self._ciphers = [Cipher(algorithms.AES(raw[i : i + BLOCK]), mode).encryptor() for i in starts]
-        self.nonces = [int(nonce) for nonce in keys[:, 0]]  # one for each tree, for `Streams` of its leaves
+        self.nonces = [int(nonce) for nonce in labels[:, 0]]  # for `Streams` of its leaves
 
     def __len__(self) -> int:
-        return len(self._ciphers)
+        return len(self.nonces)
 
     def children(self, nodes: Blocks) -> Blocks:
         """Two seeds from each: shape (trees, m, 2) -> (trees, 2m, 2), the children of node j at 2j and 2j+1."""
@@ -153,10 +156,13 @@ class Forest:
         return self._hash(_counted(leaves, count), first)
 
     def _hash(self, x: Blocks, first: int) -> Blocks:
-        """E_tree(x) ^ x, the trees along the first axis."""
-        raw, size = memoryview(x.tobytes()), x.nbytes // max(1, len(x))
-        ciphers = enumerate(self._ciphers[first : first + len(x)])
-        data = b"".join([cipher.update(raw[size * i : size * (i + 1)]) for i, cipher in ciphers])
+        """The hash of x, overwritten, in trees along the first axis: a group with each cipher."""
+        if first % GROUP:
+            raise ValueError(f"trees from number {first} on: wanted a multiple of {GROUP}")
+        x[..., 1] ^= (np.arange(len(x), dtype=WORD) % GROUP).reshape(-1, *[1] * (x.ndim - 2))
+        raw, size = memoryview(x.tobytes()), GROUP * x[:1].nbytes
+        ciphers = self._ciphers[first // GROUP : -(-(first + len(x)) // GROUP)]
+        data = b"".join([cipher.update(raw[size * i : size * (i + 1)]) for i, cipher in enumerate(ciphers)])
         return np.frombuffer(data, WORD).reshape(x.shape) ^ x
 
 

@@ -122,14 +122,17 @@ def test_a_seed_has_other_children_in_every_tree() -> None:
     assert np.array_equal(prg.BlockHash(b"t").forest(trees).children(seed).reshape(-1, 2)[3].tobytes(), blocks[3])
 
 
-def test_hash_of_a_tree_is_its_cipher_of_the_seed_and_the_seed() -> None:
-    """E(s ^ c) ^ s ^ c under the tree's key, by the cipher itself."""
-    keys, leaves = prg.random_blocks(3), prg.random_blocks(3, 4)
-    made = prg.Forest(keys).expand(leaves[1:], 2, first=1)
-    for tree, leaf, c in ((0, 0, 0), (1, 3, 1)):
-        x = leaves[1 + tree, leaf].copy()
-        x[0] ^= np.uint64(c)
-        assert np.array_equal(made[tree, leaf, c], prg.Permutation(keys[1 + tree].tobytes())(x) ^ x)
+def test_hash_of_a_tree_is_its_cipher_of_seed_and_number() -> None:
+    """x = s ^ c ^ the tree's number in its group (in the upper word); E(x) ^ x by the cipher itself."""
+    trees, first = 2 * prg.GROUP + 3, prg.GROUP
+    labels, leaves = prg.random_blocks(trees), prg.random_blocks(trees, 4)
+    made = prg.Forest(labels).expand(leaves[first:], 2, first)
+    for tree, leaf, c in ((first, 0, 0), (first + 5, 3, 1), (trees - 1, 2, 1)):
+        group, number = divmod(tree, prg.GROUP)
+        x = leaves[tree, leaf] ^ np.array([c, number], np.uint64)
+        assert np.array_equal(made[tree - first, leaf, c], prg.Permutation(labels[group * prg.GROUP].tobytes())(x) ^ x)
+    with pytest.raises(ValueError, match="wanted a multiple of 16"):
+        prg.Forest(labels).expand(leaves[3:], 2, 3)
 
 
 def test_streams_of_two_trees_count_elsewhere() -> None:

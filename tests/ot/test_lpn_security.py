@@ -147,3 +147,13 @@ def test_every_level_has_a_margin_above_128_bits(parameters: Parameters) -> None
 def test_table_of_the_page_is_what_the_script_prints() -> None:
     page = PAGE.read_text()
     assert lpn_security.written(page) == page
+
+
+def test_page_says_how_large_the_smallest_parts_are_and_what_guessing_takes() -> None:
+    page, found = " ".join(PAGE.read_text().split()), [lpn_security.instance(lpn) for lpn in LEVELS]
+    parts = [locality.smallest_part(at, ONES) for at in found]
+    for part, at in zip(parts, found, strict=True):
+        assert f"{part:,} of {at.k:,}" in page
+    alone = " and ".join(f"2^{locality.guesses(at, part):.0f}" for part, at in zip(parts, found, strict=True))
+    assert f"guessing alone takes {alone}." in page
+    assert f"`ferret_b10` this column would have 2^{int(locality.locality(FERRET_B10, ONES))}:" in page

@@ -22,9 +22,8 @@ ALIGN = 8 * BLOCK  # OTs per AES block of a stream: positions are multiples of i
 class Receiver:
     """One end: for choice bits r it gets keys H(t_i), one of each pair. Owns the trees."""
 
-    def __init__(self, label: bytes, leaves: Blocks, position: int = 0) -> None:
-        self._label, self._leaves, self.position = label, leaves, position
-        self.hashing = BlockHash(label)
+    def __init__(self, hashing: BlockHash, leaves: Blocks, nonces: list[int]) -> None:
+        self.hashing, self._leaves, self._nonces, self.position = hashing, leaves, nonces, 0
 
     def extend(self, choices: NDArray[np.bool_]) -> tuple[Blocks, bytes]:
         """The keys (n, 2) for n choice bits, and the message for the sender."""
@@ -35,7 +34,7 @@ class Receiver:
         start, self.position = self.position, self.position + words * 64
         t, corrections = np.empty((TREES, DEPTH, words), WORD), np.empty((TREES, words), WORD)
         for i in range(TREES):
-            u, t[i] = _fold(_streams(self._leaves[i], None, start, words))
+            u, t[i] = _fold(_streams(self._leaves[i], None, start, words, self._nonces[i]))
             corrections[i] = u ^ r
         keys = self.hashing.tweaked(transpose(t.reshape(SECURITY, words))[:n], _tweaks(start, n))
         return keys, corrections.tobytes()
@@ -44,9 +43,8 @@ class Receiver:
 class Sender:
     """The other end: it gets both keys of each pair, H(q_i) and H(q_i ^ offset). Knows all leaves but one per tree."""
 
-    def __init__(self, label: bytes, leaves: Blocks, holes: NDArray[np.int64], position: int = 0) -> None:
-        self._label, self._leaves, self._holes, self.position = label, leaves, holes, position
-        self.hashing = BlockHash(label)
+    def __init__(self, hashing: BlockHash, leaves: Blocks, nonces: list[int], holes: NDArray[np.int64]) -> None:
+        self.hashing, self._leaves, self._nonces, self._holes, self.position = hashing, leaves, nonces, holes, 0
         self._bits = holes[:, None] >> np.arange(DEPTH) & 1  # offset bit b of tree i, (TREES, DEPTH)
         self._offset = np.packbits(self._bits.astype(np.uint8).reshape(-1), bitorder="little").view(WORD)
 
@@ -63,7 +61,7 @@ class Sender:
         corrections = np.frombuffer(message, WORD).reshape(TREES, words)
         q = np.empty((TREES, DEPTH, words), WORD)
         for i in range(TREES):
-            u, t = _fold(_streams(self._leaves[i], int(self._holes[i]), start, words))
+            u, t = _fold(_streams(self._leaves[i], int(self._holes[i]), start, words, self._nonces[i]))
             # What the missing leaf would add to u and to t cancels: q = offset * (u ^ correction) ^ t.
             q[i] = t ^ np.where(self._bits[i, :, None] != 0, u ^ corrections[i], 0)
         rows, tweaks = transpose(q.reshape(SECURITY, words))[:n], _tweaks(start, n)
@@ -105,15 +103,17 @@ def set_up(link: Link, session: bytes) -> Ends:
     pairs, keys = base.run(link, session, choices, SECURITY)
     receivers, outgoing = {}, {}
     for peer in link.peers:
-        label = _label(session, sender=peer, receiver=link.me)
-        leaves, outgoing[peer] = ggm.send(BlockHash(label), pairs[peer], DEPTH)
-        receivers[peer] = Receiver(label, leaves)
+        hashing = BlockHash(_label(session, sender=peer, receiver=link.me))
+        forest = hashing.forest(TREES)
+        leaves, outgoing[peer] = ggm.send(forest, pairs[peer], DEPTH)
+        receivers[peer] = Receiver(hashing, leaves, forest.nonces)
     messages = link.exchange("ot:trees", outgoing, link.peers)
     senders = {}
     for peer in link.peers:
-        label = _label(session, sender=link.me, receiver=peer)
-        leaves = ggm.receive(BlockHash(label), keys[peer], choices[peer], DEPTH, messages[peer])
-        senders[peer] = Sender(label, leaves, ggm.holes_of(choices[peer], DEPTH))
+        hashing = BlockHash(_label(session, sender=link.me, receiver=peer))
+        forest = hashing.forest(TREES)
+        leaves = ggm.receive(forest, keys[peer], choices[peer], DEPTH, messages[peer])
+        senders[peer] = Sender(hashing, leaves, forest.nonces, ggm.holes_of(choices[peer], DEPTH))
     return Ends(senders, receivers, session)
 
 
@@ -156,9 +156,9 @@ def _tweaks(start: int, n: int) -> NDArray[np.uint64]:
     return np.arange(start, start + n, dtype=WORD)
 
 
-def _streams(leaves: Blocks, hole: int | None, start: int, words: int) -> NDArray[np.uint64]:
+def _streams(leaves: Blocks, hole: int | None, start: int, words: int, nonce: int) -> NDArray[np.uint64]:
     """The next `words` of every leaf's stream, zeros for the leaf that is not known."""
-    streams, out = Streams(leaves, hole, start // ALIGN), np.zeros((len(leaves), words), WORD)
+    streams, out = Streams(leaves, hole, start // ALIGN, nonce), np.zeros((len(leaves), words), WORD)
     for j, row in enumerate(out):
         streams.fill(j, row)
     return out

@@ -1,6 +1,7 @@
 """All-but-one OT: the sender has 2^depth leaf keys per tree, the receiver gets all of them but one.
 
-A forest is an array of trees of equal depth. Leaf j of a tree is reached by the bits of j, the highest first.
+A forest is an array of trees of equal depth, each with its own hash (`prg.Forest` states the security level). Leaf j of
+a tree is reached by the bits of j, the highest first.
 """
 
 from __future__ import annotations
@@ -9,21 +10,22 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pdml_spdz.errors import ProtocolError
-from pdml_spdz.ot.prg import BLOCK, WORD, BlockHash, Blocks, random_blocks
+from pdml_spdz.ot.prg import BLOCK, WORD, Blocks, Forest, random_blocks
 
 
-def grow(hashing: BlockHash, trees: int, depth: int) -> tuple[Blocks, Blocks]:
+def grow(forest: Forest, depth: int) -> tuple[Blocks, Blocks]:
     """Fresh trees: leaves (trees, 2^depth, 2), and for every level the XOR of its left and of its right nodes,
     sums (trees, depth, 2, 2) by tree, level and side."""
+    trees = len(forest)
     nodes = random_blocks(trees, 1)
     sums = np.empty((trees, depth, 2, 2), WORD)
     for level in range(depth):
-        nodes = hashing.children(nodes)
+        nodes = forest.children(nodes)
         sums[:, level] = _side_sums(nodes)
     return nodes, sums
 
 
-def puncture(hashing: BlockHash, known: Blocks, holes: NDArray[np.int64]) -> Blocks:
+def puncture(forest: Forest, known: Blocks, holes: NDArray[np.int64]) -> Blocks:
     """The leaves of each tree but number holes[tree], which is left as zeros: no key is there.
 
     known : (trees, depth, 2), at each level the sum of the side that the path to the hole does not take
@@ -33,7 +35,7 @@ def puncture(hashing: BlockHash, known: Blocks, holes: NDArray[np.int64]) -> Blo
     nodes = np.zeros((trees, 1, 2), WORD)
     path = np.zeros(trees, np.int64)
     for level in range(depth):
-        nodes = hashing.children(nodes)
+        nodes = forest.children(nodes)
         bit = holes >> (depth - 1 - level) & 1
         # The children of the unknown node on the path are not children of zeros: clear them, then get the
         # one beside the path as what is missing from its side's sum.
@@ -54,8 +56,8 @@ def holes_of(choices: NDArray[np.bool_], depth: int) -> NDArray[np.int64]:
     return np.asarray(bits @ (1 << np.arange(depth)[::-1]), np.int64)
 
 
-def send(hashing: BlockHash, pairs: Blocks, depth: int) -> tuple[Blocks, bytes]:
-    """Leaves (trees, 2^depth, 2) of fresh trees, and the message that gives the receiver all but one of each.
+def send(forest: Forest, pairs: Blocks, depth: int) -> tuple[Blocks, bytes]:
+    """Leaves (trees, 2^depth, 2) of the forest's trees, and the message that gives the receiver all but one of each.
 
     1. (sender)   grows the trees and sends sums ^ pairs, `depth` random OTs for each tree;
     2. (receiver) opens one side of each level with `keys`: the side that the path to its hole does not take;
@@ -66,7 +68,7 @@ def send(hashing: BlockHash, pairs: Blocks, depth: int) -> tuple[Blocks, bytes]:
     *Ref:* Goldreich, Goldwasser, Micali, JACM 1986; Schoppmann, Gascon, Reichert, Raykova, "Distributed
     vector-OLE", CCS 2019.
     """
-    leaves, sums = grow(hashing, len(pairs) // depth, depth)
+    leaves, sums = grow(forest, depth)
     return leaves, (sums ^ pairs.reshape(sums.shape)).tobytes()
 
 
@@ -75,7 +77,7 @@ def message_size(trees: int, depth: int) -> int:
     return 2 * BLOCK * trees * depth
 
 
-def receive(hashing: BlockHash, keys: Blocks, choices: NDArray[np.bool_], depth: int, message: memoryview) -> Blocks:
+def receive(forest: Forest, keys: Blocks, choices: NDArray[np.bool_], depth: int, message: memoryview) -> Blocks:
     """The receiver's side of `send`: keys (trees * depth, 2) are its random OTs' outputs for `choices`."""
     wanted = message_size(len(keys) // depth, depth)
     if len(message) != wanted:
@@ -86,7 +88,7 @@ def receive(hashing: BlockHash, keys: Blocks, choices: NDArray[np.bool_], depth:
         )
     masked = np.frombuffer(message, WORD).reshape(-1, 2, 2)
     known = masked[np.arange(len(masked)), choices.astype(np.int64)] ^ keys
-    return puncture(hashing, known.reshape(-1, depth, 2), holes_of(choices, depth))
+    return puncture(forest, known.reshape(-1, depth, 2), holes_of(choices, depth))
 
 
 def _side_sums(nodes: Blocks) -> Blocks:

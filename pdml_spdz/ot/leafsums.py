@@ -25,10 +25,11 @@ class LeafSums:
     leaves   : (2^kappa, 2)
     position : the number of the first element, even: it is read at AES block position * w / 2, so that ranges of
                elements that do not meet are parts of the streams that do not meet
+    nonce    : the tree's
     """
 
-    def __init__(self, leaves: Blocks, hole: int | None, position: int, w: int) -> None:
-        self._streams, self._w = Streams(leaves, hole, position * w // 2), w
+    def __init__(self, leaves: Blocks, hole: int | None, position: int, w: int, nonce: int) -> None:
+        self._streams, self._w = Streams(leaves, hole, position * w // 2, nonce), w
 
     def next(self, n: int) -> tuple[Columns, Columns]:
         """The sums for the next n elements, an even number (limb by limb in the stream, as the AES writes it).

@@ -1,11 +1,12 @@
 """Learning parity with noise over Z_2^k: A r + e looks uniform to whoever knows only A.
 
-A has ten ones in a row at public random places, e has one odd number in every block. A sum of ten numbers costs some
-thirty times less than a number from OT (offline.make has both).
+A has ten ones in a row at different public random places, e has one odd number in every block. A sum of ten numbers
+costs some thirty times less than a number from OT (offline.make has both).
 
 The assumption is that of Ferret and its successors. Odd noise makes the problem mod 2 the binary one with the same
 noise; half of any noise would vanish. There is more noise than in their implementations: some rows of A lie wholly in a
-part of r, and then fewer numbers have to be guessed right than r has (`Parameters.locality`; docs/security.md).
+part of r, and then fewer numbers have to be guessed right than r has. `python -m benchmarks.lpn_security` computes what
+each known attack costs; docs/security.md has its table.
 
 *Ref:* Yang, Weng, Lan, Zhang, Wang, "Ferret", CCS 2020; Baum, Braun, Munch-Hansen, Scholl, "MozZ2karella", CRYPTO 2022;
 Liu, Wang, Yang, Yu, "The hardness of LPN over any integer ring and field for PCG applications", EUROCRYPT 2024.
@@ -14,6 +15,7 @@ Liu, Wang, Yang, Yu, "The hardness of LPN over any integer ring and field for PC
 from __future__ import annotations
 
 from dataclasses import dataclass
+from itertools import combinations
 from typing import TypeAlias
 
 import numpy as np
@@ -56,36 +58,54 @@ class Parameters:
         """Blocks made at a time, at the most: memory."""
         return min(self.blocks - self.kept, STEP // self.block)
 
-    @property
-    def locality(self) -> float:
-        """log2 of how many guesses it takes that enough numbers which depend on a random part of r only have no noise.
-        (Chosen parts, and a little noise in them, take fewer: docs/security.md.)
-
-        A part rho r decides a fraction rho^ONES of all numbers; as many as it has unknowns are enough to solve for it.
-        """
-        n = self.blocks * self.block
-        rho = (self.secret / n) ** (1 / (ONES - 1))
-        return float(-self.blocks * np.log2(1 - rho * self.secret / n))
-
 
 SMALL = Parameters(1 << 13, 5, 2304)
-LARGE = Parameters(1 << 16, 8, 3400)
+LARGE = Parameters(1 << 16, 8, 3400)  # emp-ot's ferret_b10 (2^16, 10, 850) with four times the noise
 
 
 class Code:
     """The rows of A one after the other, from a public key (2 words); no two secrets have the same rows."""
 
     def __init__(self, secret: int, key: NDArray[np.uint64]) -> None:
-        self._secret, self._stream = secret, Streams(key.reshape(1, 2), None, 0)
+        self._secret, keys = secret, key.reshape(1, 2)
+        self._first, self._again = (Streams(keys, None, 0, nonce) for nonce in (0, 1))
+
+    def places(self, n: int) -> NDArray[np.uint16]:
+        """Where the next n rows, a multiple of 8, have their ones: shape (n, ONES), different ones in a row.
+
+        A row is ten numbers of a stream. If one of them is there twice (one row of 180 at level 1), it is drawn again
+        from a second stream until it has ten: then all sets of ten places are equally likely.
+        """
+        drawn = np.empty(n * ONES * 2 // WORD.itemsize, WORD)
+        self._first.fill(0, drawn)
+        places = drawn.view("<u2").reshape(n, ONES) & np.uint16(self._secret - 1)
+        for row in np.flatnonzero(_repeated(places)):
+            places[row] = self._other()
+        return places
+
+    def _other(self) -> NDArray[np.uint16]:
+        """One more row, without repeats; each try takes 32 bytes of the second stream."""
+        drawn = np.empty(4, WORD)
+        while self._again.fill(0, drawn):
+            row = drawn.view("<u2")[:ONES] & np.uint16(self._secret - 1)
+            if len(set(row.tolist())) == ONES:
+                break
+        return row
 
     def times(self, r: Uncarried, n: int) -> Uncarried:
         """The next n rows, a multiple of 8, times r of shape (secret, c)."""
-        drawn = np.empty(n * ONES * 2 // WORD.itemsize, WORD)
-        self._stream.fill(0, drawn)
-        where = drawn.view("<u2").astype(np.int32) & (self._secret - 1)
+        where = self.places(n).reshape(-1).astype(np.int32)
         starts = np.arange(0, (n + 1) * ONES, ONES, dtype=np.int32)
         A = sp.csr_array((np.ones(n * ONES), where, starts), shape=(n, self._secret))
         return np.asarray(A @ r)
+
+
+def _repeated(places: NDArray[np.uint16]) -> NDArray[np.bool_]:
+    """Which rows have a number twice. (Columns are compared: six times as fast as sorting the rows.)"""
+    columns, found = np.ascontiguousarray(places.T), np.zeros(len(places), np.bool_)
+    for i, j in combinations(range(ONES), 2):
+        found |= columns[i] == columns[j]
+    return found
 
 
 def digits(a: Vector, bits: int) -> Uncarried:

@@ -16,7 +16,7 @@ from pdml_spdz import ring
 from pdml_spdz.errors import ProtocolError
 from pdml_spdz.ot import extension, ggm, vole
 from pdml_spdz.ot.lpn import BASE, Code, Parameters, Uncarried, digits, settled
-from pdml_spdz.ot.prg import BLOCK, WORD, BlockHash, Blocks, random_bits
+from pdml_spdz.ot.prg import BLOCK, WORD, Blocks, Forest, random_bits
 from pdml_spdz.ot.vole import Correlation
 from pdml_spdz.transport.base import Link
 
@@ -91,18 +91,18 @@ class Source:
         c = self._bits // BASE
         rest, outgoing = np.zeros((blocks << depth, c)), {}
         for peer in link.peers:
-            hashing = ots.senders[peer].hashing
-            leaves, trees = ggm.send(hashing, pairs[peer], depth)
-            z = settled(_add_leaves(rest, hashing, leaves, 1.0) - digits(noise.w[peer], self._bits))
+            forest = ots.senders[peer].hashing.forest(blocks)
+            leaves, trees = ggm.send(forest, pairs[peer], depth)
+            z = settled(_add_leaves(rest, forest, leaves, 1.0) - digits(noise.w[peer], self._bits))
             outgoing[peer] = trees + ring.to_wire(z, self._bits).tobytes()  # no bit that no leaf masks
         messages = link.exchange("vole:noise", outgoing, link.peers)
         at = (np.arange(blocks) << depth) + holes
         for peer in link.peers:
-            hashing, message = ots.receivers[peer].hashing, messages[peer]
+            forest, message = ots.receivers[peer].hashing.forest(blocks), messages[peer]
             cut = ggm.message_size(blocks, depth)
             theirs = _masked(message[cut:], blocks, self._bits, peer)
-            leaves = ggm.receive(hashing, keys[peer], choices, depth, message[:cut])
-            got = _add_leaves(rest, hashing, leaves, -1.0, holes)
+            leaves = ggm.receive(forest, keys[peer], choices, depth, message[:cut])
+            got = _add_leaves(rest, forest, leaves, -1.0, holes)
             rest[at] -= theirs + digits(noise.v[peer], self._bits) - got
         return self._combine(rest, at, digits(odd, self._bits))
 
@@ -140,7 +140,7 @@ def message_sizes(n: int, bits: int, lpn: Parameters) -> Iterator[int]:
 
 
 def _add_leaves(
-    total: Uncarried, hashing: BlockHash, leaves: Blocks, sign: float, holes: NDArray[np.int64] | None = None
+    total: Uncarried, forest: Forest, leaves: Blocks, sign: float, holes: NDArray[np.int64] | None = None
 ) -> Uncarried:
     """total += sign * (the numbers of these leaves), zero at the holes; returns the sum of each tree's numbers."""
     (trees, block, _), c = leaves.shape, total.shape[1]
@@ -148,7 +148,7 @@ def _add_leaves(
     for first in range(0, trees, step):
         some = slice(first, min(trees, first + step))
         count = some.stop - first
-        words = hashing.expand(leaves[some].reshape(-1, 2), keys).reshape(count, block, 2 * keys)
+        words = forest.expand(leaves[some], keys, first).reshape(count, block, 2 * keys)
         x = words.view("<u4")[:, :, :c].astype(np.float64)
         if holes is not None:
             x[np.arange(count), holes[some]] = 0

@@ -63,10 +63,10 @@ class Digits:
 
 
 class Sender:
-    """The end with v, for any u: leaves of all trees, shape (digits, 2^kappa, 2)."""
+    """The end with v, for any u: leaves of all trees, shape (digits, 2^kappa, 2), and a nonce for each tree."""
 
-    def __init__(self, digits: Digits, leaves: Blocks) -> None:
-        self.digits, self._leaves = digits, leaves
+    def __init__(self, digits: Digits, leaves: Blocks, nonces: Sequence[int]) -> None:
+        self.digits, self._leaves, self._nonces = digits, leaves, nonces
 
     def extend(self, u: Vector) -> tuple[Vector, bytes]:
         """v of shape (n, L) for the u given, and the message for the receiver (steps 2 and 3 of `extend`)."""
@@ -75,7 +75,7 @@ class Sender:
         message, columns = [HEADER.pack(start, n)], _split(u, lengths)
         v = [Horner(digits.kappa, length) for length in lengths]
         for i in range(len(digits) - 1, -1, -1):
-            leaves = LeafSums(self._leaves[i], None, start, digits.words(i))
+            leaves = LeafSums(self._leaves[i], None, start, digits.words(i), self._nonces[i])
             for part, length in enumerate(lengths):
                 u_i, weighted = leaves.next(length)
                 message.append(_pack(to_words(settle(columns[part][: len(u_i)] - u_i)), digits.size(i)))
@@ -86,8 +86,8 @@ class Sender:
 class Receiver:
     """The end with delta and w: all leaves but number delta_i of tree i, which is zeros."""
 
-    def __init__(self, digits: Digits, leaves: Blocks, holes: NDArray[np.int64]) -> None:
-        self.digits, self._leaves, self._holes = digits, leaves, holes
+    def __init__(self, digits: Digits, leaves: Blocks, nonces: Sequence[int], holes: NDArray[np.int64]) -> None:
+        self.digits, self._leaves, self._nonces, self._holes = digits, leaves, nonces, holes
         total = sum(int(hole) << (digits.kappa * i) for i, hole in enumerate(holes))
         self.delta = total & ((1 << digits.bits) - 1)  # the highest digit may stick out of the ring
 
@@ -106,7 +106,7 @@ class Receiver:
         w = [Horner(self.digits.kappa, length) for length in lengths]
         for i in range(len(self.digits) - 1, -1, -1):
             hole, size = int(self._holes[i]), self.digits.size(i)
-            leaves = LeafSums(self._leaves[i], hole, start, self.digits.words(i))
+            leaves = LeafSums(self._leaves[i], hole, start, self.digits.words(i), self._nonces[i])
             for part, length in enumerate(lengths):
                 u_i, weighted = leaves.next(length)
                 u_i += to_columns(_unpack(message[offset : offset + length * size], size, length))
@@ -158,21 +158,24 @@ def set_up(link: Link, ots: extension.Ends, bits: int, *, count: int = 1, kappa:
     pairs, keys = extension.extend(link, ots, choices, n)
     shape = (count, trees, 1 << kappa, 2)
     mine, outgoing, theirs = {}, {}, {}
+    forests = {peer: ots.senders[peer].hashing.forest(count * trees) for peer in link.peers}
+    sources = {peer: ots.receivers[peer].hashing.forest(count * trees) for peer in link.peers}
     for peer in link.peers:
-        leaves, outgoing[peer] = ggm.send(ots.senders[peer].hashing, pairs[peer], kappa)
+        leaves, outgoing[peer] = ggm.send(forests[peer], pairs[peer], kappa)
         mine[peer] = leaves.reshape(shape)
     messages = link.exchange("vole:trees", outgoing, link.peers)
     holes = {peer: ggm.holes_of(choices[peer], kappa).reshape(count, trees) for peer in link.peers}
     for peer in link.peers:
-        hashing = ots.receivers[peer].hashing
-        theirs[peer] = ggm.receive(hashing, keys[peer], choices[peer], kappa, messages[peer]).reshape(shape)
-    return [
-        Ends(
-            {peer: Sender(Digits(bits, kappa), mine[peer][c]) for peer in link.peers},
-            {peer: Receiver(Digits(bits, kappa), theirs[peer][c], holes[peer][c]) for peer in link.peers},
-        )
-        for c in range(count)
-    ]
+        theirs[peer] = ggm.receive(sources[peer], keys[peer], choices[peer], kappa, messages[peer]).reshape(shape)
+    made = []
+    for c in range(count):
+        part = slice(c * trees, (c + 1) * trees)
+        senders = {l: Sender(Digits(bits, kappa), mine[l][c], forests[l].nonces[part]) for l in link.peers}
+        receivers = {
+            l: Receiver(Digits(bits, kappa), theirs[l][c], sources[l].nonces[part], holes[l][c]) for l in link.peers
+        }
+        made.append(Ends(senders, receivers))
+    return made
 
 
 @dataclass(frozen=True)

@@ -83,10 +83,10 @@ def test_base_ot_names_the_party_that_sent_no_point() -> None:
 
 @pytest.mark.parametrize("depth", [1, 3, 5])
 def test_receiver_of_trees_has_every_leaf_but_one(depth: int) -> None:
-    hashing, trees = prg.BlockHash(b"t"), 50
+    trees, (ours, theirs) = 50, (prg.BlockHash(b"t").forest(50) for _ in range(2))
     pairs, choices = prg.random_blocks(trees * depth, 2), prg.random_bits(trees * depth)
-    leaves, message = ggm.send(hashing, pairs, depth)
-    got = ggm.receive(hashing, chosen(pairs, choices), choices, depth, memoryview(message))
+    leaves, message = ggm.send(ours, pairs, depth)
+    got = ggm.receive(theirs, chosen(pairs, choices), choices, depth, memoryview(message))
     holes = ggm.holes_of(choices, depth)
     assert np.array_equal(ggm.path_choices(holes, depth), choices)
     missing = np.arange(1 << depth) == holes[:, None]
@@ -96,16 +96,53 @@ def test_receiver_of_trees_has_every_leaf_but_one(depth: int) -> None:
 
 
 def test_trees_of_another_number_are_refused() -> None:
-    hashing = prg.BlockHash(b"t")
+    forest = prg.BlockHash(b"t").forest(1)
     with pytest.raises(ProtocolError, match="a message of trees has 64 bytes"):
-        ggm.receive(hashing, prg.random_blocks(4), prg.random_bits(4), 4, memoryview(bytes(64)))
+        ggm.receive(forest, prg.random_blocks(4), prg.random_bits(4), 4, memoryview(bytes(64)))
 
 
 def test_children_and_pads_of_one_seed_differ() -> None:
     hashing, seed = prg.BlockHash(b"t"), prg.random_blocks(1)
-    blocks = [*hashing.children(seed), *hashing.expand(seed, 4)[0], *seed]
+    blocks = [*hashing.forest(1).children(seed[None])[0], *hashing.expand(seed, 4)[0], *seed]
     blocks.append(hashing.tweaked(seed, np.array([1], np.uint64))[0])
     assert len({b.tobytes() for b in blocks}) == 2 + 4 + 1 + 1
+
+
+def test_a_seed_has_other_children_in_every_tree() -> None:
+    """What an attacker computes of guessed seeds serves for one tree, not for all of them."""
+    hashing, trees = prg.BlockHash(b"t"), 20
+    seed = np.broadcast_to(prg.random_blocks(1), (trees, 1, 2))
+    blocks: list[bytes] = []
+    nonces: list[int] = []
+    for forest in (hashing.forest(trees), hashing.forest(trees), prg.BlockHash(b"u").forest(trees)):
+        blocks += (b.tobytes() for b in forest.children(seed).reshape(-1, 2))
+        nonces += forest.nonces
+    assert len(set(blocks)) == len(blocks) == 3 * trees * 2
+    assert len(set(nonces)) == len(nonces)
+    assert np.array_equal(prg.BlockHash(b"t").forest(trees).children(seed).reshape(-1, 2)[3].tobytes(), blocks[3])
+
+
+def test_hash_of_a_tree_is_its_cipher_of_seed_and_number() -> None:
+    """x = s ^ c ^ the tree's number in its group (in the upper word); E(x) ^ x by the cipher itself."""
+    trees, first = 2 * prg.GROUP + 3, prg.GROUP
+    labels, leaves = prg.random_blocks(trees), prg.random_blocks(trees, 4)
+    made = prg.Forest(labels).expand(leaves[first:], 2, first)
+    for tree, leaf, c in ((first, 0, 0), (first + 5, 3, 1), (trees - 1, 2, 1)):
+        group, number = divmod(tree, prg.GROUP)
+        x = leaves[tree, leaf] ^ np.array([c, number], np.uint64)
+        assert np.array_equal(made[tree - first, leaf, c], prg.Permutation(labels[group * prg.GROUP].tobytes())(x) ^ x)
+    with pytest.raises(ValueError, match="wanted a multiple of 16"):
+        prg.Forest(labels).expand(leaves[3:], 2, 3)
+
+
+def test_streams_of_two_trees_count_elsewhere() -> None:
+    """Equal keys in two trees: their streams have no block in common."""
+    key, blocks = prg.random_blocks(1), set()
+    for nonce in (0, 1, 2**64 - 1):
+        out = np.empty(64, np.uint64)
+        prg.Streams(key, None, 0, nonce).fill(0, out)
+        blocks |= {b.tobytes() for b in out.reshape(-1, 2)}
+    assert len(blocks) == 3 * 32
 
 
 def test_transpose_matches_a_transposed_bit_matrix() -> None:

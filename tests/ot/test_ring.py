@@ -67,7 +67,7 @@ def test_combine_matches_integers(values: list[int], scalars: list[int], bits: i
             assert ring.combine_above(terms, plus, t, width).tolist() == [(z >> t) % 2**width for z in moved]
 
 
-@given(NUMBERS, NUMBER, NUMBER, st.sampled_from([128, 160]))
+@given(NUMBERS, NUMBER, NUMBER, st.sampled_from([128, 160, 224]))
 def test_numbers_as_they_travel_are_combined_as_they_are(values: list[int], c: int, e: int, bits: int) -> None:
     xs = [x % 2**bits for x in values]
     a = ring.from_ints([x + (1 << bits) for x in xs], bits)  # bits above, where there is room: they do not travel
@@ -106,18 +106,19 @@ def test_random_numbers_stay_below_their_limit_and_reach_it(t: int) -> None:
     assert max(numbers).bit_length() > t - 20  # 64 numbers that all miss it: 2^-1280
 
 
-def test_bits_above_a_ring_of_half_limbs_do_not_matter() -> None:
-    """Z_2^160 is worked on in three limbs."""
-    a, b = ring.random(5, 160), ring.random(5, 160)
+@pytest.mark.parametrize("bits", [160, 224])
+def test_bits_above_a_ring_of_half_limbs_do_not_matter(bits: int) -> None:
+    """Z_2^160 is worked on in three limbs, Z_2^224 in four."""
+    a, b = ring.random(5, bits), ring.random(5, bits)
     c = ring.to_ints(b)[0]
     other = a.copy()
-    other[:, 2] ^= np.uint64(0xABCD << 32)
-    results = [[ring.add(x, b), ring.sub(x, b), ring.scale(x, c), ring.scale(b, c % 2**160)] for x in (a, other)]
-    assert all(np.array_equal(ring.pack(x, 160), ring.pack(y, 160)) for x, y in zip(*results, strict=True))
-    assert ring.to_ints(results[0][2])[1] % 2**160 == ring.to_ints(a)[1] * c % 2**160
+    other[:, -1] ^= np.uint64(0xABCD << 32)
+    results = [[ring.add(x, b), ring.sub(x, b), ring.scale(x, c), ring.scale(b, c % 2**bits)] for x in (a, other)]
+    assert all(np.array_equal(ring.pack(x, bits), ring.pack(y, bits)) for x, y in zip(*results, strict=True))
+    assert ring.to_ints(results[0][2])[1] % 2**bits == ring.to_ints(a)[1] * c % 2**bits
 
 
-@given(st.lists(FLOAT, min_size=1, max_size=8), st.integers(0, 100), st.sampled_from([192, 256]))
+@given(st.lists(FLOAT, min_size=1, max_size=8), st.integers(0, 100), st.sampled_from([192, 224, 256]))
 def test_from_float_is_exact_and_rounds_halves_to_even(x: list[float], f: int, bits: int) -> None:
     assert ring.to_ints(ring.from_float(x, f, bits), signed=True) == [round(Fraction(v) * 2**f) for v in x]
 

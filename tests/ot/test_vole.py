@@ -36,10 +36,10 @@ def extend(sender: vole.Sender, n: int) -> tuple[ring.Vector, ring.Vector, bytes
     return u, *sender.extend(u)
 
 
-def stream_numbers(key: prg.Blocks, position: int, w: int, n: int) -> list[int]:
+def stream_numbers(key: prg.Blocks, position: int, w: int, n: int, nonce: int) -> list[int]:
     """n numbers of w limbs from a leaf's stream, by Python's integers."""
     words = np.empty((w, n), np.uint64)
-    prg.Streams(key[None], None, position * w // 2).fill(0, words)
+    prg.Streams(key[None], None, position * w // 2, nonce).fill(0, words)
     return ring.to_ints(np.ascontiguousarray(words.T))
 
 
@@ -59,7 +59,7 @@ def test_relation_holds_for_a_million_elements(ends: list[extension.Ends], bits:
 
 
 @pytest.mark.parametrize("kappa", range(1, 9))
-@pytest.mark.parametrize("bits", [64, 160, 192])
+@pytest.mark.parametrize("bits", [64, 160, 192, 224])
 def test_relation_holds_for_every_digit_width(ends: list[extension.Ends], bits: int, kappa: int) -> None:
     sender, receiver = vole_pairs(ends, bits, kappa=kappa)[0]
     for n in (1, 34):
@@ -97,9 +97,9 @@ def test_every_ordered_pair_of_three_parties_has_its_own_vole() -> None:
 
 def test_sums_match_integers() -> None:
     leaves, w, n, position = prg.random_blocks(8), 2, 6, 10
-    x = np.array([stream_numbers(leaf, position, w, n) for leaf in leaves], dtype=object)
+    x = np.array([stream_numbers(leaf, position, w, n, 77) for leaf in leaves], dtype=object)
     for hole in (None, 0, 5, 7):
-        plain, weighted = leafsums.LeafSums(leaves, hole, position, w).next(n)
+        plain, weighted = leafsums.LeafSums(leaves, hole, position, w, 77).next(n)
         kept = [j for j in range(8) if j != hole]
         for columns, weights in ((plain, [1] * 8), (weighted, range(8))):
             expected = sum(weights[j] * x[j] for j in kept) % 2**128
@@ -119,22 +119,26 @@ def test_receiver_lacks_the_leaf_that_hides_u(ends: list[extension.Ends]) -> Non
         secret = sender._leaves[i, hole].tobytes()
         assert secret not in receiver._leaves.tobytes()
         assert secret not in message
+    nonce = sender._nonces[0]
+    assert sender._nonces == receiver._nonces
     # What it gets of u in digit 0 is short of exactly the stream of its missing leaf ...
-    known = [stream_numbers(leaf, 0, 2, n) for j, leaf in enumerate(receiver._leaves[0]) if j != receiver._holes[0]]
+    known = [
+        stream_numbers(leaf, 0, 2, n, nonce) for j, leaf in enumerate(receiver._leaves[0]) if j != receiver._holes[0]
+    ]
     partial = [sum(column) for column in zip(*known, strict=True)]
     lowest = np.frombuffer(message[-16 * n :], np.uint64).reshape(2, n).T
     rest = [(a - b - c) % 2**128 for a, b, c in zip(ring.to_ints(u), ring.to_ints(lowest), partial, strict=True)]
-    assert rest == stream_numbers(sender._leaves[0, receiver._holes[0]], 0, 2, n)
+    assert rest == stream_numbers(sender._leaves[0, receiver._holes[0]], 0, 2, n, nonce)
     # ... and no leaf that it has makes that stream, nor do zeros.
-    assert all(rest != numbers for numbers in [*known, stream_numbers(np.zeros(2, np.uint64), 0, 2, n)])
+    assert all(rest != numbers for numbers in [*known, stream_numbers(np.zeros(2, np.uint64), 0, 2, n, nonce)])
 
 
 def test_no_part_of_a_stream_is_read_twice(ends: list[extension.Ends], monkeypatch: pytest.MonkeyPatch) -> None:
     read: dict[bytes, list[tuple[int, int]]] = {}
 
     class Spy(prg.Streams):
-        def __init__(self, keys: prg.Blocks, hole: int | None, block: int) -> None:
-            super().__init__(keys, hole, block)
+        def __init__(self, keys: prg.Blocks, hole: int | None, block: int, nonce: int) -> None:
+            super().__init__(keys, hole, block, nonce)
             self.keys, self.at = keys, [block] * len(keys)
 
         def fill(self, j: int, out: np.ndarray) -> bool:

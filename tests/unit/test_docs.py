@@ -72,10 +72,7 @@ def test_limits_that_security_states_are_those_of_the_code() -> None:
     text = " ".join((ROOT / "docs" / "security.md").read_text().split())
     assert f"capped at {repeats.LIMIT} uses" in text
     assert f"log2 N of the {Precision(3).G} guard bits" in text
-    assert (
-        f"the streams of OT extension and of VOLE, from which the pads of vectors come, have keys of {8 * BLOCK} bits"
-        in text
-    )
+    assert f"AES-{8 * BLOCK} is an ideal cipher in the hashes of OT extension and trees, and pseudorandom in" in text
 
 
 def test_nothing_that_is_ignored_is_committed() -> None:

@@ -52,6 +52,7 @@ def fit(run: PartyRun, data: Data, link: Link, engine: Engine) -> dict[str, Any]
         bound = find_bound(local.norm(), run.me, study.quotas, engine.sec_sum)
     settings = settings_of(study, bound.total)
     if not run.resume:
+        nmf.check_size(local.norm(), settings, engine.sec_sum.accuracy(1.0))
         state = _start(run, rows.X, link, engine, agree, settings)
         save_array(run.directory / "T0.npy", state.T)
         run.see("T0", state.T)

@@ -69,7 +69,7 @@ def run_report(study: Study, engine: Engine, link: Link, bound: Bound, outcome: 
     facts = engine.facts()
     observables = list(engine.observables() if outcome.observables is None else outcome.observables)
     if bound.source == "secsum":
-        observables.append("the bound B, between one and two times the sum of the parties' norms, to every party")
+        observables.append("the bound B, which is the sum of the parties' norms, to every party")
     return {
         "algorithm": study.algorithm,
         "engine": engine.name,

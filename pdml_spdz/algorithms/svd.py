@@ -20,6 +20,7 @@ from pdml_spdz.primitives.sec_sum import SecSum
 GO_ON, CONVERGED, EXHAUSTED = 0, 1, 2
 STOP_REASONS = {CONVERGED: "subspace change below tol or noise", EXHAUSTED: "iterations used up"}
 STRIKES = 3  # a column that shows nothing but noise this many times in a row is dropped
+NOISY = 2.0**-20  # a stop at a change above this is worth a warning, where tol was below it
 
 
 @dataclass(frozen=True)
@@ -175,6 +176,11 @@ def finish(state: State, settings: Settings, agree: Agreement, last: tuple[Reals
         warnings.append(
             f"not converged: the subspace still changed by {state.change:.2e} in iteration {state.t} "
             f"(tol {settings.tol:g}); raise --iterations, or go on with --resume"
+        )
+    if state.stop == CONVERGED and state.change >= max(settings.tol, NOISY):
+        warnings.append(
+            f"stopped at a change of {state.change:.2e} (tol {settings.tol:g}): what is opened of the sums shows no "
+            "more; agree on a smaller --bound, or on more --bits"
         )
     alive = state.alive
     if not alive.all():

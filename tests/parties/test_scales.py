@@ -156,3 +156,15 @@ def test_mean_is_what_was_taken_off_the_rows_as_they_came(centre: str) -> None:
     # As they come back, each is rounded once more: to EPS of the rows.
     allowed = mean_rounding(moved) * np.array(scales) + EPS * np.abs(np.vstack(tables)).max()
     assert np.all(np.abs(mean - np.mean(np.vstack(tables), axis=0)) <= allowed)
+
+
+@pytest.mark.parametrize(("looser", "warned"), [(1.0, False), (1e3, False), (1e10, True)])
+def test_a_bound_so_loose_that_the_sums_show_too_little_is_warned_of(looser: float, warned: bool) -> None:
+    """With `--reveal sum` and 44 bits below the bound: no run that its noise has ended says only that it converged."""
+    tables = [np.random.default_rng(m).normal(size=(40, 6)) * 2.0 ** -np.arange(6) for m in range(2)]
+    bound = str(looser * max(float(np.linalg.norm(t.T @ t)) for t in tables))
+    done = run_in_threads(tables, local_study(2, algorithm="svd", rank=2, engine="secsum", bound=bound, tol=1e-6))
+    assert done.report["converged"]
+    assert any("what is opened of the sums shows no more" in w for w in done.report["warnings"]) == warned
+    V = np.linalg.svd(np.vstack(tables))[2][:2].T
+    assert (sine(V, done.result) <= 1e-5) == (not warned)

@@ -56,6 +56,7 @@ def fit(run: PartyRun, data: Data, link: Link, engine: Engine) -> Fitted:
         _, (stop,) = agree(state.T, (verdict(state, settings),), np.zeros(data.d))
         state = replace(state, stop=stop)
     else:
+        nmf.check_size(local.norm(), settings, engine.sec_sum.accuracy(1.0))
         state = _start(run, rows.X, link, engine, agree, settings)
         save_array(run.directory / "T0.npy", state.T)
         run.see("T0", state.T)

@@ -78,7 +78,6 @@ class Format:
 
         What was dropped is uniform for each party, and so M/2 units on average.
         """
-        drop = np.uint64(self.drop)
-        signed = (opened << drop).view(np.int64) >> drop.view(np.int64)
-        reals: Reals = np.ldexp(signed + 0.5 * self.M, self.drop - self.f)
+        signed = (opened << np.uint64(self.drop)).view(np.int64)
+        reals: Reals = np.ldexp(signed + math.ldexp(0.5 * self.M, self.drop), -self.f)
         return reals

@@ -208,8 +208,8 @@ def _deviations(data: Data, mu: Reals, n: int, engine: Engine) -> tuple[Reals, R
     """(mu, scale): root mean squares around mu, around zero where there is no mu; 1 for a feature that does not vary.
 
     1. q <- SecSum(own sums of (x - mu)^2), each to 44 bits of its own
-    2. mu <- mu + SecSum(own sums of x - mu) / n: no addend is larger than sqrt(n q). Before, it was exact to 44 bits of
-       the largest feature, which for a small one may be nothing at all
+    2. mu <- mu + SecSum(own sums of x - mu) / n, none of which is larger than sqrt(n q). Before, mu was exact to 44
+       bits of the largest feature, which for a small one may be nothing at all; now it is to 88
     3. q <- SecSum(own sums of (x - mu)^2); scale <- sqrt(q / n)
 
     Without mu step 1 alone. Reveals, Cost: as `view` says. Ref: -
@@ -217,14 +217,14 @@ def _deviations(data: Data, mu: Reals, n: int, engine: Engine) -> tuple[Reals, R
     q = engine.sec_sum.positive(_squares(data, mu), "scales")
     if not mu.size:
         return mu, np.where(q > 0, np.sqrt(q / n), 1.0)
-    rounding = 4 * n * EPS * mu**2  # what float64 may leave of a constant
-    size = np.sqrt(n * (q + rounding))
-    unit = np.where(size > 0, size, 1.0)
-    mu = mu + engine.sec_sum((column_sums(data.X) - data.n * mu) / unit, 1.0, "shift") * size / n
+    size = np.sqrt(n * (q + 4 * n * EPS * mu**2))  # of the differences' sums; squares may be as far off as that
+    shift = engine.sec_sum((column_sums(data.X) - data.n * mu) / np.where(size > 0, size, 1.0), 1.0, "shift")
+    off = engine.sec_sum.accuracy(1.0).tolerance * size / n + 2 * EPS * np.abs(mu)
+    mu = mu + shift * size / n
     q = engine.sec_sum.positive(_squares(data, mu), "scales")
-    off = engine.sec_sum.accuracy(1.0).tolerance * size / n
-    # What rounding has left of a constant is divided by no less than itself: it must not outweigh what does vary.
-    residue = rounding + 2 * n * off**2
+    # Of a constant there is left what mu is off by, and what rounding makes of its squares: that is divided by no less
+    # than itself, because it must not outweigh what does vary.
+    residue = 2 * n * off**2 + 4 * n * EPS * mu**2
     return mu, np.sqrt(np.where(q > residue, q / n, np.maximum(1.0, residue / n)))
 
 

@@ -325,7 +325,7 @@ def pack_words(z: NDArray[np.uint64], bits: int) -> NDArray[Any]:
     if bits == 64:
         return z
     kept = z & low(bits)
-    return np.concatenate([(kept >> np.uint64(shift)).astype(form).view(np.uint8) for form, shift in _planes(bits)])
+    return np.concatenate([_pieces(kept, size, offset).copy().view(np.uint8) for size, offset in _planes(bits)])
 
 
 def unpack_words(raw: Buffer, n: int, bits: int) -> NDArray[np.uint64]:
@@ -333,18 +333,25 @@ def unpack_words(raw: Buffer, n: int, bits: int) -> NDArray[np.uint64]:
     if bits == 64:
         return np.frombuffer(raw, WORD, n)
     z = np.zeros(n, WORD)
-    for form, shift in _planes(bits):
-        z |= np.frombuffer(raw, form, n, shift // 8 * n).astype(WORD) << np.uint64(shift)
+    for size, offset in _planes(bits):
+        _pieces(z, size, offset)[:] = np.frombuffer(raw, f"<u{size}", n, offset * n)
     return z
 
 
-def _planes(bits: int) -> Iterator[tuple[str, int]]:
-    """(type, shift) of the pieces in which `bits` bits travel: copying whole columns is faster than 6 bytes of 8."""
-    size, shift = -(-bits // 8), 0
+def _planes(bits: int) -> Iterator[tuple[int, int]]:
+    """(size, offset) in bytes of the pieces in which `bits` bits travel: copying whole columns is faster than 6 bytes
+    of 8.
+    """
+    size, offset = -(-bits // 8), 0
     for piece in (8, 4, 2, 1):
         if size & piece:
-            yield f"<u{piece}", shift
-            shift += 8 * piece
+            yield piece, offset
+            offset += piece
+
+
+def _pieces(z: NDArray[np.uint64], size: int, offset: int) -> NDArray[Any]:
+    """The `size` bytes from `offset` on, a multiple of it, of every word: a view."""
+    return z.view(f"<u{size}")[offset // size :: 8 // size]
 
 
 def dot(a: Vector, weights: Sequence[int] | NDArray[Any]) -> int:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import secrets
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
@@ -16,12 +17,13 @@ from pdml_spdz.errors import QuotaError
 from pdml_spdz.fixedpoint import Reals
 from pdml_spdz.linalg import EPS
 from pdml_spdz.primitives.agree import Agreement
-from pdml_spdz.primitives.sec_sum import SecSum
+from pdml_spdz.primitives.sec_sum import Accuracy, SecSum
 
 GO_ON, CONVERGED, EXHAUSTED = 0, 1, 2
 STOP_REASONS = {CONVERGED: "topics change by less than tol", EXHAUSTED: "sweeps used up"}
 STRIKES = 3  # a topic that no row uses in this many sweeps in a row has died
 LARGEST = 2.0**300  # squares of scales stay finite
+LEAST_BITS = 24  # of a party's largest addend, above the last place that is opened
 
 
 @dataclass(frozen=True)
@@ -93,13 +95,16 @@ def pd_nmf_iter(
               T_t <- [num - alpha]_+ / (den + beta) instead
     5. until no topic changes by more than tol
 
-    A topic that no row uses (den = 0) stays as it is, or is zero with beta > 0; after three sweeps it counts as dead.
+    A topic that no row uses (den = 0 as far as the sums show, `least_use`) stays as it is, or is zero with beta > 0;
+    after three sweeps it counts as dead.
     Where entries are missing and neither gamma nor delta is given, W is capped (`rri.ObservedPart`).
 
-    Reveals: num, den and T_t of every topic in every sweep. Never W. Cost: for each topic one SecSum of d + 1 numbers
-    (2 d where entries are missing), for each sweep one broadcast of T; whatever n is.
+    Reveals: num and den, to 44 bits below their `addend_bounds`, and T_t of every topic in every sweep. Never W.
+    Cost: for each topic one SecSum of d + 1 numbers (2 d where entries are missing), for each sweep one broadcast of T;
+    whatever n is.
     Ref: [PDML Alg. PD-NMF-Iter; Theorem 1], Ho, thesis 2008 (RRI-NMF).
     """
+    accuracy = sec_sum.accuracy(1.0)
     while state.stop == GO_ON:
         T = state.T.copy()
         dead = np.zeros(len(T), bool)
@@ -108,11 +113,15 @@ def pd_nmf_iter(
                 bounds = addend_bounds(T[t], len(T), settings)
                 own = np.concatenate(part.update(t, T, settings.penalties)) / bounds
                 _check(own)
-            total = sec_sum(own, 1.0, "topic") * bounds
+                if (state.t, t) == (0, 0):
+                    check_bits(float(np.abs(own).max()), accuracy)
+            total = sec_sum(own, 1.0, "topic")
             with clock("local"):
+                used = total[part.d :] > least_use(part.d, accuracy, settings)
+                num, den = total[: part.d] * bounds[: part.d], total[part.d :] * bounds[part.d :]
                 before = T[t].copy()
-                dead[t] = not np.any(total[part.d :] > 0)
-                T[t] = new_topic(before, total[: part.d], total[part.d :], settings)
+                dead[t] = not np.any(used)
+                T[t] = new_topic(before, np.where(used, num, 0.0), np.where(used, den, 0.0), settings)
                 part.moved(t, before, T)
         own_state = step(state, T, dead, settings)
         tolerance = np.maximum(1e-10, 64.0 * EPS * np.abs(T).max(axis=0))
@@ -133,6 +142,16 @@ def new_topic(before: Reals, num: Reals, den: Reals, settings: Settings) -> Real
     quotient = num / den[0]
     # The projection is the minimiser on the simplex of what the topic leaves over; of the clipped quotient it is not.
     return project(np.maximum(quotient, 0.0) if settings.paper_order else quotient)
+
+
+def least_use(d: int, accuracy: Accuracy, settings: Settings) -> float:
+    """Of a den, relative to its bound: what is not above it may be what opening the sums leaves of nothing.
+
+    An entry of num/den is off by at most `tolerance` w square / den, with the names of `addend_bounds`, which is w^-1/4
+    for a den of 4 `tolerance` w^2 square: where w is 1/T_tj, a quarter of T_tj itself. Where it is 1/||T_t|| for all d
+    entries, their errors together stay below a quarter of ||T_t|| from sqrt(d) times as much on.
+    """
+    return 4.0 * accuracy.tolerance * (1.0 if settings.weighted else math.sqrt(d))
 
 
 def step(state: State, T: Reals, dead: Reals, settings: Settings) -> State:
@@ -200,6 +219,26 @@ def _check(own: Reals) -> None:
             "numbers within the bound on ||X||_F^2",
             "agree on a larger --bound; with --paper-order, do without it: the objective has risen far",
         )
+
+
+def check_bits(largest: float, accuracy: Accuracy) -> None:
+    """What a party adds at first, relative to its bound, is not lost below the last place that is opened.
+
+    Later it may be small: topics die. Nothing but zeros has nothing to lose.
+    """
+    if 0.0 < largest < accuracy.unit * 2.0**LEAST_BITS:
+        bits = max(0, math.floor(math.log2(largest / accuracy.unit)))
+        raise QuotaError(
+            f"the bound leaves {bits} bits for the largest sum of this party over its rows; nothing of it was sent.",
+            f"{LEAST_BITS} bits or more: a bound on ||X||_F^2 that is not millions of times that of this party's rows",
+            "agree on a smaller --bound; if the other parties need it, this party's rows are too small beside theirs: "
+            "agree on a --scale, or leave them out",
+        )
+
+
+def check_size(norm: float, settings: Settings, accuracy: Accuracy) -> None:
+    """The same before anything is sent, from ||X||_F^2 of a party: no addend is larger beside its bound."""
+    check_bits(norm / (2.0 * settings.bound), accuracy)
 
 
 def start_by_sec_sum(d: int, k: int, M: int, sec_sum: SecSum, agree: Agreement) -> State:

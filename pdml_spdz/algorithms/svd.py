@@ -22,6 +22,7 @@ GO_ON, CONVERGED, EXHAUSTED = 0, 1, 2
 STOP_REASONS = {CONVERGED: "subspace change below tol or noise", EXHAUSTED: "iterations used up"}
 LESS = 0.5  # noise that has shrunk to this, or below, since the iteration before will shrink further
 STRIKES = 3  # a column that shows nothing but noise this many times in a row is dropped
+NOISY = 2.0**-20  # a stop at a change above this is worth a warning, where tol was below it
 
 
 @dataclass(frozen=True)
@@ -229,6 +230,11 @@ def _warnings(state: State, settings: Settings, found: Ritz) -> list[str]:
         warnings.append(
             f"not converged: the subspace still changed by {state.change:.2e} in iteration {state.t}, and V is known "
             f"to {min(state.error, 1.0):.2e} (tol {settings.tol:g}); raise --iterations, or go on with --resume"
+        )
+    if state.stop == CONVERGED and state.change >= max(settings.tol, NOISY):
+        warnings.append(
+            f"stopped at a change of {state.change:.2e} (tol {settings.tol:g}): what is opened of the sums shows no "
+            "more; agree on a smaller --bound, or on more --bits"
         )
     if not alive.all():
         warnings.append(

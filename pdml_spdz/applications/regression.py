@@ -10,8 +10,10 @@ from pdml_spdz.applications.low_rank import coordinates
 from pdml_spdz.applications.score import Score
 from pdml_spdz.errors import InputError, QuotaError
 from pdml_spdz.fixedpoint import Reals
-from pdml_spdz.linalg import Rows
+from pdml_spdz.linalg import EPS, Rows
 from pdml_spdz.primitives.sec_sum import SecSum
+
+CLEAR = 256.0  # a direction whose moment is not known to 8 bits is none
 
 
 @dataclass(frozen=True)
@@ -98,7 +100,10 @@ def fit_jointly(X: Rows, y: Reals, V: Reals, mean: Reals | None, sec_sum: SecSum
     moments[upper[0][sent], upper[1][sent]] = sec_sum((A.T @ A)[upper][sent] / scales.most, 1.0, "moments")
     G = moments[: k + 1, : k + 1]
     G = G + np.triu(G, 1).T
-    solution = np.linalg.lstsq(G, moments[: k + 1, k + 1], rcond=None)[0]
+    # G is off by up to so much in the spectral norm: of what is not well above it, the shortest solution takes nothing.
+    off = (k + 1) * sec_sum.accuracy(1.0).tolerance
+    least = max(CLEAR * off / np.linalg.norm(G, 2), (k + 1) * EPS)
+    solution = np.linalg.lstsq(G, moments[: k + 1, k + 1], rcond=least)[0]
     return Regression(V, mean, solution[:k] * scales.target / scales.row, float(solution[k] * scales.target))
 
 

@@ -68,8 +68,8 @@ def _sec_sum_checks(result: Result, parties: Sequence[int], dims: Sequence[int])
         found.append(Check(f"SecSum, M = {M}, d = {d:,}: bytes / raw vectors", value, 1.1, at_least=False))
     if cell := result.find(engine="secsum", M=5, d=10000):
         value = cell.values["both ways MB"].median
-        what = "SecSum, M = 5, d = 10^4: sent and received, 8-byte numbers (the paper, 4-byte floats: 0.32 MB)"
-        found.append(Check(what, value, 2.01 * PAPER_TOPIC_MB, at_least=False, unit=" MB"))
+        what = "SecSum, M = 5, d = 10^4: sent and received, 6-byte numbers (the paper, 4-byte floats: 0.32 MB)"
+        found.append(Check(what, value, 1.51 * PAPER_TOPIC_MB, at_least=False, unit=" MB"))
     return found
 
 

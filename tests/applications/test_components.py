@@ -72,12 +72,38 @@ def test_joint_regression_is_that_of_the_pooled_rows() -> None:
     predictions = run_threads(3, party)
     for predicted in predictions:
         np.testing.assert_array_equal(predicted, predictions[0])
-    # The sums have 60 bits below most row^2; normal equations lose what the smallest curvature is smaller than that.
-    A = np.column_stack([(X - mean) @ V / 100.0, np.ones(90)])
-    curvature = np.linalg.eigvalsh(A.T @ A / 1000)[0]
-    rounded = 100.0 * 16 * Format.for_bound(1.0, 3).tolerance / curvature
+    rounded = joint_rounding((X - mean) @ V)
     assert np.abs(predictions[0] - theirs).max() <= rounded + 1e-9
-    assert rounded < 1e-9
+    assert rounded < 1e-4 * np.ptp(theirs)
+
+
+def joint_rounding(Xhat: np.ndarray) -> float:
+    """How far off predictions are, of targets up to 100 by coordinates up to 100.
+
+    The sums have 44 bits below most row^2; normal equations lose what the smallest curvature is smaller than that.
+    """
+    A = np.column_stack([Xhat / 100.0, np.ones(len(Xhat))])
+    curvature = np.linalg.eigvalsh(A.T @ A / 1000)[0]
+    return float(100.0 * A.shape[1] ** 2 * Format.for_bound(1.0, 3).tolerance / curvature)
+
+
+def test_joint_regression_leaves_out_what_no_row_shows() -> None:
+    """A component along which all rows are zero: what opening leaves of its moments is not divided by."""
+    (X, y), X_test = rows(90, 0), rows(40, 1)[0]
+    V, mean = local_pca(X, 2)
+    rounded = joint_rounding((X - mean) @ V)
+    theirs = LinearRegression().fit((X - mean) @ V, y).predict((X_test - mean) @ V)
+    X, X_test = (np.hstack([Y, np.zeros((len(Y), 1))]) for Y in (X, X_test))
+    V, mean = np.vstack([np.hstack([V, np.zeros((len(V), 1))]), np.eye(3)[2:]]), np.append(mean, 0.0)
+    scales = regression.Scales(100.0, 100.0, 1000)
+
+    def party(link):
+        sec_sum, own = SecSumEngine(link, b"test", "auto").sec_sum, slice(30 * link.me, 30 * link.me + 30)
+        return regression.fit_jointly(X[own], y[own], V, mean, sec_sum, scales=scales)
+
+    model = run_threads(3, party)[0]
+    assert np.abs(model.predict(X_test) - theirs).max() <= rounded + 1e-9
+    assert abs(model.beta[2]) <= rounded
 
 
 def test_joint_regression_beyond_the_agreed_scales_sends_nothing() -> None:

@@ -115,10 +115,11 @@ def centralised(
             if settings.weighted and not (p.gamma or p.delta):
                 W[:, t] = np.minimum(W[:, t], CAP * d * np.linalg.norm(X, axis=1))
             num, den = W[:, t] @ R, W[:, t] ** 2 @ (B if settings.weighted else B[:, :1])
-            if jolt:
+            if jolt:  # a den of nothing is known to be nothing (`nmf.least_use`)
                 sums = Format.for_bound(1.0, jolt.M).tolerance * addend_bounds(T[t], k, settings)
                 num = jolt(num, (n + 2 * k) * EPS * (W[:, t] @ sizes) + sums[:d])
-                den = jolt(den, n * EPS * den + sums[d:])
+                den = np.where(den > 0, jolt(den, n * EPS * den + sums[d:]), 0.0)
+                num = np.where(den > 0, num, 0.0)
             quotient = np.divide(num - p.alpha, den + p.beta, out=T[t].copy(), where=den + p.beta > 0)
             if settings.simplex and settings.paper_order:
                 quotient = np.maximum(quotient, 0.0)

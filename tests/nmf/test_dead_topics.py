@@ -6,10 +6,11 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 
-from pdml_spdz.algorithms.nmf import CONVERGED, Settings, addend_bounds
+from pdml_spdz.algorithms.nmf import CONVERGED, Settings, addend_bounds, least_use
 from pdml_spdz.algorithms.rri import Penalties
 from pdml_spdz.fixedpoint import Format
 from pdml_spdz.linalg import EPS
+from pdml_spdz.primitives.sec_sum import Accuracy
 from tests.nmf.helpers import NONE, dense_rows, distributed, settings_for, topics
 
 
@@ -60,9 +61,12 @@ def test_more_topics_than_the_rank(k: int) -> None:
     assert np.all(T >= 0)
     np.testing.assert_allclose(T.sum(axis=1), 1.0, rtol=6 * EPS)
     # Every column of a residual of rank one is explained by the first topic that is in use. What is left is what
-    # rounding of the sums makes of the last T: (of num + of den) / den for every entry of T_t, times W_t.
-    rounded, ulp = X.size * EPS * np.linalg.norm(X), Format.for_bound(1.0, 3).tolerance
-    for T_t, W_t in zip(T, W.T, strict=True):
-        of_num, of_den = ulp * addend_bounds(T_t, k, settings)[[0, -1]]
-        rounded += np.sqrt(6) * (of_num + of_den) / np.linalg.norm(W_t) if W_t.any() else 0.0
-    assert np.linalg.norm(X - W @ T) <= rounded <= 1e-9 * np.linalg.norm(X)
+    # rounding of the sums makes of T: (of num + of den) / den for every entry of T_t, times W_t; that is most for the
+    # least den = ||W_t||^2 that counts.
+    accuracy = Accuracy(0.0, Format.for_bound(1.0, 3).tolerance)
+    least = least_use(6, accuracy, settings) - accuracy.tolerance
+    rounded = X.size * EPS * np.linalg.norm(X)
+    for T_t in T:
+        of_num, of_den = addend_bounds(T_t, k, settings)[[0, -1]]
+        rounded += np.sqrt(6) * accuracy.tolerance * (of_num + of_den) / np.sqrt(least * of_den)
+    assert np.linalg.norm(X - W @ T) <= rounded <= 1e-4 * np.linalg.norm(X)

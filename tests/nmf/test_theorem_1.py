@@ -52,7 +52,7 @@ def test_theorem_1_equals_centralised_iteration_from_the_same_start(
             np.testing.assert_array_equal(result.T, T_found)
     tolerances = rounding(X, T_0, settings, M, B if weighted else None)
     for found, exact, tolerance in zip((W_found, T_found), (W, T), tolerances, strict=True):
-        assert tolerance <= 1e-9 * np.abs(exact).max()  # sharp enough to tell one rule from another
+        assert tolerance <= 1e-5 * np.abs(exact).max()  # sharp enough to tell one rule from another
         assert np.abs(found - exact).max() <= tolerance
 
 
@@ -62,4 +62,4 @@ def test_theorem_1_orders_and_penalties_are_told_apart() -> None:
     variants = [settings_for(X, 6, penalties=p) for p in (NONE, *EACH)] + [settings_for(X, 6, paper_order=True)]
     found = [rri_nmf(X, topics(4, 9), settings)[1] for settings in variants]
     apart = [np.abs(a - b).max() for i, a in enumerate(found) for b in found[:i]]
-    assert min(apart) > 1e-6
+    assert min(apart) > 1e-3

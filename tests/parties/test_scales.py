@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +16,10 @@ from pdml_spdz.errors import InputError
 from pdml_spdz.fixedpoint import Format
 from pdml_spdz.linalg import EPS, sine
 from pdml_spdz.local import local_study
+from pdml_spdz.primitives.sec_sum import positive_tolerance
 from pdml_spdz.threads_run import ThreadsResult, run_in_threads
+from tests.nmf.helpers import rounding as nmf_rounding
+from tests.nmf.helpers import settings_for, topics
 from tests.parties.test_pca import TOL, angle_tolerance, centred_sigma, far_from_zero, mean_rounding, variance_tolerance
 from tests.properties.test_nmf_transcript import whole_fit
 from tests.unit.test_svd import angle_tolerance as svd_tolerance
@@ -23,17 +27,16 @@ from tests.unit.test_svd import pooled
 
 
 def scale_rounding(tables: list[np.ndarray], mean: np.ndarray | float) -> float:
-    """How far root mean squares around `mean` are off, relative to the smallest: half of what the squares' sums are.
+    """How far root mean squares around `mean` are off, each relative to itself: half of what the squares' sums are.
 
-    These are rounded as those of the mean; float64 adds up n squares, of differences that are off by EPS of the rows.
+    Each of these is opened to bits of its own; float64 adds up n squares, of differences that are off by EPS of the
+    rows.
     """
     X = pooled(tables)
     size = np.sqrt(np.mean((X - mean) ** 2, axis=0))
-    size = size[size > 0]
-    total = 2 * sum(float(np.linalg.norm(np.sum((t - mean) ** 2, axis=0))) for t in tables)
-    unit = Format.for_bound(total, len(tables)).tolerance / len(X)
-    floats = len(X) * EPS * size**2 + 2 * EPS * float(np.abs(X).max()) * size + mean_rounding(tables) ** 2
-    return float(np.max((unit + floats) / size**2)) / 2
+    live = size > 4 * np.sqrt(EPS) * np.abs(mean)  # a constant is no more than its rounding
+    floats = len(X) * EPS + 2 * EPS * (np.abs(X).max(axis=0)[live] / size[live])
+    return float(positive_tolerance(len(tables)) + np.max(floats)) / 2
 
 
 def standardised(tables: list[np.ndarray]) -> np.ndarray:
@@ -66,6 +69,29 @@ def test_scales_by_sec_sum_give_the_components_of_the_correlations(tmp_path: Pat
     assert "the explained variance of each component" in seen
 
 
+@pytest.mark.parametrize("algorithm", ["pca", "svd"])
+def test_scales_of_features_that_are_far_apart_are_all_found(tmp_path: Path, algorithm: str) -> None:
+    """Small beside large by a factor of 2^61: none counts as a feature that does not vary, but for two that do not."""
+    rng = np.random.default_rng(8)
+    factors = np.array([2.0**45, 1.0, 2.0**-10, 2.0**-16, 0.0, 1.0])
+    tables = [(rng.normal(size=(n, 6)) + 3.0) * factors for n in (20, 30, 25)]
+    for t in tables:
+        t[:, 5] = -7.0 if algorithm == "pca" else 0.0
+    whole_fit(tables, tmp_path, algorithm=algorithm, rank=2, engine="secsum", scale="secsum", iterations=2, tol=0.0)
+    scale, X = np.load(tmp_path / "party-1" / "scale.npy"), np.vstack(tables)
+    mean = X.mean(axis=0) if algorithm == "pca" else np.zeros(6)
+    expected = np.sqrt(np.mean((X - mean) ** 2, axis=0))
+    np.testing.assert_allclose(scale[:4], expected[:4], rtol=scale_rounding(tables, mean))
+    np.testing.assert_array_equal(scale[4:], 1.0)
+    if algorithm == "pca":
+        found = np.load(tmp_path / "party-1" / "mean.npy")
+        # The mean is opened twice, the second time in units of what the first one left.
+        left = expected + mean_rounding(tables)
+        off = Format.for_bound(1.0, 3).tolerance * left + len(X) * EPS * (np.abs(X).max(axis=0) + left)
+        assert np.all(np.abs(found - mean)[:4] <= off[:4])
+        assert np.all(off[:4] <= 1e-6 * expected[:4])
+
+
 def test_svd_of_scaled_rows() -> None:
     tables = [np.abs(t[:, :4]) for t in far_from_zero()[::2]]
     X, scales = np.vstack(tables), (0.5, 2.0, 8.0, 1.0)
@@ -88,12 +114,15 @@ def test_svd_of_scaled_rows() -> None:
 
 def test_nmf_of_scaled_rows_is_that_of_rows_given_so() -> None:
     tables, scales = [np.abs(t[:, :4]) for t in far_from_zero()[::2]], (0.5, 2.0, 8.0, 1.0)
-    topics = {"algorithm": "nmf", "rank": 2, "engine": "secsum", "start": "seed", "seed": 1, "iterations": 5}
-    # Powers of two, and one bound for both: nothing is rounded in another way.
-    fixed: dict[str, Any] = topics | {"tol": 0.0, "bound": str(4.0 * np.sum((np.vstack(tables) / scales) ** 2))}
+    nmf = {"algorithm": "nmf", "rank": 2, "engine": "secsum", "start": "seed", "seed": 1, "iterations": 5}
+    # Powers of two, and one bound for both: nothing is rounded in another way, but for what opening drops at random.
+    fixed: dict[str, Any] = nmf | {"tol": 0.0, "bound": str(4.0 * np.sum((np.vstack(tables) / scales) ** 2))}
     scaled = run_in_threads([sp.csr_array(t) for t in tables], local_study(2, scales=scales, **fixed))
     given = run_in_threads([sp.csr_array(t / scales) for t in tables], local_study(2, **fixed))
-    np.testing.assert_array_equal(scaled.result, given.result)
+    X = np.vstack(tables) / scales
+    settings = replace(settings_for(X, 5), bound=float(fixed["bound"]))
+    off = nmf_rounding(X, topics(2, 4, 1), settings, 2)[1]
+    assert np.abs(scaled.result - given.result).max() <= 2 * off <= 1e-8
 
 
 def test_sparse_rows_take_no_offsets(tmp_path: Path) -> None:
@@ -127,3 +156,15 @@ def test_mean_is_what_was_taken_off_the_rows_as_they_came(centre: str) -> None:
     # As they come back, each is rounded once more: to EPS of the rows.
     allowed = mean_rounding(moved) * np.array(scales) + EPS * np.abs(np.vstack(tables)).max()
     assert np.all(np.abs(mean - np.mean(np.vstack(tables), axis=0)) <= allowed)
+
+
+@pytest.mark.parametrize(("looser", "warned"), [(1.0, False), (1e3, False), (1e10, True)])
+def test_a_bound_so_loose_that_the_sums_show_too_little_is_warned_of(looser: float, warned: bool) -> None:
+    """With `--reveal sum` and 44 bits below the bound: no run that its noise has ended says only that it converged."""
+    tables = [np.random.default_rng(m).normal(size=(40, 6)) * 2.0 ** -np.arange(6) for m in range(2)]
+    bound = str(looser * max(float(np.linalg.norm(t.T @ t)) for t in tables))
+    done = run_in_threads(tables, local_study(2, algorithm="svd", rank=2, engine="secsum", bound=bound, tol=1e-6))
+    assert done.report["converged"]
+    assert any("what is opened of the sums shows no more" in w for w in done.report["warnings"]) == warned
+    V = np.linalg.svd(np.vstack(tables))[2][:2].T
+    assert (sine(V, done.result) <= 1e-5) == (not warned)

@@ -10,13 +10,13 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 
-from pdml_spdz import handshake
+from pdml_spdz import handshake, ring
 from pdml_spdz.algorithms.nmf import Settings, State, pd_nmf_iter
 from pdml_spdz.algorithms.rri import part
 from pdml_spdz.data import Data
 from pdml_spdz.engines.secsum import SecSumEngine
 from pdml_spdz.errors import QuotaError
-from pdml_spdz.fixedpoint import Format
+from pdml_spdz.fixedpoint import WORD, Format
 from pdml_spdz.job import PartyRun
 from pdml_spdz.linalg import Rows
 from pdml_spdz.local import local_study
@@ -30,6 +30,7 @@ from tests.embedded.helpers import Wire
 from tests.threads import run_threads
 
 D, K, INIT, TAU = 9, 3, 2, 4
+FORM = Format.for_bound(1.0, 3)
 
 
 def whole_fit(tables: Sequence[Rows], out: Path, wire: Wire | None = None, **settings: Any) -> list[dict[str, Any]]:
@@ -65,11 +66,15 @@ def irregular(seed: int, *sizes: int) -> list[np.ndarray]:
 def very_different() -> list[Rows]:
     """More rows, sparse ones, a party with one row, one with only zeros, other sizes."""
     first, second, third = irregular(1, 300, 1, 5)
-    return [sp.csr_array(1e6 * first * (first > 1.0)), second, 0.0 * third]
+    return [sp.csr_array(20.0 * first * (first > 1.0)), second, 0.0 * third]
 
 
 def lengths(wire: Wire) -> dict[tuple[int, int], list[tuple[str, int]]]:
-    return {pair: [(step, len(data)) for step, data in frames] for pair, frames in wire.frames.items()}
+    """But for the bound, which everyone sees: how many rounds it takes follows from it."""
+    return {
+        pair: [(step, len(data)) for step, data in frames if not step.endswith(":bound")]
+        for pair, frames in wire.frames.items()
+    }
 
 
 def expected(sender: int) -> list[str]:
@@ -82,8 +87,10 @@ def expected(sender: int) -> list[str]:
 def test_steps_are_those_of_the_sweeps_and_no_others(tmp_path: Path) -> None:
     wire = nmf_fit(irregular(0, 20, 3, 8), tmp_path)
     for (sender, _), frames in wire.frames.items():
-        assert [step for step, _ in frames] == expected(sender)
-    assert {len(data) for data in wire.payloads(1, 2, "sum:topic")} == {8 * (D + 1)}
+        steps = [step for step, _ in frames]
+        seen = [step for step, last in zip(steps, ["", *steps], strict=False) if (step, last) != ("sum:bound",) * 2]
+        assert seen == expected(sender)
+    assert {len(data) for data in wire.payloads(1, 2, "sum:topic")} == {6 * (D + 1)}
 
 
 @pytest.mark.parametrize("init", ["pd", "random", "nnsvd"])
@@ -149,10 +156,47 @@ def test_no_two_addends_have_the_same_mask(tmp_path: Path, monkeypatch: pytest.M
     addends = Addends(monkeypatch)
     wire = nmf_fit(irregular(0, 20, 3, 8), tmp_path)
     for m in range(3):
-        frames = [np.frombuffer(data, np.uint64) for data in wire.payloads(m, (m + 1) % 3, "sum:topic")]
+        frames = [
+            ring.unpack_words(data, D + 1, WORD - FORM.drop) for data in wire.payloads(m, (m + 1) % 3, "sum:topic")
+        ]
         assert len(frames) == len(addends.encoded[m]) == K * (INIT + TAU)
-        masks = [frame - z for frame, z in zip(frames, addends.encoded[m], strict=True)]
-        assert len(own_words(np.concatenate(masks))) == K * (INIT + TAU) * (D + 1)
+        # What is sent of a mask, but for one carry.
+        masks = [frame - (z >> np.uint64(FORM.drop)) for frame, z in zip(frames, addends.encoded[m], strict=True)]
+        high = np.unique(np.concatenate(masks) & ring.low(WORD - FORM.drop))
+        assert len(high) == K * (INIT + TAU) * (D + 1)
+        assert np.diff(high).min() > 1
+
+
+@pytest.mark.parametrize("init", ["random", "nnsvd", "pd"])
+def test_a_bound_that_leaves_too_few_bits_is_refused_before_anything_is_sent(tmp_path: Path, init: str) -> None:
+    """Rows of squares around 100 and a bound of 10^12: topics would be of nothing but what opening leaves."""
+    wire = Wire()
+    settings = {"rank": K, "iterations": TAU, "bound": "1e12", "nmf": NmfSettings(init=init)}
+    with pytest.raises(QuotaError, match=r"leaves \d+ bits for the largest sum of this party(.|\n)*a smaller --bound"):
+        whole_fit(irregular(0, 20, 13, 8), tmp_path, wire, algorithm="nmf", **settings)
+    assert wire.steps() <= {"hello", "features", "keys"}
+
+
+def test_a_party_whose_rows_are_lost_beside_the_others_is_told(tmp_path: Path) -> None:
+    first, second = irregular(0, 20, 13)
+    settings = {"rank": K, "iterations": TAU, "nmf": NmfSettings(init="random")}
+    with pytest.raises(QuotaError, match=r"nothing of it was sent(.|\n)*too small beside theirs"):
+        whole_fit([first, 1e-5 * second], tmp_path / "small", algorithm="nmf", **settings)
+    whole_fit([first, 1e-2 * second], tmp_path / "enough", algorithm="nmf", **settings)
+    whole_fit([first, 0.0 * second], tmp_path / "zeros", algorithm="nmf", **settings)
+
+
+def test_a_start_whose_sums_keep_too_few_bits_is_refused() -> None:
+    """The size of the rows is well within the bound; what the first topic leaves of them is not."""
+    X, T, wire = np.array([[1.0, 1e-8]] * 4), np.array([[1e-7, 1.0 - 1e-7]]), Wire()
+
+    def party(link: Link) -> None:
+        sec_sum = SecSumEngine(link, b"test", "auto").sec_sum
+        pd_nmf_iter(part(X, 1), State(T), Settings(1, 0.0, 8.0), sec_sum, Agreement(link), clock=link.clock)
+
+    with pytest.raises(QuotaError, match="nothing of it was sent"):
+        run_threads(2, party, wire.tap(mesh(2)))
+    assert wire.steps() == {"keys"}
 
 
 def test_a_sum_beyond_the_bound_is_not_sent() -> None:

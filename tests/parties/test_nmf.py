@@ -46,7 +46,7 @@ def test_command_makes_the_topics_of_centralised_iterations(tmp_path: Path) -> N
     sp.save_npz(tmp_path / "b.npz", sp.csr_array(X[4:25]))
     np.savetxt(tmp_path / "c.csv", X[25:], delimiter=",", header=",".join("abcdefghi"), comments="", fmt="%.17g")
     options = ["--rank", "3", "--iterations", "6", "--tol", "0", "--objective", "--json", "--out", "out"]
-    ended = run("nmf", "a.npy", "b.npz", "c.csv", *options, cwd=tmp_path)
+    ended = run("nmf", "a.npy", "b.npz", "c.csv", *options, "--columns-by", "position", cwd=tmp_path)
     ended.well()
     report, out = json.loads(ended.out), tmp_path / "out"
     T_0, T = np.load(out / "party-0" / "T0.npy"), np.load(out / "T.npy")

@@ -111,8 +111,9 @@ def _off_by(Q: Reals, doubt: Reals) -> Reals:
 
 
 def _angles(coupling: Reals, values: Reals) -> Reals:
-    """By how much a coupling turns each pair of vectors: itself over the gap of their values, 1 at most."""
-    gaps = np.abs(np.subtract.outer(values, values))
+    """By how much a coupling turns each pair of vectors: itself over the gap of their values, which it may have opened
+    by as much; 1 at most."""
+    gaps = np.abs(np.subtract.outer(values, values)) - coupling
     angles: Reals = np.where(coupling < gaps, coupling / np.where(gaps > 0, gaps, 1.0), 1.0)
     np.fill_diagonal(angles, 0.0)
     return angles

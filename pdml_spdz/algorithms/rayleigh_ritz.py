@@ -20,7 +20,7 @@ class Product:
     """What an iteration has shown of S: public, and all that Rayleigh-Ritz needs.
 
     SV : (d, k), S V up to one positive factor
-    T : (k, k), V^T S V up to the same factor
+    core : (k, k), V^T S V up to the same factor
     noise : (k,), how far (in l2) each column of SV may be off, relative to its length
     doubt : (k, r), a square root of the covariance of the lengths' logarithms; r = 0 where they are known
     exact : the factor is 1
@@ -28,7 +28,7 @@ class Product:
     """
 
     SV: Reals
-    T: Reals
+    core: Reals
     noise: Reals
     doubt: Reals
     exact: bool
@@ -41,24 +41,24 @@ class Product:
 
     def of(self, columns: NDArray[np.bool_]) -> Product:
         """Some of the columns."""
-        picked = replace(self, SV=self.SV[:, columns], T=self.T[np.ix_(columns, columns)])
+        picked = replace(self, SV=self.SV[:, columns], core=self.core[np.ix_(columns, columns)])
         return replace(picked, noise=self.noise[columns], doubt=self.doubt[columns], V=None)
 
     def arrays(self) -> dict[str, Reals]:
         """For a checkpoint."""
-        named: dict[str, Any] = {name: getattr(self, name) for name in ("SV", "T", "noise", "doubt", "V")}
+        named: dict[str, Any] = {name: getattr(self, name) for name in ("SV", "core", "noise", "doubt", "V")}
         return {name: array for name, array in named.items() if array is not None} | {"exact": np.array([self.exact])}
 
     @classmethod
     def restored(cls, arrays: dict[str, Any]) -> Product:
         """Of what `arrays` gave; KeyError if something is missing."""
-        needed = {name: arrays[name] for name in ("SV", "T", "noise", "doubt")}
+        needed = {name: arrays[name] for name in ("SV", "core", "noise", "doubt")}
         return cls(**needed, exact=bool(arrays["exact"][0]), V=arrays.get("V"))
 
 
 @dataclass(frozen=True)
 class Ritz:
-    """Rayleigh-Ritz of a product: eigenvalues (k,), largest first, and eigenvectors Q (k, k) of its T.
+    """Rayleigh-Ritz of a product: eigenvalues (k,), largest first, and eigenvectors Q (k, k) of its core.
 
     tilt : (k,), by how much (a sine) noise may move each vector
     pairs : (k, k), by how much it may turn vectors i and j among themselves; 1: they are not told apart
@@ -85,19 +85,19 @@ def product_of(V: Reals, columns: NormedColumns, before: Product | None) -> Prod
 
 
 def ritz(product: Product) -> Ritz:
-    """Eigenvectors of T, and what may be wrong with them.
+    """Eigenvectors of the core, and what may be wrong with them.
 
-    With V^T S V = T + E the vectors i and j are turned among themselves by (E_ij + E_ji)/2 over the gap of their
+    With V^T S V = core + E the vectors i and j are turned among themselves by (E_ij + E_ji)/2 over the gap of their
     values. E has three parts: noise of SV; lengths of its columns that are a little off (`doubt`), which matters as far
     as V is not made of eigenvectors; and what the parts of S w_i and S w_j outside the span couple in second order.
     """
-    values, Q = np.linalg.eigh((product.T + product.T.T) / 2)
+    values, Q = np.linalg.eigh((product.core + product.core.T) / 2)
     values, Q = values[::-1], Q[:, ::-1]
     gram, sizes = product.SV.T @ product.SV, np.abs(values)
     noise = np.sqrt((Q**2).T @ (np.minimum(product.noise, 1.0) ** 2 * np.diag(gram)))  # of S w_i, in l2
     turned = np.add.outer(noise, noise) / 2 * share(len(product.SV))
     lengths = np.add.outer(sizes, sizes) / 2 * _off_by(Q, product.doubt)
-    outside = gram - product.T.T @ product.T  # of the span of V
+    outside = gram - product.core.T @ product.core  # of the span of V
     residual = np.sqrt(np.maximum(np.sum(Q * (outside @ Q), axis=0), 0.0))
     tiny = np.finfo(np.float64).tiny
     second = np.outer(residual, residual) / np.maximum(np.maximum.outer(sizes, sizes), tiny)
@@ -111,8 +111,9 @@ def _off_by(Q: Reals, doubt: Reals) -> Reals:
 
 
 def _angles(coupling: Reals, values: Reals) -> Reals:
-    """By how much a coupling turns each pair of vectors: itself over the gap of their values, 1 at most."""
-    gaps = np.abs(np.subtract.outer(values, values))
+    """By how much a coupling turns each pair of vectors: itself over the gap of their values, which it may have opened
+    by as much; 1 at most."""
+    gaps = np.abs(np.subtract.outer(values, values)) - coupling
     angles: Reals = np.where(coupling < gaps, coupling / np.where(gaps > 0, gaps, 1.0), 1.0)
     np.fill_diagonal(angles, 0.0)
     return angles

@@ -35,7 +35,7 @@ nmf: $(VENV)/.run-stamp ## private topics of the same rows (PD-NMF)
 
 offline-phase: $(VENV)/.run-stamp ## the material of `make svd`, made before there is any data
 	$(BIN)/pdml-spdz offline make --parties $(PARTIES) --dim $(DIM) --rank $(RANK) --iterations $(ITERATIONS) \
-	  --engine $(ENGINE) --protocol "$(PROTOCOL)"
+	  --engine $(ENGINE) --protocol "$(PROTOCOL)" --bound $(BOUND)
 
 test: lint ## linters, types and all tests (about five minutes at the most)
 	$(BIN)/python -m pytest -n 2 --dist worksteal -q -m "not spdz_long"

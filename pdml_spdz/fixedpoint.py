@@ -66,7 +66,7 @@ class Format:
         # `not all(<)` rather than `any(>=)`: NaN must not pass.
         if not np.all(np.abs(x) < self.limit):
             raise QuotaError(
-                "a number to be summed is as large as the agreed bound allows, or not a number; nothing was sent.",
+                "a number to be summed is as large as the agreed bound allows, or not a number; it was not sent.",
                 f"numbers below {self.limit:.6g} in size",
                 "agree on a larger --bound (or quota), or scale the data",
             )

@@ -17,7 +17,7 @@ from pdml_spdz.errors import MismatchError, StudyError
 from pdml_spdz.study import Study
 from pdml_spdz.transport.base import Link
 
-PROTOCOL = 1
+PROTOCOL = 2
 RELEASE = "install one release at all parties"
 # What a greeting holds: how a person calls it, and what to do where it differs.
 COMPARED = {

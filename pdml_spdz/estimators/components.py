@@ -20,7 +20,8 @@ class PDSVD(Distributed):
     n_components : number of singular vectors, at most the number of features
     max_iter, tol : iterations at most; stop when the subspace changes by less
     engine : "embedded" or "mp-spdz" (singular values are hidden); "secsum" (sums are seen, and so are they); "plain"
-    bound : largest ||X_m^T X_m||_F of a party, "rows:R,N", or "secsum" to find one
+    bound : "auto" (none is shown, or with "secsum" the sum of the parties' norms), or the largest ||X_m^T X_m||_F of a
+    party, "rows:R,N", or another that a study may have
     random_state : None for a start that all parties draw together; otherwise it makes a public seed
     transport : "processes", one for each party, as between hosts; "threads", the same without sockets: faster
     record_transcript : keep what a party sees (with a RecordingWarning), for `pdml_spdz.privacy.attack_run.attack`
@@ -43,7 +44,7 @@ class PDSVD(Distributed):
         max_iter: int = 300,
         tol: float = 1e-9,
         engine: str = "embedded",
-        bound: str | float = "secsum",
+        bound: str | float = "auto",
         random_state: Any = None,
         transport: str = "processes",
         record_transcript: bool = False,
@@ -95,7 +96,7 @@ class PDPCA(Distributed):
         variance: bool = False,
         scale: str = "agreed",
         engine: str = "embedded",
-        bound: str | float = "secsum",
+        bound: str | float = "auto",
         random_state: Any = None,
         transport: str = "processes",
         record_transcript: bool = False,

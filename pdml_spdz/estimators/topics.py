@@ -46,7 +46,7 @@ class PDNMF(Distributed):
         gamma: float = 0.0,
         delta: float = 0.0,
         engine: str = "secsum",
-        bound: str | float = "secsum",
+        bound: str | float = "auto",
         random_state: Any = None,
         transport: str = "processes",
         record_transcript: bool = False,

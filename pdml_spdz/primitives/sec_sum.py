@@ -112,7 +112,7 @@ class MaskedSum:
         Reveals: s. Cost: one round, 8 bytes a peer. Ref: as above.
         """
         if abs(n) >= 2**63 // self.link.M:
-            raise QuotaError(f"an integer to be summed is {n}; nothing was sent.", "one below 2^63 / M in size")
+            raise QuotaError(f"an integer to be summed is {n}; it was not sent.", "one below 2^63 / M in size")
         return int(self.words(np.array([n], np.int64).view(np.uint64), purpose).view(np.int64)[0])
 
     def anywhere(self, flags: Sequence[bool], purpose: str) -> list[bool]:
@@ -212,7 +212,7 @@ def positive_tolerance(M: int, bits: int = OPENED_BITS) -> float:
 def _check_positive(x: Reals) -> Reals:
     if not np.all((x >= 0) & (x < 2.0**HIGHEST)):  # NaN must not pass
         raise QuotaError(
-            "a number to be summed is negative, too large or not a number; nothing was sent.",
+            "a number to be summed is negative, too large or not a number; it was not sent.",
             f"numbers from 0 to 2^{HIGHEST}",
             "scale the data",
         )

@@ -96,7 +96,7 @@ def test_quota_exceeded_at_one_party(parties: Callable[..., Parties], settings: 
     site.give(1, 100 * rows(1))
     ends = site.run()
     ends[1].failed(
-        QuotaError, "nothing was sent", "Wanted: at most the agreed 1000", "Do this: agree on a larger --bound"
+        QuotaError, "it was not sent", "Wanted: at most 1000", "Do this: agree on a larger --bound"
     )
     for m in (0, 2):
         ends[m].failed(PeerAborted, "P1 ended the run: its rows exceed the agreed bound", "see the message at P1")
@@ -119,7 +119,7 @@ def test_quota_exceeded_nothing_of_the_rows_is_sent(parties: Callable[..., Parti
             link.exchange("sum:start", {}, [1])  # would return whatever else P1 had sent
     norm = np.linalg.norm((100 * rows(1)).T @ (100 * rows(1)))
     (ended,) = site.end()
-    ended.failed(QuotaError, f"is {norm:.6g}; nothing was sent")
+    ended.failed(QuotaError, f"is {norm:.6g}; it was not sent")
     assert f"{norm:.6g}" not in str(told.value)
 
 

@@ -51,7 +51,7 @@ def test_a_number_travels_in_six_bytes_up_to_seven_parties(M: int, size: int) ->
 @pytest.mark.parametrize("M", [2, 3, 30])
 def test_number_at_the_limit_is_refused(factor: float, M: int) -> None:
     form = Format.for_bound(10.0, M)
-    with pytest.raises(QuotaError, match="nothing was sent"):
+    with pytest.raises(QuotaError, match="it was not sent"):
         form.encode(np.array([0.0, factor * form.limit]))
 
 

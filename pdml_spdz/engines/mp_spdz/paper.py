@@ -36,7 +36,7 @@ class PaperColumns:
         f = self.runner.precision.f_out
         scaled = np.rint(np.ldexp(x / self.runner.bound, f))
         if not np.all(np.abs(scaled) <= 2.0**f):
-            raise QuotaError("a number exceeds the agreed bound; nothing was sent.", "numbers within the bound")
+            raise QuotaError("a number exceeds the agreed bound; it was not sent.", "numbers within the bound")
         execution = self.runner.start(self.program)
         inputs = scaled.T.reshape(-1).astype(np.int64).tolist()
         opened = np.frombuffer(execution.exchange([], inputs, x.size), "<i8")

@@ -27,6 +27,7 @@ INITS = ("pd", "random", "nnsvd", "best_of_M")
 W_STARTS = ("zero", "nnls")
 BOUNDS = ("auto", "window", "exponent", "secsum")  # or a number, or rows:R,N
 WIDE_RANGE, USUAL_RANGE = 96, 40  # bits: of the window, which suits all ordinary data, and below a bound that is known
+EXPONENT_RANGE = 30  # at least: a blurred exponent may be 16 too large, and a sum is smaller than the bound by itself
 RANGES = {"mp-spdz": 44}  # the most that an engine's numbers have room for: its primes have 256 bits
 MAX_PARTIES = 30
 USUAL = {"nmf": {"iterations": 200, "tol": 1e-6}}  # defaults of an algorithm that are not those of a Study
@@ -317,6 +318,11 @@ def _check_bound(study: Study) -> None:
         study.bound_kind != "window" or study.engine == "embedded",
         f"`bound` is window with engine {study.engine!r}.",
         "the engine embedded with it; exponent with mp-spdz; secsum with reveal sum, which shows the norms anyway",
+    )
+    want(
+        study.bound_kind != "exponent" or study.range >= EXPONENT_RANGE,
+        f"`precision.range` is {study.range} and `bound` is {study.bound}, which a blurred exponent finds.",
+        f"at least {EXPONENT_RANGE}, or a bound that the parties agree on",
     )
     most = RANGES.get(study.engine, WIDE_RANGE)
     want(study.range <= most, f"`precision.range` is {study.range} with engine {study.engine!r}.", f"at most {most}")

@@ -64,7 +64,7 @@ def valid(draw: st.DrawFn) -> dict[str, Any]:
         "offline": draw(st.sampled_from(["auto", "on-demand"])),
         "bound": draw(st.sampled_from(["auto", "exponent", "secsum"]) | positive.map(str)),
         "aggregator": draw(st.sampled_from(["auto", "none", "1"])),
-        "precision": PrecisionSettings(draw(st.integers(4, 31)), draw(st.integers(4, 40))),
+        "precision": PrecisionSettings(draw(st.integers(4, 31)), draw(st.just(0) | st.integers(30, 40))),
         "timeouts": Timeouts(draw(seconds), draw(seconds)),
     }
     if draw(st.booleans()):

@@ -33,6 +33,7 @@ SETTINGS: dict[str, Any] = {
     "iterations": 100,
     "tol": 0.0,
     "precision": PrecisionSettings(10, 10),
+    "bound": "1000",
     "timeouts": Timeouts(connect=5.0, round=15.0),  # who is killed before a machine meets the other is waited for
 }
 

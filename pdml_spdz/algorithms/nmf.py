@@ -113,7 +113,7 @@ def pd_nmf_iter(
                 bounds = addend_bounds(T[t], len(T), settings)
                 own = np.concatenate(part.update(t, T, settings.penalties)) / bounds
                 _check(own)
-                if (state.t, t) == (0, 0):
+                if (state.t, t) == (0, 0) and settings.penalties.leave_w_free:
                     check_bits(float(np.abs(own).max()), accuracy)
             total = sec_sum(own, 1.0, "topic")
             with clock("local"):
@@ -224,7 +224,8 @@ def _check(own: Reals) -> None:
 def check_bits(largest: float, accuracy: Accuracy) -> None:
     """What a party adds at first, relative to its bound, is not lost below the last place that is opened.
 
-    Later it may be small: topics die. Nothing but zeros has nothing to lose.
+    Later it may be small: topics die; and gamma and delta are there to make it small. Nothing but zeros has nothing to
+    lose.
     """
     if 0.0 < largest < accuracy.unit * 2.0**LEAST_BITS:
         bits = max(0, math.floor(math.log2(largest / accuracy.unit)))

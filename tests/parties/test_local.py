@@ -15,6 +15,7 @@ import numpy as np
 import pytest
 
 from pdml_spdz.errors import InputError, PeerError, StorageError
+from pdml_spdz.fixedpoint import Format
 from pdml_spdz.linalg import sine
 from pdml_spdz.local import LocalResult, LocalRun, local_study, run_local
 from tests.parties.helpers import ENDLESS, SETTINGS, Parties, processes_with, rows, slow_rows
@@ -82,17 +83,29 @@ def test_finished_run_is_kept(tmp_path: Path) -> None:
     assert {path: path.read_bytes() for path in run.out.rglob("*") if path.is_file()} == before
 
 
+def iterated(X: np.ndarray, V: np.ndarray, iterations: int, jolt: float = 0.0, seed: int = 0) -> np.ndarray:
+    """The block power iteration on one machine, with sums that are off by `jolt`, up or down."""
+    rng = np.random.default_rng(seed)
+    for _ in range(iterations):
+        V = np.linalg.qr(X.T @ (X @ V) + jolt * rng.choice([-1.0, 1.0], V.shape))[0]
+    return V
+
+
+def rounding(X: np.ndarray, V: np.ndarray, iterations: int, unit: float) -> float:
+    """How far sums that are off by `unit` may turn the result: measured on the twin, with much larger errors."""
+    V_t, factor = iterated(X, V, iterations), 1e4
+    return 2 * max(sine(V_t, iterated(X, V, iterations, factor * unit, seed)) for seed in range(3)) / factor
+
+
 def test_resume_with_fresh_keys_and_ports(tmp_path: Path) -> None:
     settings = {"tol": 0.0, "start": "seed", "seed": 5, "bound": "1000"}
     X = [rows(m) for m in range(2)]
     run_local(local_run(tmp_path, X, iterations=3, **settings))
     result = run_local(local_run(tmp_path, X, iterations=6, resume=True, **settings))
     assert result.report["iterations"] == 6
-    V = np.load(result.out / "party-0" / "V0.npy")
-    for _ in range(6):
-        V = np.linalg.qr(np.vstack(X).T @ (np.vstack(X) @ V))[0]
-    # Six roundings to 2^-52 or better; the same subspace, turned to singular vectors.
-    assert sine(V, result.V) <= 1e-14
+    V_0, pooled = np.load(result.out / "party-0" / "V0.npy"), np.vstack(X)
+    allowed = rounding(pooled, V_0, 6, Format.for_bound(1000.0, 2).tolerance)
+    assert sine(iterated(pooled, V_0, 6), result.V) <= allowed <= 1e-8
 
 
 def agreed(result: LocalResult) -> np.ndarray:
@@ -121,13 +134,17 @@ def test_parties_with_different_linear_algebra_agree(tmp_path: Path, environment
 
 
 def test_aggregator_gives_the_same_result(parties: Callable[..., Parties]) -> None:
-    """With six parties "auto" is party 0; the sums are exact in the ring, so V is the same to the last bit."""
+    """With six parties "auto" is party 0; sums differ by what is dropped of them at random."""
     V, sent = {}, {}
     for aggregator in ("auto", "none"):
         site = parties(6, aggregator=aggregator, start="seed", seed=3, bound="1000")
         for end in site.run():
             end.well()
-        (V[aggregator],) = {(site.results(m) / "V.npy").read_bytes() for m in range(6)}
+        assert len({(site.results(m) / "V.npy").read_bytes() for m in range(6)}) == 1
+        V[aggregator] = np.load(site.results(0) / "V.npy")
+        report = json.loads((site.results(0) / "report.json").read_text())
         sent[aggregator] = json.loads((site.results(1) / "report.json").read_text())["bytes_sent"]
-    assert V["auto"] == V["none"]
+    pooled, V_0 = np.vstack([rows(m) for m in range(6)]), np.load(site.results(0) / "V0.npy")
+    allowed = rounding(pooled, V_0, report["iterations"], Format.for_bound(1000.0, 6).tolerance)
+    assert sine(V["auto"], V["none"]) <= 2 * allowed <= 1e-8
     assert sent["auto"] < sent["none"]

@@ -111,7 +111,7 @@ def sweep_bytes(M: int, d: int, k: int) -> list[int]:
     """What each party sends in a sweep: a vector of d + 1 numbers for each topic, to all or by way of party 0, and
     party 0 the topics.
     """
-    vector = HEADER.size + 8 * (d + 1)
+    vector = HEADER.size + 6 * (d + 1)
     to = [1 if M > 5 and m > 0 else M - 1 for m in range(M)]
     sent = [k * vector * peers for peers in to]
     sent[0] += (M - 1) * (HEADER.size + 8 * (4 + k) + 8 * d * k)
@@ -148,7 +148,7 @@ def test_traffic_does_not_depend_on_the_number_of_rows(parties: Callable[..., Pa
 
 
 def test_resume_after_kill_gives_the_same_topics(parties: Callable[..., Parties]) -> None:
-    # With a stated bound all numbers of a run follow from rows and seed: not a bit may differ.
+    # With a stated bound all numbers of a run follow from rows and seed, but for what is dropped of the sums at random.
     settings = SEEDED | {"bound": "1000"}
     site = site_of(parties, **settings, iterations=10**4)
     for m in range(2):
@@ -163,10 +163,13 @@ def test_resume_after_kill_gives_the_same_topics(parties: Callable[..., Parties]
     whole = site_of(parties, **settings, iterations=reached + 20)
     for end in whole.run():
         end.well()
+    X, T_0 = np.vstack([positive(m) for m in range(2)]), np.load(whole.results(0) / "T0.npy")
+    off_W, off_T = rounding(X, T_0, settings_of(whole.study, 2 * 1000.0), 2)
     for m in range(2):
         assert "resuming after sweep" in site.processes[m].out
-        for name in ("T.npy", "W.npy"):
-            np.testing.assert_array_equal(*(np.load(s.results(m) / name) for s in (site, whole)))
+        for name, off in (("T.npy", off_T), ("W.npy", off_W)):
+            one, other = (np.load(s.results(m) / name) for s in (site, whole))
+            assert np.abs(one - other).max() <= 2 * off <= 1e-6 * np.abs(one).max()
 
 
 # ---- what cannot be used

@@ -46,8 +46,8 @@ def resumed(site: Parties, after: int) -> None:
 
 def tolerance(site: Parties) -> float:
     """An iteration rounds every one of d entries by at most M units of the last place; nothing amplifies that."""
-    # secsum: sums below 2^2 in 64 bits; embedded: 31 fraction bits of a vector that is no shorter than 1.
-    unit = 2.0**-31 if site.study.engine == "embedded" else 2.0**-58
+    # secsum: 44 bits below a bound of 2; embedded: 31 fraction bits of a vector that is no shorter than 1.
+    unit = 2.0**-31 if site.study.engine == "embedded" else 2.0**-43
     return site.study.iterations * site.M * np.sqrt(6) * (unit + np.finfo(float).eps)
 
 

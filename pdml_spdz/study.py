@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import hashlib
 import json
-import math
 from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
 from pdml_spdz.errors import StudyError
+from pdml_spdz.study_bound import USUAL_RANGE, WIDE_RANGE, check_bound, kind_of, parse_bound
 from pdml_spdz.study_rows import CENTRES, SCALES, check_rows
-from pdml_spdz.study_values import LARGEST, SMALLEST, check_values, settle, shown, usable
+from pdml_spdz.study_values import check_values, settle, shown
 
 ALGORITHMS = ("svd", "pca", "nmf", "normed-sum")
 ENGINES = {"embedded": "normed", "mp-spdz": "normed", "secsum": "sum", "plain": "sum"}  # and what each of them reveals
@@ -25,10 +25,6 @@ PROGRAMS = ("projection", "paper")
 STARTS = ("secsum", "seed")
 INITS = ("pd", "random", "nnsvd", "best_of_M")
 W_STARTS = ("zero", "nnls")
-BOUNDS = ("auto", "window", "exponent", "secsum")  # or a number, or rows:R,N
-WIDE_RANGE, USUAL_RANGE = 96, 40  # bits: of the window, which suits all ordinary data, and below a bound that is known
-EXPONENT_RANGE = 30  # at least: a blurred exponent may be 16 too large, and a sum is smaller than the bound by itself
-RANGES = {"mp-spdz": 44}  # the most that an engine's numbers have room for: its primes have 256 bits
 MAX_PARTIES = 30
 USUAL = {"nmf": {"iterations": 200, "tol": 1e-6}}  # defaults of an algorithm that are not those of a Study
 
@@ -151,14 +147,7 @@ class Study:
     @property
     def bound_kind(self) -> str:
         """Where the bound comes from: "agreed", "window", "exponent" or "secsum"."""
-        if self.quotas is not None:
-            return "agreed"
-        if self.bound != "auto":
-            return self.bound
-        if self.reveal == "sum" or self.program == "paper":
-            return "secsum"  # the sums, or the paper's coarse inputs, show the norms anyway
-        # MP-SPDZ's numbers have no room for the window.
-        return "exponent" if self.engine == "mp-spdz" else "window"
+        return kind_of(self)
 
     @property
     def range(self) -> int:
@@ -204,7 +193,7 @@ def _validate(study: Study) -> None:
     _check_nmf(study)
     _check_numbers(study)
     _check_parties(study)
-    _check_bound(study)
+    check_bound(study, want)
 
 
 def _check_choices(study: Study) -> None:
@@ -281,11 +270,6 @@ def _check_nmf(study: Study) -> None:
 
 
 def _check_numbers(study: Study) -> None:
-    want(
-        study.algorithm != "normed-sum" or not study.bound.startswith("rows:"),
-        f"`bound` is {shown(study.bound)} for a normed-sum.",
-        f"a number (the largest norm of any party's vector) or one of {', '.join(BOUNDS)}",
-    )
     want(study.algorithm != "normed-sum" or study.rank == 1, f"`rank` is {study.rank} for a normed-sum.", "1")
     want(not study.d or study.rank <= study.d, f"`rank` is {study.rank} and `d` is {study.d}.", "a rank of at most d")
     want(
@@ -304,45 +288,3 @@ def _check_parties(study: Study) -> None:
         want(len(set(taken)) == len(taken), f"two parties have the same host and {name}.", "an address for each party")
     named = study.aggregator in ("auto", "none", *map(str, range(study.M)))
     want(named, f"`aggregator` is {shown(study.aggregator)}.", "auto, none, or a party's number")
-    quota = parse_bound(study.bound)
-    some = [p.quota > 0 for p in study.parties]
-    want(
-        quota is not None or all(some) or not any(some),
-        f"some parties have a quota, others have none, and `bound` is {study.bound}.",
-        "a quota for every party, or a `bound` that holds for the others",
-    )
-
-
-def _check_bound(study: Study) -> None:
-    want(
-        study.bound_kind != "window" or study.engine == "embedded",
-        f"`bound` is window with engine {study.engine!r}.",
-        "the engine embedded with it; exponent with mp-spdz; secsum with reveal sum, which shows the norms anyway",
-    )
-    want(
-        study.bound_kind != "exponent" or study.range >= EXPONENT_RANGE,
-        f"`precision.range` is {study.range} and `bound` is {study.bound}, which a blurred exponent finds.",
-        f"at least {EXPONENT_RANGE}, or a bound that the parties agree on",
-    )
-    most = RANGES.get(study.engine, WIDE_RANGE)
-    want(study.range <= most, f"`precision.range` is {study.range} with engine {study.engine!r}.", f"at most {most}")
-
-
-def parse_bound(bound: str) -> float | None:
-    """The quota that `bound` gives to every party: B_m itself, or N R^2 for "rows:R,N"; None if it gives none."""
-    if bound in BOUNDS:
-        return None
-    text = bound.removeprefix("rows:")
-    try:
-        numbers = tuple(float(part) for part in text.split(","))
-    except ValueError:
-        numbers = ()
-    wanted = 2 if bound.startswith("rows:") else 1
-    value = math.prod((numbers[0], *numbers) if wanted == 2 else numbers)  # never an OverflowError, as a power is
-    if len(numbers) != wanted or not all(0 < x < math.inf for x in numbers) or not usable(value):
-        raise StudyError(
-            f"`bound` is {shown(bound)}.",
-            "a number (the largest ||X_m^T X_m||_F of any party), rows:R,N (no row longer than R, no party with "
-            f"more than N rows), or one of {', '.join(BOUNDS)}; numbers and N R^2 from {SMALLEST:.0e} to {LARGEST:.0e}",
-        )
-    return value

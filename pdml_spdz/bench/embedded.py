@@ -19,7 +19,7 @@ from pdml_spdz.precision import FULL_G, Precision
 from pdml_spdz.primitives.masks import Keys
 from pdml_spdz.primitives.sec_sum import ClearSum, MaskedSum
 from pdml_spdz.programs import render
-from pdml_spdz.study import USUAL_RANGE, WIDE_RANGE
+from pdml_spdz.study_bound import USUAL_RANGE, WIDE_RANGE
 from pdml_spdz.transport.base import Link
 
 SESSION = b"bench"

@@ -13,7 +13,7 @@ from pdml_spdz.errors import QuotaError, RangeExceeded
 from pdml_spdz.linalg import GramMatrix, Ridge, sine
 from pdml_spdz.local import local_study
 from pdml_spdz.precision import FULL_G, Precision
-from pdml_spdz.study import WIDE_RANGE
+from pdml_spdz.study_bound import WIDE_RANGE
 from pdml_spdz.threads_run import ThreadsResult, run_in_threads
 from pdml_spdz.transcript import Transcript
 from tests.unit.test_svd import with_spectrum

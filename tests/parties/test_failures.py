@@ -95,9 +95,7 @@ def test_quota_exceeded_at_one_party(parties: Callable[..., Parties], settings: 
     site = parties(3, bound="1000", **settings)
     site.give(1, 100 * rows(1))
     ends = site.run()
-    ends[1].failed(
-        QuotaError, "it was not sent", "Wanted: at most 1000", "Do this: agree on a larger --bound"
-    )
+    ends[1].failed(QuotaError, "it was not sent", "Wanted: at most 1000", "Do this: agree on a larger --bound")
     for m in (0, 2):
         ends[m].failed(PeerAborted, "P1 ended the run: its rows exceed the agreed bound", "see the message at P1")
 

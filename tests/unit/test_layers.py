@@ -28,7 +28,7 @@ LAYERS = [
     ("offline", "primitives", "programs", "paper_programs"),
     ("ot",),
     ("suspects",),
-    ("study_file", "data", "study", "study_rows", "study_values", "transport", "process", "precision"),
+    ("study_file", "data", "study", "study_rows", "study_values", "study_bound", "transport", "process", "precision"),
     ("template_files", "transcript"),
     ("formats",),
     ("certs", "storage", "linalg", "ring", "names"),

@@ -91,7 +91,7 @@ def test_quotas_come_from_bound_and_parties(
         ({"centre": "around"}, "`centre` is 'around'"),
         (PCA | {"engine": "secsum", "reveal": "sum"}, "`centre` is hidden with engine 'secsum'"),
         (PCA | {"normalise": "per-column"}, "`centre` is hidden with engine 'embedded', normalise 'per-column'"),
-        (SPDZ | {"precision": PrecisionSettings(range=20)}, "which a blurred exponent finds"),
+        (SPDZ | {"parties": (PartyEntry(),) * 2, "precision": PrecisionSettings(range=20)}, "a blurred exponent finds"),
         (SPDZ | {"precision": PrecisionSettings(range=45)}, "`precision.range` is 45 with engine 'mp-spdz'"),
         (PCA | {"variance": True}, "`variance` is true and `centre` is hidden"),
         (PCA | {"scale": "secsum"}, "`scale` is secsum and `centre` is hidden"),

@@ -28,11 +28,11 @@ from pdml_spdz.errors import ProtocolError
 from pdml_spdz.fixedpoint import Reals
 from pdml_spdz.job import PartyRun
 from pdml_spdz.limits import find_bound
-from pdml_spdz.linalg import Covariance, Ridge, centred_covariance, covariance
+from pdml_spdz.linalg import Covariance, centred_covariance, covariance, rounding_of
 from pdml_spdz.prepare import View, view
 from pdml_spdz.primitives.agree import Agreement
 from pdml_spdz.primitives.bound import Bound
-from pdml_spdz.primitives.normed_sum import NormedColumns
+from pdml_spdz.primitives.normed_sum import NormedColumns, positive_at_first
 from pdml_spdz.report import Outcome, run_report
 from pdml_spdz.results import Fitted
 from pdml_spdz.storage import save_array
@@ -82,10 +82,10 @@ def fit_view(run: PartyRun, data: Data, link: Link, engine: Engine, rows: View) 
     left = study.iterations - state.t if state.stop == GO_ON else 0
     shape = Shape(data.d, study.rank, left, _lengths(state))
     normed_sum = engine.normed_sum(bound, shape, rows.sums) if left else _nothing_left
+    if study.reveal == "normed" and study.normalise == "fit":
+        normed_sum = positive_at_first(normed_sum, rounding_of(S_m, data.n))
     began = time.perf_counter()
-    # One secret scale for all columns is found from v.S v, which has to be positive.
-    operator = Ridge(S_m, data.n) if study.reveal == "normed" and study.normalise == "fit" else S_m
-    result = pd_svd(operator, state, settings, normed_sum, agree, clock=clock, done=done)
+    result = pd_svd(S_m, state, settings, normed_sum, agree, clock=clock, done=done)
     engine.finish()
     loop = time.perf_counter() - began
     variance = _variance(S_m, result.V, rows, engine) if study.variance else {}

@@ -12,7 +12,7 @@ from pdml_spdz.fixedpoint import Reals
 from pdml_spdz.linalg import EPS
 from pdml_spdz.programs import Program
 
-WORTHLESS = 2.0**-4  # relative: sums that are off by more have no direction worth opening further
+WORTHLESS = 2.0**-4  # of the longest column: sums that are off by more have no direction worth opening further
 
 
 class CentredScale(FixedScale):
@@ -26,8 +26,8 @@ class CentredScale(FixedScale):
 
     S_m v is rounded relative to S, and what is left of it is C v. How much smaller that is nobody may know; but
     rounding is not symmetric, so it shows in g_i(old).y_i: what the opened bits do not explain counts as noise, with a
-    warning. The gate lets pass no more of it than 2^(R-52) d. Directions too small for the opened bits beside the
-    largest are not told from it: they are dropped.
+    warning. The second gate lets pass no more of it than about 2^(ratio_bits-52) d. Directions too small for the
+    opened bits beside the largest are not told from it: they are dropped.
 
     Reveals: y_i in every call, and one bit, once: in range or not. Neither t nor S: C alone.
     Cost: 2 rounds a call; 54 bytes a number and peer online, 840 offline (embedded; FixedScale: 30 and 420).
@@ -61,9 +61,9 @@ class CentredScale(FixedScale):
     def _check(self, found: Reals, error: Reals, rounding: Reals) -> Reals:
         p, d, k = self.runner.precision, len(self._mean), len(found)
         off, explained = np.abs(found - 1.0), error + 8 * rounding
-        # c B is at most 2^R sqrt(k) behind the gate, and S_m v and t_m.v are rounded to d EPS B, once each: what is
-        # off by more is no rounding, and what is off by so much is no result.
-        most = np.minimum(2 * d * EPS * sqrt(k) * 2.0**p.R * self._kappa, WORTHLESS)
+        # c ||S|| is at most 2^ratio_bits sqrt(k) behind the second gate, and S_m v and t_m.v are rounded to d EPS
+        # ||S||, once each: what is off by more is no rounding. A longest column that is off by so much is no result.
+        most = min(2 * d * EPS * sqrt(k) * 2.0**p.ratio_bits, WORTHLESS / float(np.min(self._kappa))) * self._kappa
         check_projection(np.where(self._raised, 1.0, found), explained + most)
         shows = np.isfinite(error) & ~self._raised & ~(off <= explained)
         if np.any(shows):

@@ -55,6 +55,20 @@ class RevealedNorm:
         return normalise(s, Format.for_bound(self.bound, self.M).tolerance)
 
 
+def positive_at_first(normed_sum: NormedSum, epsilon: float) -> NormedSum:
+    """normed_sum with S_m + epsilon I in the place of S_m in its first call, where x = S_m g.
+
+    One secret scale for all columns is found there, from sum_i g_i.S g_i, by steps that diverge for a negative number:
+    epsilon is what rounding may make it too small by. It is below what is opened, and in no later call.
+    """
+    first = [epsilon]
+
+    def call(x: Reals, g: Reals) -> NormedColumns:
+        return normed_sum(x + first.pop() * g if first else x, g)
+
+    return call
+
+
 def normalise(s: Reals, ulp: float) -> NormedColumns:
     """The directions of the columns of s, each entry of which is off by at most `ulp` and by float64 rounding."""
     d = s.shape[0]

@@ -10,7 +10,7 @@ import pytest
 from pdml_spdz import ring
 from pdml_spdz.engines.projection import public_integers
 from pdml_spdz.errors import QuotaError, RangeExceeded
-from pdml_spdz.linalg import GramMatrix, Ridge, sine
+from pdml_spdz.linalg import GramMatrix, rounding_of, sine
 from pdml_spdz.local import local_study
 from pdml_spdz.precision import FULL_G, Precision
 from pdml_spdz.study_bound import WIDE_RANGE
@@ -162,7 +162,8 @@ def test_rho_is_positive_however_unlucky_the_start(seed: int) -> None:
     p = Precision(M, 31, WIDE_RANGE, f_g=FULL_G)
     rho = 0
     for X_m in X:
-        x = Ridge(GramMatrix(X_m), len(X_m)).times(V)[:, 0] * 2.0**-64
+        S_m = GramMatrix(X_m)
+        x = (S_m.times(V) + rounding_of(S_m, len(X_m)) * V)[:, 0] * 2.0**-64
         rho += ring.dot(ring.from_float(x, p.f_in, p.vector_bits), public_integers(V, p.f_g))
     sums = [X_m.T @ (X_m @ V[:, 0]) for X_m in X]
     plain = sum(Fraction(float(a)) * Fraction(float(b)) for s in sums for a, b in zip(s, V[:, 0], strict=True))

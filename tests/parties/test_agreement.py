@@ -72,7 +72,7 @@ def test_id_out_of_range(parties: Callable[..., Parties]) -> None:
         ("connect = 60.0", "connect = inf", ["`timeouts.connect` is inf", "Wanted: a positive number of seconds"]),
         ("[timeouts]", "[[timeouts]]", ["`timeouts` is not a table", "Wanted: a [timeouts] table"]),
         ('start = "secsum"', 'start = "seed"\nseed = -1', ["`seed` is -1", "Wanted: zero or a positive number"]),
-        ('bound = "secsum"', 'bound = "rows:1"', ["`bound` is 'rows:1'", "Wanted: a number"]),
+        ('bound = "auto"', 'bound = "rows:1"', ["`bound` is 'rows:1'", "Wanted: a number"]),
         ('aggregator = "auto"', "aggregator = 2", ["`aggregator` is '2'", "Wanted: auto, none, or a party's number"]),
         ("rank = 2", "rank = = 2", ["is not valid TOML", "Do this: `pdml-spdz init` writes a commented one"]),
     ],

@@ -146,7 +146,7 @@ def test_results_cannot_be_written_at_one_party(parties: Callable[..., Parties])
     site = parties()
     (site.home(1) / "out").write_text("a file where a directory should be")
     told, ended = site.run()
-    ended.failed(StorageError, "out/party-1 cannot be written", "choose another --out")
+    ended.failed(StorageError, "out cannot be written", "choose another --out")
     told.failed(PeerAborted, "P1 ended the run: it could not write to its disk")
 
 

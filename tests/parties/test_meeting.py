@@ -114,7 +114,7 @@ def test_second_process_of_a_party_is_refused(parties: Callable[..., Parties]) -
     until(lambda: "waiting up to 30 s" in site.processes[1].out)
     time.sleep(0.5)  # P1 has connected to P0, which waits for P2
     first = site.processes.pop(1)
-    double = site.start(1, "--listen", f"127.0.0.1:{free_ports(1)[0]}")
+    double = site.start(1, "--listen", f"127.0.0.1:{free_ports(1)[0]}", "--out", "elsewhere")
     double.end().failed(PeerError, "P0 already has a connection from P1", "Do this: end the other process", "--id 1")
     site.processes[1] = first
     site.start(2)

@@ -81,7 +81,7 @@ def test_run_that_is_refused_before_its_first_sum_burns_nothing(rows: list[Path]
 
 def test_run_that_ends_at_the_gate_burns_its_claim(rows: list[Path], tmp_path: Path) -> None:
     root = tmp_path / "stocks"
-    make_stock(root, normalise="per-column")
+    make_stock(root, normalise="per-column", bound="1e30")
     settings: dict[str, Any] = {"normalise": "per-column", "offline": "stock", "bound": "1e30"}
     with pytest.raises(QuotaError, match="too small for the agreed bound and range"):
         svd(rows, root, tmp_path / "out", **settings)

@@ -14,6 +14,7 @@ from sklearn.decomposition import PCA
 
 from pdml_spdz.errors import InputError
 from pdml_spdz.fixedpoint import Format
+from pdml_spdz.limits import MEAN_BLUR
 from pdml_spdz.linalg import EPS, sine
 from pdml_spdz.local import local_study
 from pdml_spdz.report import two_parties
@@ -44,9 +45,10 @@ def angle_tolerance(tables: list[Any], k: int, report: dict[str, Any]) -> float:
     if report["engine"] == "embedded":
         sums = np.sqrt(k) * (M + 1) * 2.0**-31 * np.sqrt(D)
         if report["centre"] == "hidden":
-            # The scaled mean is off by M units of 2^-47, times kappa <= sqrt(k) B / (k lambda_k), and the parties' rows
-            # are rounded as they came, twice: S_m v and t_m.v.
-            sums += M * np.sqrt(D / k) * 2.0**-47 * report["bound"]["total"] / sigma[k - 1] ** 2
+            # The scaled mean is off by M units of 2^-47, times kappa <= lambda_1 / lambda_k and what of the mean lies
+            # along v, at most the root of the bound; and the parties' rows are rounded as they came, twice: S_m v and
+            # t_m.v.
+            sums += M * np.sqrt(D) * 2.0**-47 * (sigma[0] / sigma[k - 1]) ** 2
             sums += 2 * D * EPS * sum(float(np.sum(pooled([t]) ** 2)) for t in tables) / sigma[k - 1] ** 2
     else:
         sums = np.sqrt(D * k) * Format.for_bound(report["bound"]["addend"], M).tolerance / sigma[k - 1] ** 2
@@ -60,10 +62,14 @@ def centred_sigma(tables: list[Any], report: dict[str, Any]) -> np.ndarray:
 
 
 def mean_rounding(tables: list[Any]) -> float:
-    """The sums are below twice the sum of the parties' norms and rounded to that; and float64 adds up n rows."""
+    """Sums are rounded to 44 bits below their bound, and float64 adds up n rows.
+
+    The bound is at most twice the sum of the parties' norms, or 2^MEAN_BLUR of the largest of them.
+    """
     X = pooled(tables)
-    total = 2 * sum(float(np.linalg.norm(t.sum(axis=0))) for t in tables)
-    return Format.for_bound(total, len(tables)).tolerance / len(X) + len(X) * EPS * float(np.abs(X).max())
+    norms = [float(np.linalg.norm(t.sum(axis=0))) for t in tables]
+    bound = max(2 * sum(norms), 2.0**MEAN_BLUR * max(norms))
+    return Format.for_bound(bound, len(tables)).tolerance / len(X) + len(X) * EPS * float(np.abs(X).max())
 
 
 def variance_tolerance(tables: list[Any], k: int, report: dict[str, Any]) -> float:
@@ -239,6 +245,8 @@ def test_rank_above_the_number_of_features_is_refused_by_everyone(
 
 def test_two_rows_in_all_are_enough(tmp_path: Path) -> None:
     tables = [np.array([[1.0, 2.0, 5.0]]), np.array([[3.0, 2.0, 4.0]])]
-    whole_fit(tables, tmp_path, algorithm="pca", rank=1, engine="secsum")
+    (report, _) = whole_fit(tables, tmp_path, algorithm="pca", rank=1, engine="secsum")
     direction = (tables[1] - tables[0]).T / np.sqrt(5.0)
-    assert sine(direction, np.load(tmp_path / "party-0" / "V.npy")) <= 10 * EPS
+    # Three numbers of S v, with the one eigenvalue 5/2, rounded to 44 bits below their bound.
+    opened = np.sqrt(3) * Format.for_bound(report["bound"]["addend"], 2).tolerance / 2.5
+    assert sine(direction, np.load(tmp_path / "party-0" / "V.npy")) <= opened + 10 * EPS

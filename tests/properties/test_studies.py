@@ -20,7 +20,7 @@ from pdml_spdz.study import ENGINES, NmfSettings, PartyEntry, PrecisionSettings,
 from pdml_spdz.study_values import LARGEST, MAX_COLUMNS, MAX_FEATURES, MAX_ITERATIONS, MAX_SECONDS, SMALLEST
 
 HEX = "0123456789abcdefABCDEF"
-names = st.text(st.characters(codec="utf-8"), max_size=8)
+names = st.text(st.characters(codec="utf-8"), min_size=1, max_size=8).filter(str.strip)
 whole = st.integers(1, 1000)
 positive = st.floats(1e-200, 1e200)
 seconds = st.floats(0.0, MAX_SECONDS, exclude_min=True)
@@ -57,7 +57,8 @@ def valid(draw: st.DrawFn) -> dict[str, Any]:
         "reveal": ENGINES[engine],
         "rank": rank,
         "d": d,
-        "features": draw(st.just(()) | st.tuples(*[names] * d)),
+        "features": draw(st.just(()) | st.lists(names, min_size=d, max_size=d, unique=True).map(tuple)),
+        "columns": draw(st.sampled_from(studies.COLUMNS)),
         "iterations": draw(whole),
         "tol": draw(st.floats(0, 1)),
         "vole": draw(st.sampled_from(studies.VOLE)),

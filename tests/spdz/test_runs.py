@@ -98,8 +98,8 @@ def test_hidden_mean_gives_the_principal_components(
     assert (report["program"], report["mp_spdz"]["executions"]) == ("scaled_sum_centred", 1)
     pooled = np.concatenate(X)
     _, sigma, rows = np.linalg.svd(pooled - pooled.mean(axis=0), full_matrices=False)
-    # As for PD-SVD; and the scaled mean, off by M units of f_inv, times kappa <= sqrt(k) B / (k lambda_k).
-    mean = M * np.sqrt(d / k) * 2.0 ** -(precision.bits + 16) * report["bound"]["total"] / sigma[k - 1] ** 2
+    # As for PD-SVD; and the scaled mean, off by M units of f_inv, times kappa <= lambda_1 / lambda_k.
+    mean = M * np.sqrt(d) * 2.0 ** -(precision.bits + 16) * (sigma[0] / sigma[k - 1]) ** 2
     q, each = (sigma[k] / sigma[k - 1]) ** 2, noise(M, d, precision.bits) + mean
     assert sine(rows[:k].T, result.V) <= (max(tol, 2 * each) * q + 2 * np.sqrt(k) * each) / (1 - q)
     nothing_is_left(tmp_path, temporary)

@@ -16,14 +16,14 @@ from pdml_spdz.repeats import count
 from tests.stocks import fake
 
 
-def test_plan_says_what_a_run_takes() -> None:
-    done = CliRunner().invoke(
-        cli, ["offline", "plan", "-M", "3", "-d", "64", "-k", "7", "--iterations", "300", "--json"]
-    )
+@pytest.mark.parametrize(("bound", "triples", "bits"), [("auto", 126, (224, 448)), ("1e6", 64, (160, 320))])
+def test_plan_says_what_a_run_takes(bound: str, triples: int, bits: tuple[int, int]) -> None:
+    problem = ["-M", "3", "-d", "64", "-k", "7", "--iterations", "300", "--bound", bound]
+    done = CliRunner().invoke(cli, ["offline", "plan", *problem, "--json"])
     assert done.exit_code == 0, done.output
     plan = json.loads(done.output)
-    assert plan["plan"] == {"triples": 64, "vectors": [64 * 7 * 300]}
-    assert plan["kind"] == {"M": 3, "vector_bits": 160, "scalar_bits": 320, "vole": "lpn"}
+    assert plan["plan"] == {"triples": triples, "vectors": [64 * 7 * 300]}
+    assert plan["kind"] == {"M": 3, "vector_bits": bits[0], "scalar_bits": bits[1], "vole": "lpn"}
 
 
 def test_plan_of_very_many_iterations_takes_no_time() -> None:

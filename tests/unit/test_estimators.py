@@ -211,7 +211,7 @@ def test_rank_that_the_rows_do_not_have_is_said() -> None:
         ({"engine": "abacus"}, StudyError, "abacus"),
         ({"n_components": 2.5}, StudyError, "a whole number"),
         ({"n_components": 9}, InputError, "the rank asked for is 9 and X has 5 columns"),
-        ({"bound": 1.0}, ValueError, "at most the agreed 1"),
+        ({"bound": 1.0}, ValueError, "at most 1"),
     ],
 )
 def test_wrong_settings_are_refused(settings: dict, error: type, text: str) -> None:

@@ -28,7 +28,13 @@ from pdml_spdz.errors import ProtocolError
 from pdml_spdz.fixedpoint import Reals
 from pdml_spdz.job import PartyRun
 from pdml_spdz.limits import find_bound
-from pdml_spdz.linalg import Covariance, centred_covariance, covariance, rounding_of
+from pdml_spdz.linalg import (
+    Covariance,
+    centred_covariance,
+    covariance,
+    covariance_around_own_mean,
+    rounding_of,
+)
 from pdml_spdz.prepare import View, view
 from pdml_spdz.primitives.agree import Agreement
 from pdml_spdz.primitives.bound import Bound
@@ -54,8 +60,7 @@ def fit_view(run: PartyRun, data: Data, link: Link, engine: Engine, rows: View) 
     checkpoints = Checkpoints(run.directory / "checkpoint")
     agree = Agreement(link)
     with clock("local"):
-        size = study.rank, study.iterations
-        S_m = covariance(rows.X, *size) if rows.mu is None else centred_covariance(rows.X, rows.mu, *size)
+        S_m = _covariance(rows, study)
         if not run.resume:
             run.remove_older()
             checkpoints.begin(study, data)
@@ -98,6 +103,13 @@ def fit_view(run: PartyRun, data: Data, link: Link, engine: Engine, rows: View) 
     run.see("V", result.V)
     arrays = {"V.npy": result.V}
     return Fitted(report, arrays if rows.scale is None else arrays | {"scale.npy": rows.scale})
+
+
+def _covariance(rows: View, study: Study) -> Covariance:
+    size = study.rank, study.iterations
+    if rows.mu is not None:
+        return centred_covariance(rows.X, rows.mu, *size)
+    return covariance(rows.X, *size) if rows.sums is None else covariance_around_own_mean(rows.X, *size)
 
 
 def _saved(state: State, bound: Bound) -> Checkpoint:

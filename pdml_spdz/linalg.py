@@ -143,6 +143,30 @@ class Centred(Covariance):
         return float(self._size + self.n * (self.mu @ self.mu))
 
 
+class AroundOwnMean(Covariance):
+    """X^T X as the covariance around the rows' own mean mu and what that mean adds, n mu mu^T.
+
+    Where the mean is taken off later, under secret sharing, what float64 rounds is relative to the deviations, but for
+    the last term: that is rounded anew in every product, so that the error is not symmetric, and shows.
+    """
+
+    def __init__(self, inner: Covariance, mu: Reals, n: int) -> None:
+        self.inner, self.mu, self.n, self.d = inner, mu, n, inner.d
+        self.measure = inner.measure
+
+    def times(self, V: Reals) -> Reals:
+        return self.inner.times(V) + np.outer(self.n * self.mu, self.mu @ V)
+
+    def norm_bound(self) -> float:
+        return self.inner.norm_bound() + self._of_mean()
+
+    def trace(self) -> float:
+        return self.inner.trace() + self._of_mean()
+
+    def _of_mean(self) -> float:
+        return self.n * float(self.mu @ self.mu)
+
+
 def rounding_of(S: Covariance, n: int) -> float:
     """An epsilon for which v.S v + epsilon > 0 in float64, for any unit v and any n rows."""
     return 4.0 * (S.d + float(np.sqrt(n))) * EPS * S.size()
@@ -158,6 +182,15 @@ def centred_covariance(X: Rows, mu: Reals, k: int, tau: int) -> Covariance:
     if not sp.issparse(X):
         return covariance(X - mu, k, tau)
     return Centred(X, mu, covariance(X, k, tau))
+
+
+def covariance_around_own_mean(X: Rows, k: int, tau: int) -> Covariance:
+    """`covariance`, for rows whose mean is taken off later. Sparse rows stay so, and are rounded as they are."""
+    n = X.shape[0]
+    if sp.issparse(X) or n == 0:
+        return covariance(X, k, tau)
+    mu = column_sums(X) / n
+    return AroundOwnMean(covariance(X - mu, k, tau), mu, n)
 
 
 def covariance(X: Rows, k: int, tau: int) -> Covariance:

@@ -13,6 +13,7 @@ from pdml_spdz.linalg import EPS
 from pdml_spdz.programs import Program
 
 WORTHLESS = 2.0**-4  # of the longest column: sums that are off by more have no direction worth opening further
+SYMMETRIC = 4.0  # rounding that does not show, because it is symmetric, may be larger than what shows
 
 
 class CentredScale(FixedScale):
@@ -67,7 +68,7 @@ class CentredScale(FixedScale):
         check_projection(np.where(self._raised, 1.0, found), explained + most)
         shows = np.isfinite(error) & ~self._raised & ~(off <= explained)
         if np.any(shows):
-            self._level = max(self._level, float(np.max((off / self._kappa)[shows])))
+            self._level = max(self._level, SYMMETRIC * float(np.max((off / self._kappa)[shows])))
             rounding = np.maximum(rounding, sqrt(d) * self._level * self._kappa)
             self._say(self._level * float(np.min(self._kappa)))
         # A column that had to be raised out of the noise of the opened bits may be the rounding of S, which is as

@@ -132,7 +132,7 @@ def test_offsets_without_names_go_by_position_in_the_result() -> None:
             InputError,
             "has no names for its columns, and the study",
         ),
-        ([frames()[0], turned()[1].to_numpy()], {}, MismatchError, "has no names for its features"),
+        ([frames()[0], turned()[1].to_numpy()], {}, MismatchError, "has (no )?names for its features"),
         ([frames()[0], frames()[1].rename(columns={"age": "Age"})], {}, MismatchError, "another set of feature names"),
         ([frames()[0], frames()[1].assign(when="2024-01-31")], {}, InputError, "not numbers: 'when'"),
     ],
@@ -177,6 +177,28 @@ def test_parties_align_between_hosts_and_when_they_resume(parties: Callable[...,
     site.start(0, "--resume", data="x.csv")
     site.start(1, "--resume", data="x.csv")
     site.end()[1].failed(ResumeError, "the data differ from those that the run began with")
+
+
+@pytest.mark.parametrize("features", [(), NAMES])
+def test_run_by_position_is_resumed(parties: Callable[..., Parties], features: tuple[str, ...]) -> None:
+    """The files' own names, which were not looked at when the run began, are not looked at now either."""
+    settings = FIXED | {"reveal": "sum", "columns": "position", "features": features}
+    site = parties(**(settings | {"iterations": 3}))
+    for m, columns in enumerate((NAMES, [name.upper() for name in NAMES])):
+        frames()[m].set_axis(list(columns), axis=1).to_csv(site.home(m) / "x.csv", index=False)
+        site.start(m, data="x.csv")
+    for end in site.end():
+        end.well()
+    site.change_studies(iterations=6)
+    frames()[1].set_axis([f"{name}!" for name in NAMES], axis=1).to_csv(site.home(1) / "x.csv", index=False)
+    for m in range(2):
+        site.start(m, "--resume", data="x.csv")
+    for end in site.end():
+        end.well()
+    wanted = threads(frames()[:2]).result
+    for m in range(2):
+        np.testing.assert_array_equal(np.load(site.results(m) / "V.npy"), wanted)
+        assert json.loads((site.results(m) / "report.json").read_text())["features"] == (list(features) or None)
 
 
 def test_commands_align_files_and_vectors(tmp_path: Path) -> None:

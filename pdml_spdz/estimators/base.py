@@ -13,6 +13,7 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_array, check_is_fitted, validate_data
 
+from pdml_spdz import suspects
 from pdml_spdz.data import Data
 from pdml_spdz.errors import InputError, StudyError
 from pdml_spdz.fixedpoint import Reals
@@ -101,6 +102,8 @@ class Distributed(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimat
         if report["rank_found"] < self.n_components:
             found = f"{who} found {report['rank_found']} of {self.n_components} components: the rows have no more"
             warnings.warn(found, UserWarning, stacklevel=4)
+        for text in suspects.among(report["warnings"]):
+            warnings.warn(text, UserWarning, stacklevel=4)
 
     @property
     def _n_features_out(self) -> int:

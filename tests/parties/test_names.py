@@ -77,6 +77,17 @@ def test_functions_take_tables_of_pandas_and_arrow(tmp_path: Path) -> None:
         assert json.loads((tmp_path / "out" / place / "report.json").read_text())["features"] == list(NAMES)
 
 
+def test_functions_warn_of_columns_that_are_no_features() -> None:
+    tables = [frame.assign(number=1000.0 * np.arange(12)) for frame in frames()]
+    with pytest.warns(UserWarning, match="^column ") as said:
+        found = pdml_spdz.pca(tables, **(FIXED | {"bound": "1e9"}))
+    texts = [str(warning.message) for warning in said]
+    assert [text in found.report["warnings"] for text in texts] == [True, True]
+    assert "column 'number' looks like an identifier" in texts[0]
+    assert "column 'number' carries nearly all of the variance" in texts[1]
+    assert {warning.filename for warning in said} == {__file__}
+
+
 def test_direction_of_a_sum_of_named_vectors() -> None:
     vectors = [pd.Series({"a": 3.0, "b": 0.0}), pd.Series({"b": 1.0, "a": 0.0}), pd.DataFrame({"b": [3.0], "a": [0]})]
     u = run_in_threads(vectors, local_study(3, algorithm="normed-sum", rank=1, engine="secsum")).result

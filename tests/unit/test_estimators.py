@@ -218,6 +218,15 @@ def test_index_of_pandas_is_not_a_feature() -> None:
         PDSVD(2, transport="threads").fit(frame().rename(columns={"a": "Unnamed: 0"}))
 
 
+def test_columns_that_are_no_features_are_warned_of() -> None:
+    with pytest.warns(UserWarning, match="^column ") as said:
+        PDSVD(2, max_iter=5, tol=0.0, **OPEN).fit(frame().assign(patient_id=1000.0 * np.arange(40)))
+    texts = [str(warning.message) for warning in said]
+    assert any("column 'patient_id' looks like an identifier" in text for text in texts)
+    assert any("column 'patient_id' carries nearly all of the sum of squares" in text for text in texts)
+    assert {warning.filename for warning in said} == {__file__}
+
+
 def test_parties_by_labels_or_numbers() -> None:
     assert [len(part) for part in split(7)] == [3, 2, 2]
     assert [part.tolist() for part in split(4, [3, 1])] == [[0, 1, 2], [3]]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -9,6 +10,7 @@ from typing import Any
 
 import numpy as np
 
+from pdml_spdz import suspects
 from pdml_spdz.fixedpoint import Reals
 from pdml_spdz.linalg import Rows
 from pdml_spdz.local import LocalResult, local_study, run_on_rows
@@ -60,6 +62,7 @@ def svd(
     for `pdml_spdz.privacy.attack_run.attack`; with a RecordingWarning
     settings : any setting of a study: iterations, tol, engine, bound, start, seed, aggregator, columns ("position":
     names are not looked at), ...
+    Columns that look like an identifier, or that have nearly all of the variance, are told by a UserWarning.
 
     >>> import numpy as np, pdml_spdz
     >>> X = np.random.default_rng(0).normal(size=(90, 5)) * [5, 3, 1, 1, 1]
@@ -156,7 +159,10 @@ def _run(call: _Call, settings: dict[str, Any]) -> LocalResult:
     study = local_study(len(call.parties), algorithm=call.algorithm, rank=call.rank, **settings)
     if call.record_transcript:
         warn_of_recording()
-    return run_on_rows(call.parties, study, call.out, record_transcript=call.record_transcript)
+    result = run_on_rows(call.parties, study, call.out, record_transcript=call.record_transcript)
+    for text in suspects.among(result.report["warnings"]):
+        warnings.warn(text, UserWarning, stacklevel=3)
+    return result
 
 
 def normed_sum(parties: Sequence[Rows | str | Path], **settings: Any) -> Reals:

@@ -108,8 +108,10 @@ def vector_settings(settings: Mapping[str, Any]) -> dict[str, Any]:
     done = dict(settings)
     for name, beside in (("offsets", "offset_features"), ("scales", "scale_features")):
         if name in done and not isinstance(done[name], tuple):  # a tuple is what a study has
-            found = vector(done[name], f"`{name}`")
-            done |= {name: found.values, beside: found.features}
+            found, given = vector(done[name], f"`{name}`"), tuple(done.get(beside, ()))
+            if found.features and given and found.features != given:
+                raise InputError(f"`{beside}` differ from the names that `{name}` have themselves.", "one of the two")
+            done |= {name: found.values, beside: found.features or given}
     return done
 
 

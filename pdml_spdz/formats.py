@@ -29,7 +29,7 @@ from pdml_spdz.names import Names, listed, refuse_index
 
 Columns: TypeAlias = tuple[Rows, Names | None]
 ARROW_NUMBER = re.compile(r"u?int\d+|halffloat|float|double|bool|decimal\d+\(.*\)")
-MISSING = {"", "NA", "N/A", "#N/A", "NaN", "nan", "NULL", "null", "None", "?", "-", "."}
+MISSING = {"", "na", "n/a", "#n/a", "#na", "<na>", "n.a.", "null", "none", "?", "-", "--", "."}  # in lower case
 CONVERT = "drop these columns, or make numbers of them first"
 
 
@@ -111,7 +111,7 @@ def _check_header(names: Names, path: Path) -> None:
     if not names:
         raise InputError(f"{path} is empty.", "a header line and one line for each row")
     numbers = [name for name in names if _is_number(name)]
-    if numbers or set(names) <= MISSING:
+    if numbers or {name.lower() for name in names} <= MISSING:
         found = f"there are numbers in its first line ({listed(numbers)})" if numbers else "its first line has no names"
         raise InputError(
             f"{path} has no header: {found}.",
@@ -189,10 +189,11 @@ def read_table(value: Any, where: str) -> Columns:
     table = check_table(value, where)
     if is_series(table):
         return table.to_numpy(dtype=np.float64, na_value=np.nan), _labels(table.index, where)
+    names = column_names(table, where)
     if _is_frame(table):
-        return table.to_numpy(dtype=np.float64, na_value=np.nan), _labels(table.columns, where)
+        return table.to_numpy(dtype=np.float64, na_value=np.nan), names
     columns = [column.to_numpy(zero_copy_only=False).astype(np.float64) for column in table.columns]
-    return (np.column_stack(columns) if columns else np.empty((0, 0))), tuple(table.column_names)
+    return (np.column_stack(columns) if columns else np.empty((0, 0))), names
 
 
 def check_table(value: Any, where: str) -> Any:
@@ -204,7 +205,7 @@ def check_table(value: Any, where: str) -> Any:
         odd = [(j, repr(label), kind) for j, (label, kind) in kinds if not _is_number_type(kind)]
         found = [(label, kind) for j, label, kind in odd if not _are_decimals(value.iloc[:, j])]
     else:
-        value = value if hasattr(value, "column_names") else _as_arrow(value, where)
+        value = value if hasattr(value, "to_batches") else _as_arrow(value, where)
         described = json.loads((value.schema.metadata or {}).get(b"pandas", b"{}"))
         refuse_index([name for name in described.get("index_columns", []) if name in value.column_names], where)
         types = [(repr(name), str(c.type)) for name, c in zip(value.column_names, value.columns, strict=True)]
@@ -221,7 +222,7 @@ def _as_arrow(value: Any, where: str) -> Any:
         import pyarrow as pa
     except ImportError:
         raise _needs_pyarrow(where) from None
-    return pa.table(value)
+    return pa.Table.from_batches([value]) if isinstance(value, pa.RecordBatch) else pa.table(value)
 
 
 def _is_number_type(dtype: Any) -> bool:
@@ -233,12 +234,27 @@ def _are_decimals(column: Any) -> bool:
     return len(column) > 0 and all(isinstance(x, Decimal) for x in column)
 
 
+def column_texts(table: Any, where: str) -> Names:
+    """What a table (`check_table`) calls its columns, numbers as texts."""
+    return _texts(table.columns, where) if _is_frame(table) else tuple(table.column_names)
+
+
+def column_names(table: Any, where: str) -> Names | None:
+    """The same where these are names."""
+    return _labels(table.columns, where) if _is_frame(table) else tuple(table.column_names)
+
+
 def _labels(labels: Any, where: str) -> Names | None:
     """Texts and whole numbers are names, but 0, 1, 2, ... is what pandas calls columns that have none."""
+    texts = _texts(labels, where)
+    return None if list(labels) == list(range(len(texts))) else texts
+
+
+def _texts(labels: Any, where: str) -> Names:
     found = list(labels)
     if not all(isinstance(label, str | int | np.integer) and not isinstance(label, bool) for label in found):
         raise InputError(
             f"{where} has columns whose names are not texts: {listed(x for x in found if not isinstance(x, str))}.",
             "a text for each column",
         )
-    return None if found == list(range(len(found))) else tuple(str(label) for label in found)
+    return tuple(str(label) for label in found)

@@ -6,7 +6,7 @@ import hashlib
 import json
 import secrets
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -91,22 +91,19 @@ def compare_features(link: Link, data: Data, study: Study, run: bytes) -> Data:
     3. if the lists' digests are not equal: party 0 sends where each of its names is in the sorted list, and everyone
        puts its columns into that order
 
-    With `columns = "position"` names are neither compared nor used; V has those of the study, if it lists some.
+    With `columns = "position"` names are not compared: the rows have those of the study, if any (`prepare.fitting`).
 
     Reveals: d, whether a party has names, whether they are the same as one's own or as any list that one can guess, the
     order of party 0's columns; never a name, never the number of rows.
     Cost: one round, about 200 bytes a peer; a second one of 4 d bytes from party 0 if the orders differ. Ref: -
     """
-    by_name = study.columns == "name"
-    own = data.features if by_name else None
+    own = data.features if study.columns == "name" else None
     digests = None if own is None else [names.digest(own, run), names.digest(sorted(own), run)]
     lists = {link.me: digests}
     for peer, theirs in _exchange(link, "features", {"d": data.d, "names": digests}).items():
         _compare(peer, "number of features", data.d, theirs.get("d"), "give all parties the same columns")
         lists[peer] = _digests(theirs.get("names"), peer)
         _compare_names(peer, digests, lists[peer])
-    if not by_name:
-        return replace(data, features=study.features or None)
     if own is None or len({str(found) for found in lists.values()}) == 1:
         return data
     return _as_party_0(link, data, own, str((lists[0] or [""])[0]), run)

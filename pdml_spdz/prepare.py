@@ -56,7 +56,7 @@ def check_rank(rank: int, d: int, source: str) -> None:
 
 
 def fitting(data: Data, study: Study, order: Names | None = None) -> Data:
-    """The rows, if they are what the study is about, in the order of its features.
+    """The rows, if they are what the study is about, in the order of its features; by position, with its names or none.
 
     order : of the columns in a run that is resumed; the same names are brought into it
     """
@@ -70,6 +70,9 @@ def fitting(data: Data, study: Study, order: Names | None = None) -> Data:
         data = data.in_order(study.features, "the study")
     elif study.columns == "name" and order and set(order) == set(data.features or ()):
         data = data.in_order(order, "the run that is resumed")
+    if study.columns == "position":
+        # Before anything is made of the rows: a run that is resumed knows them by what they were called in it.
+        data = replace(data, features=study.features or None)
     d = study.d or len(study.features)
     if d and data.d != d:
         raise InputError(f"{data.source} has {data.d} columns.", f"the study's {d} features")

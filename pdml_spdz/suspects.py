@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable
 
 import numpy as np
 import scipy.sparse as sp
@@ -16,13 +17,15 @@ from pdml_spdz.names import column
 SHARE = 0.99  # of all squares: a component of unit length is then nearly that column
 LEAST_ROWS = 8  # by chance alone fewer numbers may go up by equal steps
 BLOCK = 1 << 20  # entries that are looked at together
+IDENTIFIER = "looks like an identifier or a row number"
+DOMINANT = "carries nearly all of the"
 ID = re.compile(r"(?:.*[\W_])?(?:id|ID|Id|iD)|.*[a-z](?:Id|ID)")
 
 
 def identifiers(data: Data) -> list[str]:
     """Warnings of columns that look like identifiers: integers by equal steps, or all different under such a name."""
     found = set(_counters(data.X)) | {j for j in _called_id(data) if _all_different(dense(data.X[:, [j]])[:, 0])}
-    text = "looks like an identifier or a row number; leave it out if it is not a feature"
+    text = f"{IDENTIFIER}; leave it out if it is not a feature"
     return [f"{column(data.features, j)} {text}" for j in sorted(found)]
 
 
@@ -33,8 +36,13 @@ def dominant(data: Data, *, centred: bool) -> list[str]:
     if data.d < 2 or not total * SHARE < squares[j]:
         return []
     what = "variance" if centred else "sum of squares"
-    text = f"carries nearly all of the {what} of this party's rows: the first vector will be that column"
+    text = f"{DOMINANT} {what} of this party's rows: the first vector will be that column"
     return [f"{column(data.features, j)} {text}; scale the features (--scale), or leave it out if it is not one"]
+
+
+def among(warnings: Iterable[str]) -> list[str]:
+    """Those of a report's warnings that are about columns: whoever calls a function does not see what parties print."""
+    return [text for text in warnings if IDENTIFIER in text or DOMINANT in text]
 
 
 def _counters(X: Rows) -> list[int]:

@@ -13,13 +13,14 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_array, check_is_fitted, validate_data
 
+from pdml_spdz import suspects
 from pdml_spdz.data import Data
 from pdml_spdz.errors import InputError, StudyError
 from pdml_spdz.fixedpoint import Reals
-from pdml_spdz.formats import check_table, is_table
+from pdml_spdz.formats import CONVERT, check_table, column_names, column_texts, is_table
 from pdml_spdz.linalg import Rows, as_rows
 from pdml_spdz.local import local_study, run_on_rows
-from pdml_spdz.names import check, quoted
+from pdml_spdz.names import Names, check, positions, quoted
 from pdml_spdz.prepare import check_rank
 from pdml_spdz.study import Study
 from pdml_spdz.threads_run import ThreadsResult, run_in_threads
@@ -27,12 +28,14 @@ from pdml_spdz.transcript import warn_of_recording
 
 PARTIES = 3  # by default, for want of fewer rows
 TRANSPORTS = ("processes", "threads")
+FITTED = "the table that was fitted"
 
 
 class Distributed(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):  # type: ignore[misc]
     """What the three have in common: checks, the parties, a run, and what is kept of it."""
 
     _algorithm: str
+    _texts: Names | None  # what the columns of the table that was fitted are called
 
     def __init__(
         self,
@@ -56,10 +59,11 @@ class Distributed(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimat
 
     def _fit(self, X: Any, parties: Sequence[Any] | None, **settings: Any) -> ThreadsResult:
         rank = _whole(self.n_components, "n_components")
-        _refuse_texts(X)
+        X = _numbers(X)
+        self._texts, names = (column_texts(X, "X"), column_names(X, "X")) if is_table(X) else (None, None)
+        self._numbered = _numbered(X)
         X = validate_data(self, X, accept_sparse="csr", dtype=np.float64, ensure_min_samples=2)
         self._check_rows(X)
-        names = tuple(self.feature_names_in_) if hasattr(self, "feature_names_in_") else None
         if names is not None:
             check(names, X.shape[1], "X")
         tables = [Data(as_rows(X[rows]), names, "X") for rows in split(X.shape[0], parties)]
@@ -98,24 +102,28 @@ class Distributed(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimat
         if report["rank_found"] < self.n_components:
             found = f"{who} found {report['rank_found']} of {self.n_components} components: the rows have no more"
             warnings.warn(found, UserWarning, stacklevel=4)
+        for text in suspects.among(report["warnings"]):
+            warnings.warn(text, UserWarning, stacklevel=4)
 
     @property
     def _n_features_out(self) -> int:
         return int(self.components_.shape[0])
 
     def _rows(self, X: Any) -> Rows:
-        """X as numbers; a table's columns in the order of `feature_names_in_`, whatever theirs."""
+        """X as numbers; a table's columns in the order of the table that was fitted, whatever theirs."""
         check_is_fitted(self)
-        _refuse_texts(X)
-        X = _in_order(X, getattr(self, "feature_names_in_", None))
+        X = _in_order(_numbers(X), self._texts)
+        named = is_table(X) and column_names(X, "X") is not None
+        if self._texts is not None and named and (self._numbered or _numbered(X)):
+            positions(column_texts(X, "X"), self._texts, "X", FITTED)  # refuses other names
         return validate_data(self, X, accept_sparse="csr", dtype=np.float64, reset=False)
 
     def _coordinates(self, X: Any) -> Reals:
         """Coordinates as numbers; a table's columns in the order of the components, if they have their names."""
         check_is_fitted(self)
-        _refuse_texts(X)
-        components = self.get_feature_names_out()
-        found = _labels(X)
+        X = _numbers(X)
+        components = tuple(self.get_feature_names_out())
+        found = column_names(X, "X") if is_table(X) else None
         if found is not None and set(found) != set(components):
             raise InputError(
                 f"X has the columns {quoted(found)}.", f"the components {quoted(components)}, in any order"
@@ -131,26 +139,30 @@ class Distributed(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimat
         return tags
 
 
-def _labels(X: Any) -> list[str] | None:
-    """The names of a table's columns; None if it is none, or if they are not all texts (as scikit-learn has it)."""
-    if not is_table(X):
-        return None
-    found = list(X.columns if hasattr(X, "iloc") else getattr(X, "column_names", X.columns))
-    return found if all(isinstance(name, str) for name in found) else None
-
-
-def _in_order(X: Any, wanted: Any) -> Any:
-    """A table's columns in the order of `wanted`, if they have these names; else X as it is, for others to judge."""
-    found = _labels(X)
-    if found is None or wanted is None or sorted(found) != sorted(wanted):
+def _in_order(X: Any, wanted: Names | None) -> Any:
+    """A table's columns in the order of `wanted`, if they are called so; else X as it is, for others to judge."""
+    if not is_table(X) or wanted is None or sorted(found := column_texts(X, "X")) != sorted(wanted):
         return X
-    return X.select(list(wanted)) if hasattr(X, "select") else X[list(wanted)]
+    order = positions(found, wanted, "X", FITTED)
+    return X.iloc[:, order] if hasattr(X, "iloc") else X.select(order.tolist())
 
 
-def _refuse_texts(X: Any) -> None:
-    """Dates, texts and the like would become numbers."""
+def _numbered(X: Any) -> bool:
+    """Whether a table's columns have names that are, at least in part, numbers: scikit-learn does not look at them."""
+    named = is_table(X) and column_names(X, "X") is not None
+    return named and hasattr(X, "iloc") and not all(isinstance(label, str) for label in X.columns)
+
+
+def _numbers(X: Any) -> Any:
+    """X, if it holds numbers: dates, texts and the like would become some; a table as scikit-learn knows one."""
     if is_table(X):
-        check_table(X, "X")
+        return check_table(X, "X")
+    given = np.asarray(X) if isinstance(X, list | tuple) else X
+    kind = getattr(getattr(given, "dtype", None), "kind", "")
+    texts = kind == "O" and isinstance(given, np.ndarray) and any(isinstance(x, str | bytes) for x in given.flat)
+    if texts or kind in tuple("MmUS"):
+        raise InputError(f"X holds entries of type {'text' if texts else given.dtype}.", "real numbers", CONVERT)
+    return X
 
 
 def split(n: int, parties: ArrayLike | None = None) -> list[NDArray[np.int64]]:

@@ -77,6 +77,17 @@ def test_functions_take_tables_of_pandas_and_arrow(tmp_path: Path) -> None:
         assert json.loads((tmp_path / "out" / place / "report.json").read_text())["features"] == list(NAMES)
 
 
+def test_functions_warn_of_columns_that_are_no_features() -> None:
+    tables = [frame.assign(number=1000.0 * np.arange(12)) for frame in frames()]
+    with pytest.warns(UserWarning, match="^column ") as said:
+        found = pdml_spdz.pca(tables, **(FIXED | {"bound": "1e9"}))
+    texts = [str(warning.message) for warning in said]
+    assert [text in found.report["warnings"] for text in texts] == [True, True]
+    assert "column 'number' looks like an identifier" in texts[0]
+    assert "column 'number' carries nearly all of the variance" in texts[1]
+    assert {warning.filename for warning in said} == {__file__}
+
+
 def test_direction_of_a_sum_of_named_vectors() -> None:
     vectors = [pd.Series({"a": 3.0, "b": 0.0}), pd.Series({"b": 1.0, "a": 0.0}), pd.DataFrame({"b": [3.0], "a": [0]})]
     u = run_in_threads(vectors, local_study(3, algorithm="normed-sum", rank=1, engine="secsum")).result
@@ -132,7 +143,7 @@ def test_offsets_without_names_go_by_position_in_the_result() -> None:
             InputError,
             "has no names for its columns, and the study",
         ),
-        ([frames()[0], turned()[1].to_numpy()], {}, MismatchError, "has no names for its features"),
+        ([frames()[0], turned()[1].to_numpy()], {}, MismatchError, "has (no )?names for its features"),
         ([frames()[0], frames()[1].rename(columns={"age": "Age"})], {}, MismatchError, "another set of feature names"),
         ([frames()[0], frames()[1].assign(when="2024-01-31")], {}, InputError, "not numbers: 'when'"),
     ],
@@ -177,6 +188,28 @@ def test_parties_align_between_hosts_and_when_they_resume(parties: Callable[...,
     site.start(0, "--resume", data="x.csv")
     site.start(1, "--resume", data="x.csv")
     site.end()[1].failed(ResumeError, "the data differ from those that the run began with")
+
+
+@pytest.mark.parametrize("features", [(), NAMES])
+def test_run_by_position_is_resumed(parties: Callable[..., Parties], features: tuple[str, ...]) -> None:
+    """The files' own names, which were not looked at when the run began, are not looked at now either."""
+    settings = FIXED | {"reveal": "sum", "columns": "position", "features": features}
+    site = parties(**(settings | {"iterations": 3}))
+    for m, columns in enumerate((NAMES, [name.upper() for name in NAMES])):
+        frames()[m].set_axis(list(columns), axis=1).to_csv(site.home(m) / "x.csv", index=False)
+        site.start(m, data="x.csv")
+    for end in site.end():
+        end.well()
+    site.change_studies(iterations=6)
+    frames()[1].set_axis([f"{name}!" for name in NAMES], axis=1).to_csv(site.home(1) / "x.csv", index=False)
+    for m in range(2):
+        site.start(m, "--resume", data="x.csv")
+    for end in site.end():
+        end.well()
+    wanted = threads(frames()[:2]).result
+    for m in range(2):
+        np.testing.assert_array_equal(np.load(site.results(m) / "V.npy"), wanted)
+        assert json.loads((site.results(m) / "report.json").read_text())["features"] == (list(features) or None)
 
 
 def test_commands_align_files_and_vectors(tmp_path: Path) -> None:

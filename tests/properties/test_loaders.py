@@ -19,7 +19,7 @@ from hypothesis.extra.numpy import arrays
 
 from pdml_spdz import data
 from pdml_spdz.errors import InputError
-from pdml_spdz.formats import save_npz
+from pdml_spdz.formats import MISSING, save_npz
 from pdml_spdz.linalg import dense
 
 few = settings(max_examples=40, suppress_health_check=[HealthCheck.too_slow])
@@ -36,7 +36,7 @@ def is_number(text: str) -> bool:
     return True
 
 
-names = words.filter(lambda w: w and not is_number(w) and w not in ("NA", "N/A", "NULL", "null", "None", "?", "-", "."))
+names = words.filter(lambda w: w and not is_number(w) and w.lower() not in MISSING)
 
 
 @st.composite

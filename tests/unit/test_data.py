@@ -93,11 +93,14 @@ def written_csv(path: Path, *lines: str) -> Path:
     return path
 
 
-@pytest.mark.parametrize("first", ["1,,3", "1,NA,3", "4,5,6", "a,2,c", "NA,1e5,x", " 7 ,b,c", "a,nan,c", "NA,,NA"])
+NO_NAMES = ("NA,,NA", "n/a,<NA>,#N/A", "n.a.,--,NULL")
+
+
+@pytest.mark.parametrize("first", ["1,,3", "1,NA,3", "4,5,6", "a,2,c", "NA,1e5,x", " 7 ,b,c", "a,nan,c", *NO_NAMES])
 def test_first_row_of_a_file_without_header_is_not_taken_for_one(tmp_path: Path, first: str) -> None:
     with pytest.raises(InputError, match="has no header") as caught:
         data.load(written_csv(tmp_path / "x.csv", first, "4,5,6"))
-    if first != "NA,,NA":
+    if first not in NO_NAMES:
         assert "there are numbers in its first line" in str(caught.value)
 
 
@@ -298,6 +301,14 @@ def test_vectors_come_from_files_tables_series_and_numbers(tmp_path: Path) -> No
         assert data.vector(given, "offsets") == data.Vector((1.0, 2.5))
     with pytest.raises(InputError, match="holds 2 rows"):
         data.vector(np.ones((2, 2)), "offsets")
+
+
+def test_names_beside_offsets_and_scales_are_kept() -> None:
+    beside = {"offset_features": ("b", "a")}
+    for offsets in ([1.0, 2.5], np.array([1.0, 2.5]), pd.Series({"b": 1.0, "a": 2.5})):
+        assert data.vector_settings({"offsets": offsets} | beside) == {"offsets": (1.0, 2.5)} | beside
+    with pytest.raises(InputError, match="`offset_features` differ from the names that `offsets` have themselves"):
+        data.vector_settings({"offsets": pd.Series({"a": 1.0, "b": 2.5})} | beside)
 
 
 def test_rows_as_in_a_run_have_the_order_of_its_report() -> None:

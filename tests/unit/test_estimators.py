@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib
 import sys
+from collections.abc import Callable, Sequence
 
 import numpy as np
 import pandas as pd
@@ -144,8 +145,12 @@ def frame() -> pd.DataFrame:
     return pd.DataFrame(rows(), columns=["e", "d", "c", "b", "a"])
 
 
+def arrow(table: pd.DataFrame) -> pa.Table:
+    return pa.Table.from_pandas(table, preserve_index=False)
+
+
 @pytest.mark.parametrize("kind", ESTIMATORS)
-@pytest.mark.parametrize("form", [pd.DataFrame, lambda f: pa.Table.from_pandas(f, preserve_index=False)])
+@pytest.mark.parametrize("form", [pd.DataFrame, arrow, lambda f: arrow(f).to_batches()[0]])
 def test_transform_finds_the_columns_of_a_table_by_their_names(kind: type, form: type) -> None:
     X = frame().abs()
     fitted = kind(2, transport="threads", max_iter=5, tol=0.0, random_state=0).fit(form(X))
@@ -162,6 +167,43 @@ def test_transform_finds_the_columns_of_a_table_by_their_names(kind: type, form:
         fitted.inverse_transform(form(named.rename(columns=str.upper)))
 
 
+@pytest.mark.parametrize("labels", [(2020, 2019, 2021, 2018, 2022), range(5)])
+def test_transform_finds_columns_that_are_called_by_numbers(labels: Sequence[int]) -> None:
+    X = frame().set_axis(list(labels), axis=1)
+    fitted = PDPCA(2, max_iter=5, tol=0.0, random_state=0, **OPEN).fit(X)
+    assert fitted.report_["features"] == (None if labels == range(5) else [str(label) for label in labels])
+    np.testing.assert_array_equal(fitted.transform(X[sorted(labels, reverse=True)]), fitted.transform(X))
+    with pytest.raises(InputError, match=r"X has other names than the table that was fitted; .*not known: '9'"):
+        fitted.transform(X.rename(columns={labels[0]: 9}))
+    with pytest.raises(InputError, match="X has other names than the table that was fitted"):
+        PDSVD(2, max_iter=5, tol=0.0, **OPEN).fit(frame()).transform(X.rename(columns={labels[0]: 9}))
+
+
+def test_other_names_than_numbers_are_refused() -> None:
+    fitted = PDSVD(2, max_iter=5, tol=0.0, **OPEN).fit(frame().set_axis([5, 6, 7, 8, 9], axis=1))
+    with pytest.raises(InputError, match="X has other names than the table that was fitted"):
+        fitted.transform(frame())
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda X: X.astype("M8[D]"),
+        lambda X: X.astype("m8[s]"),
+        lambda X: X.astype(str),
+        lambda X: X.astype(str).astype(object),
+        lambda X: X.astype(str).tolist(),
+    ],
+)
+def test_arrays_of_texts_and_dates_are_not_numbers(change: Callable[[np.ndarray], object]) -> None:
+    X = np.rint(rows()).astype(int)
+    with pytest.raises(InputError, match="X holds entries of type"):
+        PDSVD(2, **OPEN).fit(change(X))
+    fitted = PDSVD(2, max_iter=5, tol=0.0, **OPEN).fit(X.astype(object))  # numbers, whatever holds them
+    with pytest.raises(InputError, match="X holds entries of type"):
+        fitted.transform(change(X))
+
+
 @pytest.mark.parametrize("column", ["2024-01-31", "7", pd.Timestamp(2024, 1, 31)])
 def test_texts_and_dates_are_not_numbers(column: object) -> None:
     with pytest.raises(InputError, match="X has columns that are not numbers: 'when'"):
@@ -174,6 +216,15 @@ def test_texts_and_dates_are_not_numbers(column: object) -> None:
 def test_index_of_pandas_is_not_a_feature() -> None:
     with pytest.raises(InputError, match="X has an index of pandas among its columns: 'Unnamed: 0'"):
         PDSVD(2, transport="threads").fit(frame().rename(columns={"a": "Unnamed: 0"}))
+
+
+def test_columns_that_are_no_features_are_warned_of() -> None:
+    with pytest.warns(UserWarning, match="^column ") as said:
+        PDSVD(2, max_iter=5, tol=0.0, **OPEN).fit(frame().assign(patient_id=1000.0 * np.arange(40)))
+    texts = [str(warning.message) for warning in said]
+    assert any("column 'patient_id' looks like an identifier" in text for text in texts)
+    assert any("column 'patient_id' carries nearly all of the sum of squares" in text for text in texts)
+    assert {warning.filename for warning in said} == {__file__}
 
 
 def test_parties_by_labels_or_numbers() -> None:

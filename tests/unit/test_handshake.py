@@ -22,6 +22,7 @@ from pdml_spdz.errors import MismatchError
 from pdml_spdz.local import local_study
 from pdml_spdz.offline import on_demand, stock
 from pdml_spdz.ot import extension, lpn, vole
+from pdml_spdz.prepare import fitting
 from pdml_spdz.primitives import masks
 from pdml_spdz.transport import base
 from pdml_spdz.transport.base import Link
@@ -231,9 +232,10 @@ def test_other_names_are_refused_at_every_party(lists: tuple[Any, ...], text: st
 
 def test_by_position_names_are_not_looked_at() -> None:
     for listed in ((), NAMES):
+        study = local_study(2, rank=1, columns="position", features=listed)
         for data, own in zip(compared(NAMES, None, columns="position", features=listed), (NAMES, None), strict=True):
-            assert data.features == (listed or None)
             np.testing.assert_array_equal(data.X, rows(own, int(own is None)).X)
+            assert fitting(data, study).features == (listed or None)
 
 
 @pytest.mark.parametrize(

@@ -7,7 +7,7 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
-from pdml_spdz import ring
+from pdml_spdz import prepare, ring
 from pdml_spdz.engines.projection import public_integers
 from pdml_spdz.errors import QuotaError, RangeExceeded
 from pdml_spdz.linalg import GramMatrix, sine
@@ -94,6 +94,16 @@ def test_error_after_an_opening_says_what_was_opened() -> None:
     assert "Every party has seen by now: n, the number of all rows, to every party; the mean of all rows" in str(
         error.value
     )
+
+
+def test_error_between_mean_and_scales_says_that_the_mean_was_opened(monkeypatch: pytest.MonkeyPatch) -> None:
+    def gone(*_: object) -> None:
+        raise QuotaError("a number to be summed is too large.")
+
+    monkeypatch.setattr(prepare, "_deviations", gone)
+    with pytest.raises(QuotaError) as error:
+        run(rows(mean=1.0), algorithm="pca", scale="secsum")
+    assert "to every party; the mean of all rows, and an exponent up to 7 above" in str(error.value)
 
 
 def test_quota_of_pca_is_checked_before_the_mean_is_opened() -> None:

@@ -28,13 +28,7 @@ from pdml_spdz.errors import ProtocolError
 from pdml_spdz.fixedpoint import Reals
 from pdml_spdz.job import PartyRun
 from pdml_spdz.limits import find_bound
-from pdml_spdz.linalg import (
-    Covariance,
-    centred_covariance,
-    covariance,
-    covariance_around_own_mean,
-    rounding_of,
-)
+from pdml_spdz.linalg import Covariance, centred_covariance, covariance, covariance_around_own_mean
 from pdml_spdz.prepare import View, view
 from pdml_spdz.primitives.agree import Agreement
 from pdml_spdz.primitives.bound import Bound
@@ -88,7 +82,7 @@ def fit_view(run: PartyRun, data: Data, link: Link, engine: Engine, rows: View) 
     shape = Shape(data.d, study.rank, left, _lengths(state))
     normed_sum = engine.normed_sum(bound, shape, rows.sums) if left else _nothing_left
     if study.reveal == "normed" and study.normalise == "fit":
-        normed_sum = positive_at_first(normed_sum, rounding_of(S_m, data.n))
+        normed_sum = positive_at_first(normed_sum, rows.sums, data.n / (rows.n or data.n))
     began = time.perf_counter()
     result = pd_svd(S_m, state, settings, normed_sum, agree, clock=clock, done=done)
     engine.finish()

@@ -79,5 +79,9 @@ def bound_of_scaled(n: int, d: int) -> Bound:
 
 
 def _shift(run: PartyRun, what: str, d: int, width: int) -> int:
-    """Drawn from this party's secret: the same for the same kind of rows, whatever else the study says."""
-    return bounds.shift_of(own_secret.load(run.own_secret), width, what, run.me, d, *run.study.features)
+    """Drawn from this party's secret: the same for the same kind of rows, whatever the study says.
+
+    Not even of the names that it gives to columns, or of the party's number in it, may this depend: studies that differ
+    in nothing else would each draw anew, and the least of what they show would be the exponent itself.
+    """
+    return bounds.shift_of(own_secret.load(run.own_secret), width, what, d)

@@ -69,10 +69,6 @@ class Covariance(ABC):
     def trace(self) -> float:
         """||X||_F^2."""
 
-    def size(self) -> float:
-        """What float64's rounding of S v is relative to."""
-        return self.trace()
-
 
 class GramMatrix(Covariance):
     """S formed once: O(n d^2) once, O(d^2 k) for each product."""
@@ -139,9 +135,6 @@ class Centred(Covariance):
         moved = self._size - 2.0 * float(self.mu @ self.t) + self.n * float(self.mu @ self.mu)
         return float(max(moved, EPS * self._size))
 
-    def size(self) -> float:
-        return float(self._size + self.n * (self.mu @ self.mu))
-
 
 class AroundOwnMean(Covariance):
     """X^T X as the covariance around the rows' own mean mu and what that mean adds, n mu mu^T.
@@ -165,11 +158,6 @@ class AroundOwnMean(Covariance):
 
     def _of_mean(self) -> float:
         return self.n * float(self.mu @ self.mu)
-
-
-def rounding_of(S: Covariance, n: int) -> float:
-    """An epsilon for which v.S v + epsilon > 0 in float64, for any unit v and any n rows."""
-    return 4.0 * (S.d + float(np.sqrt(n))) * EPS * S.size()
 
 
 def column_sums(X: Rows) -> Reals:

@@ -19,6 +19,12 @@ def default_path() -> Path:
     return Path(platformdirs.user_state_dir("pdml-spdz")) / "own-secret"
 
 
+def of_local_party(me: int) -> Path:
+    """Where several parties run on one machine, as one user's: each has its own, as it would have elsewhere."""
+    path = default_path()
+    return path.with_name(f"{path.name}-{me}")
+
+
 def load(path: Path | None = None) -> bytes:
     """The secret, drawn from the operating system's generator at the first use."""
     path = path or default_path()

@@ -164,7 +164,10 @@ def view(run: PartyRun, data: Data, link: Link, engine: Engine) -> View:
         run.show(COUNT)
         if n < 2 and pca:
             raise InputError(f"all parties together have {n} rows.", "two or more")
-        mu = _mean(run, data, n, engine, link) if pca and study.centre == "open" else np.zeros(0)
+        mu = np.zeros(0)
+        if pca and study.centre == "open":
+            mu = _mean(run, data, n, engine, link)
+            run.show(_of_mean(study))
         mu, scale = _deviations(data, mu, n, engine) if by_sec_sum else (mu, np.zeros(0))
         with replaced(kept) as temporary, temporary.open("wb") as file:
             np.savez(file, n=np.array(n), mu=mu, scale=scale)
@@ -188,7 +191,7 @@ def _seen(data: Data, study: Study, n: int, mu: Reals, scale: Reals, note: Calla
     X, observables = data.X, [COUNT]
     if mu.size:
         note(f"centring by the mean of {n:,} rows, which every party sees")
-        observables.append(f"the mean of all rows{SIZES[study.bound_kind]}, to every party")
+        observables.append(_of_mean(study))
     if scale.size:
         what = "deviation" if mu.size else "root mean square"
         note(f"scaling by the {what} of each feature, which every party sees")
@@ -199,6 +202,10 @@ def _seen(data: Data, study: Study, n: int, mu: Reals, scale: Reals, note: Calla
         note(f"centring by the mean of {n:,} rows, which nobody sees")
         sums = column_sums(X) / np.sqrt(n)
     return View(X, mu if mu.size else None, scale if scale.size else None, n, sums, None, observables)
+
+
+def _of_mean(study: Study) -> str:
+    return f"the mean of all rows{SIZES[study.bound_kind]}, to every party"
 
 
 def _mean(run: PartyRun, data: Data, n: int, engine: Engine, link: Link) -> Reals:

@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from pdml_spdz import handshake, prepare
+from pdml_spdz import handshake, own_secret, prepare
 from pdml_spdz.certs import Identity
 from pdml_spdz.checkpoint import Checkpoints
 from pdml_spdz.data import from_rows
@@ -85,7 +85,14 @@ def run_on_link(
 ) -> dict[str, Any]:
     """What `party.run_party` does once it has a link and rows; for engines that need no identity."""
     run = PartyRun(
-        study, link.me, data=out / f"rows-{link.me}", certs=out, out=out, notify=notify, transcript=transcript
+        study,
+        link.me,
+        data=out / f"rows-{link.me}",
+        certs=out,
+        out=out,
+        notify=notify,
+        own_secret=own_secret.of_local_party(link.me),
+        transcript=transcript,
     )
     with run.output():
         data = prepare.fitting(from_rows(X, f"the rows of P{link.me}", vector=study.algorithm == "normed-sum"), study)

@@ -12,7 +12,7 @@ from typing import Any
 import click
 from rich.console import Console
 
-from pdml_spdz import process
+from pdml_spdz import own_secret, process
 from pdml_spdz.cli.options import LOCAL, options
 from pdml_spdz.cli.show import Watcher, show_result
 from pdml_spdz.errors import PdmlError
@@ -91,6 +91,7 @@ def party(
                 listen,
                 notify,
                 stock=stock,
+                own_secret=own_secret.of_local_party(me) if supervised else None,
                 mp_spdz=mp_spdz,
                 transcript=Transcript() if record_transcript else None,
                 out_is_held=supervised,

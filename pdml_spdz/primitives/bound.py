@@ -42,9 +42,11 @@ class Bound:
     def observable(self) -> str | None:
         """What finding it has shown to every party."""
         if self.source == "secsum":
-            return "the bound B, the sum of the parties' norms (||X_m^T X_m||_F, or ||X_m||_F^2), to every party"
+            which = "||X_m^T X_m||_F, or ||X_m||_F^2; in a normed-sum ||x_m||"
+            return f"the bound B, the sum of the parties' norms ({which}), to every party"
         if self.source == "exponent":
-            return f"the bound's exponent, up to {BLUR - 1} above that of the largest ||X_m||_F^2, to every party"
+            which = "||X_m||_F^2 (in a normed-sum ||x_m||)"
+            return f"the bound's exponent, up to {BLUR - 1} above that of the largest {which}, to every party"
         return None
 
 

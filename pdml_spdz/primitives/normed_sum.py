@@ -55,18 +55,42 @@ class RevealedNorm:
         return normalise(s, Format.for_bound(self.bound, self.M).tolerance)
 
 
-def positive_at_first(normed_sum: NormedSum, epsilon: float) -> NormedSum:
-    """normed_sum with S_m + epsilon I in the place of S_m in its first call, where x = S_m g.
+def positive_at_first(normed_sum: NormedSum, sums: Reals | None = None, share: float = 1.0) -> NormedSum:
+    """normed_sum, of which the first call, where x = S_m g, never meets a sum g_i.S g_i that rounding made negative.
 
-    One secret scale for all columns is found there, from sum_i g_i.S g_i, by steps that diverge for a negative number:
-    epsilon is what rounding may make it too small by. It is below what is opened, and in no later call.
+    One secret scale for all columns is found there, from sum_i g_i.S g_i, by steps that diverge for a negative number.
+    Every party's own part of it is zero or more but for rounding, and a party whose part is not adds what is missing
+    (`missing`). Of nearly all rows nothing is: whatever is added is in what is opened, and would tell how large the
+    rows, or their hidden mean, are beside it.
+
+    sums, share : with a hidden mean, this party's column sums over sqrt(n), and its share of the n rows
     """
-    first = [epsilon]
+    first = [True]
 
     def call(x: Reals, g: Reals) -> NormedColumns:
-        return normed_sum(x + first.pop() * g if first else x, g)
+        return normed_sum(x + missing(x, g, sums, share) * g if first and first.pop() else x, g)
 
     return call
+
+
+def missing(x: Reals, g: Reals, sums: Reals | None = None, share: float = 1.0) -> Reals:
+    """(k,), what to add to g_i.x_i to make this party's part of rho positive; 0 where it is.
+
+    Without a hidden mean that part is g_i.x_i. With one, (sum_m s_m.g)^2 <= sum_m (s_m.g)^2 / share_m (Cauchy and
+    Schwarz), so that the parts g_i.x_i - (s.g_i)^2 / share, sums of squares around the party's own mean, add up to no
+    more than rho. Their rounding, and that of the numbers which the program multiplies, is that of sums of d products.
+    """
+    products = g * x
+    part = np.sum(products, axis=0)
+    size = np.abs(part) + np.linalg.norm(products, axis=0)
+    if sums is not None:
+        of_mean = g * sums[:, None]
+        along = np.sum(of_mean, axis=0)
+        part = part - along**2 / share
+        size = size + (np.abs(along) + np.linalg.norm(of_mean, axis=0)) ** 2 / share
+    margin = 4.0 * (1.0 + np.sqrt(len(x))) * EPS * size
+    added: Reals = np.maximum(margin - part, 0.0)
+    return added
 
 
 def normalise(s: Reals, ulp: float) -> NormedColumns:

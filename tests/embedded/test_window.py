@@ -7,12 +7,13 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
-from pdml_spdz import ring
+from pdml_spdz import prepare, ring
 from pdml_spdz.engines.projection import public_integers
 from pdml_spdz.errors import QuotaError, RangeExceeded
-from pdml_spdz.linalg import GramMatrix, rounding_of, sine
+from pdml_spdz.linalg import GramMatrix, sine
 from pdml_spdz.local import local_study
 from pdml_spdz.precision import FULL_G, Precision
+from pdml_spdz.primitives.normed_sum import missing
 from pdml_spdz.study_bound import WIDE_RANGE
 from pdml_spdz.threads_run import ThreadsResult, run_in_threads
 from pdml_spdz.transcript import Transcript
@@ -95,6 +96,16 @@ def test_error_after_an_opening_says_what_was_opened() -> None:
     )
 
 
+def test_error_between_mean_and_scales_says_that_the_mean_was_opened(monkeypatch: pytest.MonkeyPatch) -> None:
+    def gone(*_: object) -> None:
+        raise QuotaError("a number to be summed is too large.")
+
+    monkeypatch.setattr(prepare, "_deviations", gone)
+    with pytest.raises(QuotaError) as error:
+        run(rows(mean=1.0), algorithm="pca", scale="secsum")
+    assert "to every party; the mean of all rows, and an exponent up to 7 above" in str(error.value)
+
+
 def test_quota_of_pca_is_checked_before_the_mean_is_opened() -> None:
     """||X_m||_F^2 of the rows as they are; the centred rows would keep to it."""
     tables = rows(1.0, mean=10.0)
@@ -162,10 +173,64 @@ def test_rho_is_positive_however_unlucky_the_start(seed: int) -> None:
     p = Precision(M, 31, WIDE_RANGE, f_g=FULL_G)
     rho = 0
     for X_m in X:
-        S_m = GramMatrix(X_m)
-        x = (S_m.times(V) + rounding_of(S_m, len(X_m)) * V)[:, 0] * 2.0**-64
+        x = GramMatrix(X_m).times(V)
+        x = (x + missing(x, V) * V)[:, 0] * 2.0**-64
         rho += ring.dot(ring.from_float(x, p.f_in, p.vector_bits), public_integers(V, p.f_g))
     sums = [X_m.T @ (X_m @ V[:, 0]) for X_m in X]
     plain = sum(Fraction(float(a)) * Fraction(float(b)) for s in sums for a, b in zip(s, V[:, 0], strict=True))
     assert rho > 0
     assert abs(plain) < Fraction(rho, 1 << p.f_rho) * 2**64  # what was to be covered
+
+
+def asymmetry(found: ThreadsResult) -> float:
+    """What the first opening has of V_0 that the second has not: v.S w and w.S v of the two, which are the same if
+    both are of one S, compared along v.w.
+    """
+    assert found.transcript is not None
+    (V, y), (W, z) = ((e.arrays["V"], e.arrays["scaled"]) for e in found.transcript.entries if e.step == "columns")
+    along = W.T @ V
+    return float(np.vdot(along, W.T @ y - (V.T @ z).T) / np.vdot(along, along))
+
+
+def test_first_opening_has_nothing_that_later_ones_have_not() -> None:
+    """What would make rho positive is opened with it. In proportion to the rows around zero, it would show how far
+    away a hidden mean is; in proportion to their number, how many a party has.
+    """
+    d, rng = 200, np.random.default_rng(1)
+    X = rng.normal(size=(120, d))
+    X += 100.0 * np.linspace(0.5, 1.0, d)
+    found = run([X[:40], X[40:]], algorithm="pca", centre="hidden", iterations=2, tol=0.0)
+    # Entries of W^T y and V^T z are off by a deviation of sqrt(M/6) units, and those of z as much over kappa, which is
+    # v.C v over ||C v||; v.w is that, too. Six deviations.
+    along = 0.5 * np.sqrt(120 / (120 + d))
+    assert abs(asymmetry(found)) < 6 * np.sqrt(2 / 6) * 2.0**-31 * np.sqrt(2) / along**2
+
+
+def exact_dot(a: np.ndarray, b: np.ndarray) -> Fraction:
+    return sum((Fraction(float(p)) * Fraction(float(q)) for p, q in zip(a, b, strict=True)), Fraction(0))
+
+
+@pytest.mark.parametrize("d", [3, 200, 3000])
+def test_nothing_is_missing_of_ordinary_rows_and_little_of_a_single_one(d: int) -> None:
+    """With a hidden mean, far away; a single row has no deviations, and its part of rho is rounding alone."""
+    rng = np.random.default_rng(d)
+    V = np.linalg.qr(rng.normal(size=(d, 2)))[0]
+    for n, n_m in ((50, 20), (5, 1)):
+        X = rng.normal(size=(n_m, d)) + 100.0
+        t = X.sum(axis=0) / np.sqrt(n)
+        x = X.T @ (X @ V)
+        added = missing(x, V, t, n_m / n)
+        if n_m > 1:
+            assert not added.any()
+        around_zero = [exact_dot(x[:, i], V[:, i]) for i in (0, 1)]
+        for i in (0, 1):
+            rho = around_zero[i] - exact_dot(t, V[:, i]) ** 2 * Fraction(n, n_m)
+            assert rho + Fraction(float(added[i])) > 0
+        assert sum(added) < 2.0**-40 * float(sum(around_zero))  # the second gate sees no deviations in it
+
+
+@pytest.mark.parametrize("d", [D, 500])
+def test_rows_that_are_all_the_same_are_no_deviations_however_many_features(d: int) -> None:
+    tables = [1e5 * (1.0 + np.arange(d) / d) * np.ones((n, 1)) for n in (4, 3)]
+    with pytest.raises(RangeExceeded, match="too large beside their deviations"):
+        run(tables, algorithm="pca", centre="hidden")

@@ -5,7 +5,9 @@ from __future__ import annotations
 import math
 import stat
 from concurrent.futures import ThreadPoolExecutor
+from itertools import permutations
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -15,10 +17,13 @@ from scipy import stats
 
 from pdml_spdz import own_secret
 from pdml_spdz.errors import QuotaError, StorageError, StudyError
+from pdml_spdz.job import PartyRun
+from pdml_spdz.limits import find_bound
 from pdml_spdz.local import local_study
 from pdml_spdz.primitives.bound import (
     BLUR,
     WINDOW,
+    Bound,
     bound_by_exponent,
     exponent_of,
     power_of_four,
@@ -26,6 +31,7 @@ from pdml_spdz.primitives.bound import (
     shift_of,
     window,
 )
+from pdml_spdz.transport.base import Link
 from tests.threads import run_threads
 
 norms = st.floats(1e-30, 1e30)
@@ -62,6 +68,35 @@ def test_shift_is_uniform_over_secrets_and_fixed_for_one() -> None:
     assert stats.chisquare(drawn).pvalue > 1e-6
     several = [shift_of(b"s", 1 << 30, what, 0, 64) for what in ("fit", "fit", "mean")]
     assert several[0] == several[1] != several[2]
+
+
+def test_exponent_is_the_same_whatever_the_study_calls_columns_and_parties(tmp_path: Path) -> None:
+    """Studies on the same rows that list the names, in another order, or others; and with the parties in another order.
+
+    If each drew anew, the least exponent of some of them would be that of the norm.
+    """
+    norms, d = {"a": 3.0, "b": 1e6, "c": 40.0}, 4
+    names = ("w", "x", "y", "z")
+
+    def exponent(order: str, **settings: Any) -> int | None:
+        study = local_study(3, rank=1, bound="exponent", **settings)
+
+        def party(link: Link) -> Bound:
+            who = order[link.me]
+            run = PartyRun(study, link.me, tmp_path, tmp_path, tmp_path, own_secret=tmp_path / who)
+            return find_bound(run, norms[who], None, link, d)  # type: ignore[arg-type]
+
+        return run_threads(3, party)[0].exponent
+
+    first = exponent("abc")
+    others = ({"features": names}, {"features": names[::-1]}, {"features": names, "columns": "position"})
+    assert {exponent("abc", **settings) for settings in others} == {first}
+    assert {exponent("".join(order)) for order in permutations("abc")} == {first}
+
+
+def test_local_parties_have_secrets_of_their_own() -> None:
+    paths = [own_secret.of_local_party(m) for m in range(3)]
+    assert len({own_secret.load(path) for path in (own_secret.default_path(), *paths)}) == 4
 
 
 def test_own_secret_is_drawn_once_and_for_its_owner_only(tmp_path: Path) -> None:

@@ -16,8 +16,9 @@ from typing import Any
 import numpy as np
 import pytest
 
-from pdml_spdz import build, fixedpoint, handshake, precision
+from pdml_spdz import build, fixedpoint, handshake, limits, precision, study_bound
 from pdml_spdz.data import Data
+from pdml_spdz.engines.mp_spdz import compiler
 from pdml_spdz.errors import MismatchError
 from pdml_spdz.local import local_study
 from pdml_spdz.offline import on_demand, stock
@@ -114,6 +115,9 @@ def test_certificates_and_build_are_part_of_the_identity_of_a_run(monkeypatch: p
         (fixedpoint, "WORD", 32),
         (on_demand, "LEVELS", (lpn.LARGE,)),
         (stock, "FORMAT", 0),
+        (limits, "MEAN_BLUR", 4),
+        (study_bound, "WIDE_RANGE", 95),
+        (compiler, "SECURITY", 41),
     ],
 )
 def test_digest_of_a_build_knows_every_constant(

@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import re
 import subprocess
+from collections.abc import Iterator
 from pathlib import Path
 
+import click
 import pytest
 
 from pdml_spdz import __version__, errors, repeats, study
+from pdml_spdz.cli.app import cli
 from pdml_spdz.ot.prg import BLOCK
 from pdml_spdz.precision import Precision
 
@@ -73,6 +76,21 @@ def test_limits_that_security_states_are_those_of_the_code() -> None:
     assert f"capped at {repeats.LIMIT} uses" in text
     assert f"log2 N of the {Precision(3).G} guard bits" in text
     assert f"AES-{8 * BLOCK} is an ideal cipher in the hashes of OT extension and trees, and pseudorandom in" in text
+
+
+def commands(group: click.Group, name: str = "pdml-spdz") -> Iterator[tuple[str, click.Command]]:
+    for part, command in group.commands.items():
+        yield f"{name} {part}", command
+        if isinstance(command, click.Group):
+            yield from commands(command, f"{name} {part}")
+
+
+def test_every_help_text_is_a_sentence_by_itself() -> None:
+    for name, command in commands(cli):
+        for option in command.params:
+            text = getattr(option, "help", None) or ""
+            assert not re.match(r"Of |At most so", text), f"{name} {option.name}: {text}"
+            assert " give in" not in text, f"{name} {option.name}: {text}"
 
 
 def test_nothing_that_is_ignored_is_committed() -> None:

@@ -229,6 +229,9 @@ def check_projection(found: Reals, error: Reals | float) -> None:
         )
 
 
+COARSE = "with inputs no finer than that, the norms too (docs/security.md)"  # of the paper's own program
+
+
 def observables(normalise: str, *, hidden: bool = False) -> list[str]:
     """What the other parties see of one run's columns, in words. hidden : with the mean of all rows taken off"""
     if hidden:
@@ -238,7 +241,10 @@ def observables(normalise: str, *, hidden: bool = False) -> list[str]:
             "V_t in every iteration t, to every party",
         ]
     if normalise == "per-column":
-        return ["the direction of S v_i for every column i in every iteration, to f_out bits, to every party"]
+        return [
+            "the direction of S v_i for every column i in every iteration, to f_out bits, to every party",
+            "V_t in every iteration t, to every party",
+        ]
     return [
         "c S V_t in every iteration t, to f_out bits, for one secret c that is fixed for the fit, to every party",
         "V_t in every iteration t, to every party",

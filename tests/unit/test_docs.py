@@ -13,7 +13,8 @@ import pytest
 from pdml_spdz import __version__, errors, repeats, study
 from pdml_spdz.cli.app import cli
 from pdml_spdz.ot.prg import BLOCK
-from pdml_spdz.precision import Precision
+from pdml_spdz.precision import FULL_G, Precision
+from pdml_spdz.study_bound import USUAL_RANGE, WIDE_RANGE
 
 ROOT = Path(__file__).parents[2]
 
@@ -74,6 +75,9 @@ def test_figures_of_security_are_those_of_the_results() -> None:
 def test_limits_that_security_states_are_those_of_the_code() -> None:
     text = " ".join((ROOT / "docs" / "security.md").read_text().split())
     assert f"capped at {repeats.LIMIT} uses" in text
+    wide, usual = (Precision(3, R=r, f_g=FULL_G) for r in (WIDE_RANGE, USUAL_RANGE))
+    assert f"in the default window in Z_2^{wide.vector_bits} (vectors) and Z_2^{wide.scalar_bits} (scalars)" in text
+    assert f"below an agreed bound in Z_2^{usual.vector_bits} and Z_2^{usual.scalar_bits}" in text
     assert f"log2 N of the {Precision(3).G} guard bits" in text
     assert f"AES-{8 * BLOCK} is an ideal cipher in the hashes of OT extension and trees, and pseudorandom in" in text
 

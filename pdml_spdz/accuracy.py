@@ -71,7 +71,8 @@ def accuracy(V: Reals, files: Sequence[Path], *, centre: bool = False, rows: Pre
     k = V.shape[1]
     V_k, sigma = pooled_svd(files, k, centre=centre, rows=rows)
     gap = float(1.0 - (sigma[k] / sigma[k - 1]) ** 2) if len(sigma) > k and sigma[k - 1] > 0 else 1.0
-    columns = np.sqrt(np.maximum(0.0, 1.0 - np.sum(V * V_k, axis=0) ** 2))
+    # sqrt(1 - cos^2) would show nothing below 1e-8.
+    columns = np.linalg.norm(V - V_k * np.sum(V * V_k, axis=0), axis=0)
     return {
         "reference": f"{'PCA' if centre else 'SVD'} of the pooled rows",
         "largest_angle_sine": sine(V_k, V),

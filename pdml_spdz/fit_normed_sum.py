@@ -8,12 +8,14 @@ from pdml_spdz import repeats
 from pdml_spdz.checkpoint import Checkpoints
 from pdml_spdz.data import Data
 from pdml_spdz.engines.base import Engine, Shape
+from pdml_spdz.engines.projection import COARSE
 from pdml_spdz.job import PartyRun
 from pdml_spdz.limits import find_bound
 from pdml_spdz.linalg import dense
 from pdml_spdz.primitives.agree import Agreement
 from pdml_spdz.report import Outcome, run_report
 from pdml_spdz.results import Fitted
+from pdml_spdz.study import Study
 from pdml_spdz.transport.base import Link
 
 
@@ -24,7 +26,8 @@ def fit(run: PartyRun, data: Data, link: Link, engine: Engine) -> Fitted:
     2. g <- a direction from the run's public coin, which no party chose
     3. u <- NormedSecSum(x_m) along g
 
-    Reveals: u to f_out bits, one bit (in range or not), and what the bound shows (`Bound.observable`).
+    Reveals: u to f_out bits, one bit (in range or not), and what the bound shows (`Bound.observable`); with
+    `reveal = "sum"` s itself.
     Cost: that of one NormedSecSum. Ref: [PDML App. NormedSecSum].
     """
     checkpoints = Checkpoints(run.directory / "checkpoint")
@@ -39,10 +42,24 @@ def fit(run: PartyRun, data: Data, link: Link, engine: Engine) -> Fitted:
     g = np.random.default_rng(int.from_bytes(coin, "little")).standard_normal((data.d, 1))
     columns = engine.normed_sum(bound, Shape(data.d, 1, 1))(x, g / np.linalg.norm(g))
     engine.finish()
+    run.show(*observables(run.study))
     u = columns.U[:, 0]
     digest = Agreement(link).digest("result", u.tobytes())
-    warnings = [f"this vector has been given to normed-sum {uses} times"] if uses > 1 else []
-    report = run_report(run.study, engine, link, bound, Outcome(data, digest, warnings))
+    warnings = (
+        ["reveal sum: the sum, and with it its norm, is seen by every party"] if columns.norms is not None else []
+    )
+    warnings += [f"this vector has been given to normed-sum {uses} times"] if uses > 1 else []
+    report = run_report(run.study, engine, link, bound, Outcome(data, digest, warnings, observables(run.study)))
     report["error_bound"] = float(columns.noise[0])
     report["norm"] = None if columns.norms is None else float(columns.norms[0])
     return Fitted(report, {"u.npy": u})
+
+
+def observables(study: Study) -> list[str]:
+    """What every party sees of a NormedSecSum of single vectors, in words."""
+    if study.engine == "plain":
+        return ["every party's own vector, to every party"]
+    if study.reveal == "sum":
+        return ["the sum of all parties' vectors, to every party"]
+    seen = ["u, the direction of the sum of all parties' vectors, to f_out bits, to every party"]
+    return [*seen, COARSE] if study.program == "paper" else seen

@@ -13,8 +13,10 @@ from pdml_spdz.job import PartyRun
 from pdml_spdz.linalg import Rows, squares
 from pdml_spdz.primitives import bound as bounds
 from pdml_spdz.primitives.bound import Bound
+from pdml_spdz.study_bound import measure_of
 from pdml_spdz.transport.base import Link
 
+SQUARES = "||X_m||_F^2"
 MEAN_BLUR = 8  # the mean itself is opened, and with it nearly all that its exponent says
 
 
@@ -25,22 +27,24 @@ def check_rows(run: PartyRun, X: Rows) -> None:
     """
     study = run.study
     if study.quotas is not None:
-        bounds.check_norm(squares(X), study.quotas[run.me])
+        bounds.check_norm(squares(X), study.quotas[run.me], SQUARES)
     elif study.bound_kind == "window":
-        bounds.check_norm(squares(X), bounds.WINDOW / study.M)
+        bounds.check_norm(squares(X), bounds.WINDOW / study.M, SQUARES)
 
 
 def find_bound(run: PartyRun, norm: float, engine: Engine, link: Link, d: int) -> Bound:
     """The bound of sums of S_m v, where this party has ||S_m||_F <= norm; the study says where it comes from."""
-    study = run.study
+    study, what = run.study, measure_of(run.study)
+    either = f"{what}, or {SQUARES}" if study.algorithm in ("svd", "pca") else what  # by the form that S_m has
     if study.quotas is not None:
-        return bounds.agreed_bound(norm, run.me, study.quotas)
+        return bounds.agreed_bound(norm, run.me, study.quotas, either)
     if study.bound_kind == "window":
-        return bounds.window(norm, study.M)
+        return bounds.window(norm, study.M, either)
     if study.bound_kind == "exponent":
-        found = bounds.bound_by_exponent(norm, link, _shift(run, "fit", d, bounds.BLUR), "||X||_F^2")
+        one = what if study.algorithm == "normed-sum" else SQUARES
+        found = bounds.bound_by_exponent(norm, link, _shift(run, "fit", d, bounds.BLUR), one)
     else:
-        found = bounds.bound_by_sec_sum(norm, engine.sec_sum)
+        found = bounds.bound_by_sec_sum(norm, engine.sec_sum, either)
     run.show(*([found.observable] if found.observable else []))
     return found
 
@@ -57,7 +61,7 @@ def bound_of_sums(run: PartyRun, own: Reals, n: int, engine: Engine, link: Link)
     if study.bound_kind == "secsum":
         return bounds.bound_by_sec_sum(max(norm, 1e-300), engine.sec_sum)
     return bounds.bound_by_exponent(
-        norm, link, _shift(run, "mean", len(own), MEAN_BLUR), "of the sums of its rows", MEAN_BLUR
+        norm, link, _shift(run, "mean", len(own), MEAN_BLUR), "norm of the sums of its rows", MEAN_BLUR
     )
 
 

@@ -20,7 +20,7 @@ NAMES = ("normed_sum", "scaled_sum", "scaled_sum_centred", *PAPER)
 class Program:
     """A rendered program: what both engines run, and what the parties compare by digest.
 
-    twin : of a program whose parties give in the masks of its truncations, the same one without: the embedded engine
+    twin : of a program whose parties input the masks of its truncations, the same one without: the embedded engine
     can run that, and a dry run tells which masks there are
     """
 
@@ -38,7 +38,7 @@ def render(
 ) -> Program:
     """The program `name` for `columns` vectors of length d at a time; `iterations` is how often it goes round.
 
-    own_masks : parties give in the masks of truncations; for protocols on MP-SPDZ that are semi-honest anyway
+    own_masks : parties input the masks of truncations; for protocols on MP-SPDZ that are semi-honest anyway
     """
     if name not in NAMES:
         raise EngineError(f"there is no program {name!r}.", f"one of {', '.join(NAMES)}")

@@ -69,7 +69,7 @@ def two_parties(study: Study) -> list[str]:
         "its W_t^T R_t and ||W_t||^2 of every topic in every sweep": study.algorithm == "nmf",
         "its S_m V_t in every iteration": study.algorithm in ("svd", "pca") and study.reveal == "sum",
         "its vector": study.algorithm == "normed-sum" and study.reveal == "sum",
-        "the norm of its rows": study.algorithm != "nmf" and study.reveal != "sum" and study.bound == "secsum",
+        "the norm of its rows": study.bound_kind == "secsum" and not deviations,  # these make the bound public
     }
     parts = [what for what, is_shown in shown.items() if is_shown]
     if study.M != 2 or not parts:

@@ -14,7 +14,13 @@ if TYPE_CHECKING:
 BOUNDS = ("auto", "window", "exponent", "secsum")  # or a number, or rows:R,N
 WIDE_RANGE, USUAL_RANGE = 96, 40  # bits: of the window, which suits all ordinary data, and below a bound that is known
 EXPONENT_RANGE = 30  # at least: a blurred exponent may be 16 too large, and a sum is smaller than the bound by itself
+MEASURES = {"nmf": "||X_m||_F^2", "normed-sum": "||x_m||"}  # what a quota bounds; "||X_m^T X_m||_F" of the others
 RANGES = {"mp-spdz": 44}  # the most that an engine's numbers have room for: its primes have 256 bits
+
+
+def measure_of(study: Study) -> str:
+    """What a party's quota bounds, in letters."""
+    return MEASURES.get(study.algorithm, "||X_m^T X_m||_F")
 
 
 def kind_of(study: Study) -> str:

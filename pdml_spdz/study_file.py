@@ -14,6 +14,7 @@ from typing import Any
 from pdml_spdz.errors import StudyError
 from pdml_spdz.storage import replaced
 from pdml_spdz.study import NmfSettings, PartyEntry, PrecisionSettings, Study, Timeouts
+from pdml_spdz.study_bound import measure_of
 from pdml_spdz.study_values import typed
 from pdml_spdz.template_files import environment
 
@@ -24,15 +25,14 @@ IDLE = {
     "nmf": ("protocol", "program", "insecure_benchmark", "normalise", "online", "offline", "vole", "precision"),
     "normed-sum": ("iterations", "tol", "normalise", "online", "start", "offsets", "scales", "scale"),
 }
-SIZES = {"nmf": "||X_m||_F^2", "normed-sum": "norm"}  # what a quota bounds; "||X_m^T X_m||_F" of the others
 
 
 def render(study: Study) -> str:
     """The study as a commented file, with what its algorithm makes use of."""
     env = environment()
     env.filters["toml"] = _toml
-    size = SIZES.get(study.algorithm, "||X_m^T X_m||_F")
-    return env.get_template("study.toml.j2").render(study=study, size=size, written=lambda name: _written(study, name))
+    template = env.get_template("study.toml.j2")
+    return template.render(study=study, size=measure_of(study), written=lambda name: _written(study, name))
 
 
 def _written(study: Study, name: str) -> bool:

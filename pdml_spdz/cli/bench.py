@@ -53,7 +53,7 @@ def bench() -> None:
 @list_option("--program", ("projection", "paper"), "Ways to compute it on MP-SPDZ.", Words(("projection", "paper")))
 @list_option("--where", ("cold", "fit"), "Alone, or one of k columns of a fit.", Words(("cold", "fit")))
 @list_option("--bits", (31,), "Fraction bits of the output.")
-@list_option("--outside", (3,), "For so many parties engines other than embedded are measured.")
+@list_option("--outside", (3,), "Numbers of parties for which engines other than embedded are measured.")
 @click.option("--rank", "-k", type=click.IntRange(1), default=7, show_default=True, help="Columns in a fit.")
 @_repeats
 @click.option("--limit", type=float, default=30.0, show_default=True, metavar="S", help="Longer cells are scaled.")
@@ -76,16 +76,23 @@ def _fit_options(algorithm: str) -> Callable[[Any], Any]:
         [
             click.option("--parties", "-M", type=click.IntRange(2, 30), default=3, show_default=True),
             click.option(
-                "--rows", "-n", type=click.IntRange(2), default=3000, show_default=True, help="Of all parties."
+                "--rows",
+                "-n",
+                type=click.IntRange(2),
+                default=3000,
+                show_default=True,
+                help="Number of rows of all parties.",
             ),
             click.option("--dim", "-d", type=click.IntRange(1), default=1000, show_default=True),
             click.option("--rank", "-k", type=click.IntRange(1), default=7, show_default=True),
             click.option("--iterations", type=click.IntRange(2), default=10, show_default=True),
             list_option("--engine", engines, "Engines.", Words(engines)),
-            click.option("--grow-parties", type=Numbers(), help="Also with so many parties, all else the same."),
-            click.option("--grow-rows", type=Numbers(), help="Also with so many rows."),
-            click.option("--grow-dim", type=Numbers(), help="Also with so many features."),
-            click.option("--grow-rank", type=Numbers(), help="Also with so many columns or topics."),
+            click.option(
+                "--grow-parties", type=Numbers(), help="Also with these numbers of parties, all else the same."
+            ),
+            click.option("--grow-rows", type=Numbers(), help="Also with these numbers of rows."),
+            click.option("--grow-dim", type=Numbers(), help="Also with these numbers of features."),
+            click.option("--grow-rank", type=Numbers(), help="Also with these numbers of columns or topics."),
             _repeats,
             *_OUTPUT,
         ]
@@ -184,7 +191,7 @@ def local(
 
 
 @bench.command("scenarios")
-@list_option("--scenario", tuple(scenarios.SCENARIOS), "Of the paper.", Words(tuple(scenarios.SCENARIOS)))
+@list_option("--scenario", tuple(scenarios.SCENARIOS), "Scenarios of the paper.", Words(tuple(scenarios.SCENARIOS)))
 @list_option("--network", tuple(NETWORKS), "Latency and bandwidth between the parties.", Words(tuple(NETWORKS)))
 @options(_OUTPUT)
 def scenarios_(
@@ -203,7 +210,7 @@ def scenarios_(
 @bench.command("precision")
 @list_option("--dims", (10, 30, 100), "Lengths of vectors.")
 @list_option("--bits", OUT_BITS, "Fraction bits.")
-@list_option("--conditions", (10, 100, 1000), "Of the rows: largest by k-th singular value.")
+@list_option("--conditions", (10, 100, 1000), "Condition numbers of the rows: largest over k-th singular value.")
 @options(_OUTPUT)
 def precision_(
     dims: tuple[int, ...],

@@ -15,7 +15,7 @@ from pdml_spdz.applications.text import Features, Hashed, Terms, column_words, d
 @click.option("--out", type=click.Path(path_type=Path), required=True, help="The .npz file to write.")
 @click.option("--vocabulary", type=click.Path(path_type=Path), help="The agreed list: one word a line.")
 @click.option("--hashed", type=click.IntRange(1), metavar="D", help="Instead of a list: D columns by a public hash.")
-@click.option("--language", default="english", show_default=True, help="Of the stemmer; none: words as they are.")
+@click.option("--language", default="english", show_default=True, help="Language of the stemmer; none: no stemming.")
 @click.option(
     "--tf-idf/--counts", "weighted", default=False, help="Weights of this party's own documents, rows of length 1."
 )

@@ -20,7 +20,7 @@ _NMF = tuple(NmfSettings.__dataclass_fields__)
 
 @click.command()
 @click.argument("files", nargs=-1, required=True, type=click.Path(path_type=Path))
-@options(NMF, SCALING, COMMON)
+@options(NMF, SCALING[1:], COMMON)  # rows less an offset have negative entries
 @click.option("--out", type=click.Path(path_type=Path), help="Directory for results [default: runs/nmf-<time>].")
 @click.option("--resume", is_flag=True, help="Go on from the last finished sweep in --out.")
 @click.option(

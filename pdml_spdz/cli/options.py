@@ -60,23 +60,25 @@ COMMON: list[Option] = [
         type=click.Choice(COLUMNS),
         default=COLUMNS[0],
         show_default=True,
-        help="Find the parties' columns by their names, in any order, or by position, names unseen.",
+        help="Match the parties' columns by name, in any order, or by position, ignoring names.",
     ),
     click.option(
         "--bound",
         default=_default("bound"),
         show_default=True,
         metavar="B|rows:R,N|auto|window|exponent|secsum",
-        help="Largest ||X_m^T X_m||_F of a party, agreed; or from rows no longer than R, N at most. window: none is "
-        "needed for sums between 2^-32 and 2^64. exponent: shows the size of the rows to a factor of 2^16. secsum: "
-        "shows the sum of the parties' norms. auto: window; mp-spdz: exponent; secsum where the sums are shown anyway.",
+        help="B: agreed maximum of any party's ||X_m^T X_m||_F (nmf: ||X_m||_F^2, normed-sum: ||x_m||). "
+        "rows:R,N: the same from at most N rows a party, none longer than R. window: no bound is needed for sums "
+        "between 2^-32 and 2^64, and none is shown. exponent: shows the size of the rows to a factor of 2^16. "
+        "secsum: shows the sum of the parties' norms. auto: window; exponent on mp-spdz; secsum where the sums are "
+        "shown anyway.",
     ),
     click.option(
         "--aggregator",
         default="auto",
         show_default=True,
         metavar="auto|none|ID",
-        help="Who adds up; auto: party 0 with more than five parties.",
+        help="Party that adds up the sums; auto: party 0 with more than five parties.",
     ),
     click.option("--connect-timeout", type=_seconds, default=60.0, show_default=True, metavar="S"),
     click.option(
@@ -95,7 +97,9 @@ ENGINE: list[Option] = [
         help="embedded: secret shares. mp-spdz: the same on MP-SPDZ. secsum: masks that cancel. plain: INSECURE.  "
         "[default: embedded]",
     ),
-    click.option("--protocol", default="", metavar="NAME", help="Of MP-SPDZ: semi, hemi, mascot (malicious), ..."),
+    click.option(
+        "--protocol", default="", metavar="NAME", help="MP-SPDZ protocol: semi, hemi, mascot (malicious), ..."
+    ),
     _choice("--program", PROGRAMS, "NormedSecSum by projection, or the paper's own program (mp-spdz, for comparison)."),
     click.option("--insecure-benchmark", is_flag=True, help="Accept a timing build of MP-SPDZ. INSECURE."),
     click.option(
@@ -105,7 +109,7 @@ ENGINE: list[Option] = [
     ),
     *PRECISION,
     _choice("--offline", OFFLINE, "Material from a stock if one fits, from a stock only, or made in the run."),
-    _choice("--vole", VOLE, "embedded: many pads from few, if LPN is hard, or all of them by OT alone."),
+    _choice("--vole", VOLE, "lpn: expand correlations under the LPN assumption (embedded). ot: OT only, slower."),
     *COMMON,
 ]
 FACTORISATION: list[Option] = [
@@ -115,7 +119,7 @@ FACTORISATION: list[Option] = [
         type=click.IntRange(1),
         default=_default("iterations"),
         show_default=True,
-        help="At most so many.",
+        help="Maximum number of iterations.",
     ),
     click.option(
         "--tol",
@@ -137,13 +141,13 @@ SCALING: list[Option] = [
         "--offset",
         type=click.Path(path_type=Path),
         metavar="FILE",
-        help="One number for each feature, by its name if the file has names, to be taken off every row first; public.",
+        help="One number per feature, subtracted from every row first; public. Matched by name if the file has names.",
     ),
     click.option(
         "--scale",
         metavar="FILE|secsum",
-        help="One number for each feature, in the same way, to divide by; public. secsum: deviations (pca) or root "
-        "mean squares by SecSum, seen by every party.",
+        help="One number per feature to divide by, matched in the same way; public. secsum: deviations (pca) or root "
+        "mean squares, computed by SecSum and seen by every party.",
     ),
 ]
 _penalty = click.FloatRange(0)
@@ -154,7 +158,7 @@ NMF: list[Option] = [
         type=click.IntRange(1),
         default=USUAL["nmf"]["iterations"],
         show_default=True,
-        help="Sweeps at most.",
+        help="Maximum number of sweeps.",
     ),
     click.option(
         "--tol",
@@ -164,14 +168,16 @@ NMF: list[Option] = [
         help="Stop when no topic changes by more in a sweep (l1).",
     ),
     _choice("--init", INITS, "By PD-NMF-Init, at random, from singular vectors (PD-SVD). best_of_M: NOT PRIVATE."),
-    click.option("--init-iterations", type=click.IntRange(1), default=20, show_default=True, help="Of pd and nnsvd."),
+    click.option(
+        "--init-iterations", type=click.IntRange(1), default=20, show_default=True, help="Iterations of --init."
+    ),
     _choice("--w-start", W_STARTS, "Coefficients are zero at first, or fitted to the first topics."),
     click.option(
         "--weighted",
         is_flag=True,
         help="What a sparse file does not store is missing, not zero. Without --gamma and --delta W is capped.",
     ),
-    click.option("--paper-order", is_flag=True, help="Clip, then project, as printed."),
+    click.option("--paper-order", is_flag=True, help="Clip, then project, in the order the paper prints."),
     click.option("--objective", is_flag=True, help="Reveal ||X - W T||_F^2 at the end."),
     click.option("--alpha", type=_penalty, default=0.0, help="Penalty on ||T||_1."),
     click.option("--beta", type=_penalty, default=0.0, help="Penalty on ||T||_F^2 / 2."),

@@ -35,7 +35,7 @@ _positive = click.IntRange(1)
 _json: Option = click.option("--json", "as_json", is_flag=True, help="Machine-readable output on standard output.")
 MEASURE: list[Option] = [
     click.option("--algorithm", type=click.Choice(ALGORITHMS), default="svd", show_default=True),
-    click.option("--rank", "-k", type=_positive, required=True, help="Of the factorisation."),
+    click.option("--rank", "-k", type=_positive, required=True, help="Rank of the factorisation."),
     click.option("--others", type=_path, help="Rows that stand for the other parties' [default: drawn from FILE]."),
     click.option(
         "--size", type=click.IntRange(0), default=0, help="Rows of a sampled database [default: half of FILE]."
@@ -45,16 +45,18 @@ MEASURE: list[Option] = [
     click.option(
         "--view", "views", type=click.Choice(VIEWS), multiple=True, help="Observers of svd, pca [default: all]."
     ),
-    click.option("--sweeps", type=_positive, default=20, show_default=True, help="Of nmf."),
-    click.option("--start", type=click.Choice(STARTS), default="random", show_default=True, help="Of nmf."),
-    click.option("--weighted", is_flag=True, help="Of nmf: what a sparse file does not store is missing."),
+    click.option("--sweeps", type=_positive, default=20, show_default=True, help="Number of NMF sweeps."),
+    click.option("--start", type=click.Choice(STARTS), default="random", show_default=True, help="Start of NMF."),
+    click.option("--weighted", is_flag=True, help="NMF: entries that a sparse file does not store are missing."),
     click.option(
         "--statistic", "statistics", multiple=True, metavar="FILE.py:NAME", help="One more: f(seen, x) -> number."
     ),
     click.option("--pi", type=click.FloatRange(0, 1), default=0.05, show_default=True, help="The p that is wanted."),
     click.option("--level", type=click.FloatRange(0, 1, min_open=True), default=0.05, show_default=True),
-    click.option("--delta", type=click.FloatRange(0, 1), default=0.0, show_default=True, help="Of (epsilon, delta)."),
-    click.option("--seed", type=click.IntRange(0), help="Of the samples [default: drawn, and kept in --out]."),
+    click.option(
+        "--delta", type=click.FloatRange(0, 1), default=0.0, show_default=True, help="delta of (epsilon, delta)."
+    ),
+    click.option("--seed", type=click.IntRange(0), help="Seed of the samples [default: drawn, and kept in --out]."),
     click.option("--jobs", type=_positive, default=os.cpu_count() or 1, help="Processes [default: all cores]."),
     _json,
 ]
@@ -105,7 +107,7 @@ def _progress(watcher: Watcher) -> Callable[[int, int], None]:
 
 
 def _kept_seed(out: Path) -> int:
-    """Of samples that an earlier run has begun, or a new one."""
+    """The seed of the samples that an earlier run has begun, or a new one."""
     begun = page.read(out / "samples", "plan.json")
     return secrets.randbits(62) if begun is None else int(begun["plan"]["seed"])
 
@@ -123,7 +125,7 @@ def _documents(text: str) -> int | list[int]:
 
 
 def _show(console: Console, views: list[View]) -> None:
-    table = Table("observer", "told", "pi", "mean min p", "by chance", "mean AUC", "epsilon >=")
+    table = Table("observer", "distinguishable", "pi", "mean min p", "by chance", "mean AUC", "epsilon >=")
     for v in views:
         table.add_row(
             v.name,
@@ -258,13 +260,17 @@ def report(directory: Path) -> None:
 @privacy.command()
 @click.argument("directory", type=_path)
 @click.option(
-    "--level", type=click.FloatRange(0, 1), default=0.05, show_default=True, help="Adjusted p of at most so much."
+    "--level",
+    type=click.FloatRange(0, 1),
+    default=0.05,
+    show_default=True,
+    help="Largest adjusted p of a record that is left out.",
 )
 @click.option("--epsilon", type=click.FloatRange(0), help="And records whose epsilon certainly exceeds this.")
 @click.option("--view", "views", multiple=True, help="Only by these observers [default: any].")
 @click.option("--out", type=_path, help="File to write [default: DIRECTORY/exclude.txt].")
 def exclude(directory: Path, level: float, epsilon: float | None, views: tuple[str, ...], out: Path | None) -> None:
-    """The records to leave out: those that could be told, one row number (from 0) a line.
+    """The records to leave out: those that are distinguishable, one row number (from 0) a line.
 
     \b
     Example:

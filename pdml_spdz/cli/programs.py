@@ -24,7 +24,7 @@ _parties = click.option("--parties", "-M", type=click.IntRange(2, 30), default=3
 @click.option("--columns", type=click.IntRange(1), default=1, show_default=True, help="Vectors in one call.")
 @click.option("--iterations", type=click.IntRange(1), default=1, show_default=True, help="Calls of scaled_sum.")
 @options(PRECISION)
-@click.option("--own-masks", is_flag=True, help="Truncate under masks that parties give in: for semi-honest protocols.")
+@click.option("--own-masks", is_flag=True, help="Truncate under masks that the parties input (semi-honest).")
 @click.option("--out", type=click.Path(path_type=Path), help="Write it here instead of standard output.")
 def render(
     name: str,

@@ -30,9 +30,10 @@ class CentredScale(FixedScale):
     warning. The second gate lets pass no more of it than about 2^(ratio_bits-52) d. Directions too small for the
     opened bits beside the largest are not told from it: they are dropped.
 
-    Reveals: y_i in every call, and one bit, once: in range or not. Neither t nor S: C alone.
-    Cost: 2 rounds a call; 54 bytes a number and peer online, 840 offline (embedded; FixedScale: 30 and 420).
-    Once: about 75 rounds, 64 + d + k triples, and d deltas for w.
+    Reveals: y_i in every call, and two bits, once: in range or not, and deviations that float64 can tell or not.
+    Neither t nor S: C alone.
+    Cost (embedded): 2 rounds a call; 46 bytes a number and peer online, in the window 62; twice as many numbers
+    offline as FixedScale. Once: about 75 rounds (in the window 140), 70 + d + k triples (130), and d deltas for w.
     Ref: [PDML App. Extension to PCA], with the mean of all rows.
     """
 

@@ -28,7 +28,7 @@ class Execution(ABC):
 
     @abstractmethod
     def finish(self) -> None:
-        """No further call: the program ends, and well, at every party."""
+        """No further call: the program terminates successfully at every party."""
 
 
 class Runner(ABC):
@@ -93,7 +93,8 @@ class PerColumn:
     3. |g_i.y_i| = 1 up to rounding, or the run ends; u_i = y_i / ||y_i||
 
     Reveals: u_i to f_out bits, and one bit for each column: in range or not.
-    Cost: about 180 rounds; 30 bytes a number and peer online, 420 offline; 130 triples a column.
+    Cost (embedded): about 180 rounds; 26 bytes a number and peer online, 420 offline by OT; 130 triples a column. In
+    the window about 370 rounds, 34 and 810 bytes, 270 triples.
     Ref: [PDML App. NormedSecSum], by projection.
     """
 
@@ -134,7 +135,8 @@ class FixedScale:
 
     Reveals: y_i in every call. The ratios of all norms of a fit follow from the directions anyway (v.S w = w.S v);
     what stays hidden is their common scale. And one bit, once: in range or not.
-    Cost: 2 rounds a call; 30 bytes a number and peer online, 420 offline. Once: about 70 rounds, 64 triples.
+    Cost (embedded): 2 rounds a call; 26 bytes a number and peer online, 420 offline by OT. Once: about 70 rounds, 64
+    triples. In the window 34 and 810 bytes; 130 rounds, 126 triples.
     Ref: [PDML Alg. PD-SVD], with the norms of a fit tied together.
     """
 
@@ -229,6 +231,9 @@ def check_projection(found: Reals, error: Reals | float) -> None:
         )
 
 
+COARSE = "with inputs no finer than that, the norms too (docs/security.md)"  # of the paper's own program
+
+
 def observables(normalise: str, *, hidden: bool = False) -> list[str]:
     """What the other parties see of one run's columns, in words. hidden : with the mean of all rows taken off"""
     if hidden:
@@ -238,7 +243,10 @@ def observables(normalise: str, *, hidden: bool = False) -> list[str]:
             "V_t in every iteration t, to every party",
         ]
     if normalise == "per-column":
-        return ["the direction of S v_i for every column i in every iteration, to f_out bits, to every party"]
+        return [
+            "the direction of S v_i for every column i in every iteration, to f_out bits, to every party",
+            "V_t in every iteration t, to every party",
+        ]
     return [
         "c S V_t in every iteration t, to f_out bits, for one secret c that is fixed for the fit, to every party",
         "V_t in every iteration t, to every party",

@@ -29,7 +29,7 @@ from pdml_spdz.offline.ledger import Heading, Position, State
 from pdml_spdz.offline.material import Plan
 from pdml_spdz.ring import limbs
 
-FORMAT = 5
+FORMAT = 6  # 6: numbers from LPN with ten different places in a row, trees with tweaks
 MANIFEST, TRIPLES = "manifest.json", "triples.bin"
 MAKE = "make one with `pdml-spdz offline make` at all parties, or run with `--offline on-demand`"
 

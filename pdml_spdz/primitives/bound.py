@@ -31,50 +31,51 @@ class Bound:
     total : no sum has;
     source : "window", "agreed", "exponent", "secsum", or "public" if it follows from what the run has shown
     exponent : what was opened, with "exponent"
+    norm : what it was found from, in letters
     """
 
     addend: float
     total: float
     source: str
     exponent: int | None = None
+    norm: str = ""
 
     @property
     def observable(self) -> str | None:
         """What finding it has shown to every party."""
         if self.source == "secsum":
-            which = "||X_m^T X_m||_F, or ||X_m||_F^2; in a normed-sum ||x_m||"
-            return f"the bound B, the sum of the parties' norms ({which}), to every party"
+            return f"the bound B, the sum of the parties' norms ({self.norm}), to every party"
         if self.source == "exponent":
-            which = "||X_m||_F^2 (in a normed-sum ||x_m||)"
-            return f"the bound's exponent, up to {BLUR - 1} above that of the largest {which}, to every party"
+            return f"the bound's exponent, up to {BLUR - 1} above that of the largest {self.norm}, to every party"
         return None
 
 
-def agreed_bound(norm: float, me: int, quotas: list[float]) -> Bound:
+def agreed_bound(norm: float, me: int, quotas: list[float], what: str = "norm") -> Bound:
     """The bound that the parties' agreed quotas B_m make, once this party has seen that it keeps to its own.
 
     ||S_m||_F <= B_m is found out locally, before anything that depends on it is sent.
     """
-    check_norm(norm, quotas[me])
+    check_norm(norm, quotas[me], what)
     return Bound(max(quotas), sum(quotas), "agreed")
 
 
-def window(norm: float, M: int) -> Bound:
+def window(norm: float, M: int, what: str = "norm") -> Bound:
     """The bound that suits ordinary data, unless this party's rows are extraordinary."""
-    check_norm(norm, WINDOW / M)
+    check_norm(norm, WINDOW / M, what)
     return Bound(WINDOW / M, WINDOW, "window")
 
 
-def check_norm(norm: float, most: float) -> None:
+def check_norm(norm: float, most: float, what: str) -> None:
+    """what : the norm, as a message calls it"""
     if not norm <= most:  # NaN must not pass
         raise QuotaError(
-            f"this party's ||X^T X||_F (or its upper bound ||X||_F^2) is {norm:.6g}; it was not sent.",
+            f"this party's {what} is {norm:.6g}; it was not sent.",
             f"at most {most:.6g}",
             "agree on a larger --bound or quota, scale the data, or leave out the rows that are too long",
         )
 
 
-def bound_by_sec_sum(norm: float, sec_sum: MaskedSum | ClearSum) -> Bound:
+def bound_by_sec_sum(norm: float, sec_sum: MaskedSum | ClearSum, what: str = "norm") -> Bound:
     """A bound from the data, as the paper has it.
 
     1. B <- SecSum(||S_m||_F), to SHOWN_BITS bits, and as much more as it may be too small
@@ -86,10 +87,10 @@ def bound_by_sec_sum(norm: float, sec_sum: MaskedSum | ClearSum) -> Bound:
     if not total > 0:
         raise InputError("the rows of all parties together are zero.", "rows that are not all zero")
     total *= 1.0 + positive_tolerance(sec_sum.link.M, SHOWN_BITS)
-    return Bound(total, total, "secsum")
+    return Bound(total, total, "secsum", norm=what)
 
 
-def bound_by_exponent(norm: float, link: Link, shift: int, purpose: str, width: int = BLUR) -> Bound:
+def bound_by_exponent(norm: float, link: Link, shift: int, what: str, width: int = BLUR) -> Bound:
     """A bound within 2^(width + 1) of the largest party's norm.
 
     1. e_m <- ceil(log2 norm_m)
@@ -103,12 +104,12 @@ def bound_by_exponent(norm: float, link: Link, shift: int, purpose: str, width: 
     own = max(exponent_of(norm), LEAST)
     if own >= MOST:
         raise QuotaError(
-            f"this party's norm ({purpose}) is {norm:.6g}; it was not sent.",
+            f"this party's {what} is {norm:.6g}; it was not sent.",
             f"numbers far below 2^{MOST}",
             "scale the data, or agree on a --bound",
         )
     E = largest(link, own, LEAST, MOST, shift=shift, width=width)
-    return Bound(math.ldexp(1.0, E), math.ldexp(link.M, E), "exponent", E)
+    return Bound(math.ldexp(1.0, E), math.ldexp(link.M, E), "exponent", E, what)
 
 
 def exponent_of(norm: float) -> int:

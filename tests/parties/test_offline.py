@@ -110,6 +110,9 @@ def test_normed_sum_is_the_direction_of_the_sum(vectors: list[Path], tmp_path: P
     assert np.linalg.norm(u - s / np.linalg.norm(s)) <= report["error_bound"]
     assert report["error_bound"] < 1e-7
     assert report["norm"] is None
+    assert report["observables"] == [
+        "u, the direction of the sum of all parties' vectors, to f_out bits, to every party"
+    ]
     np.testing.assert_array_equal(u, np.load(tmp_path / "out" / "party-2" / "u.npy"))
 
 
@@ -117,6 +120,16 @@ def test_normed_sum_by_secsum_reveals_the_norm(vectors: list[Path], tmp_path: Pa
     _, report = normed_sum(vectors, tmp_path / "out", engine="secsum", reveal="sum")
     s = np.sum([np.load(path) for path in vectors], axis=0)
     assert report["norm"] == pytest.approx(float(np.linalg.norm(s)), rel=1e-12)
+    assert report["observables"] == [
+        "the sum of all parties' vectors, to every party",
+        "the bound B, the sum of the parties' norms (||x_m||), to every party",
+    ]
+    assert "reveal sum: the sum, and with it its norm, is seen by every party" in report["warnings"]
+
+
+def test_vector_that_is_too_long_is_refused_in_its_own_words(vectors: list[Path], tmp_path: Path) -> None:
+    with pytest.raises(QuotaError, match=r"this party's \|\|x_m\|\| is .*; it was not sent"):
+        normed_sum(vectors, tmp_path / "out", bound="0.01")
 
 
 def test_repeats_are_counted_and_said(vectors: list[Path], tmp_path: Path) -> None:

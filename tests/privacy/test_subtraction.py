@@ -88,7 +88,8 @@ CASES: list[tuple[dict[str, Any], list[str]]] = [
     ({"algorithm": "pca", "scale": "secsum"}, ["their mean", "the mean square of each feature"]),
     ({"algorithm": "pca", "variance": True}, ["the variance of its rows along each component"]),
     ({"algorithm": "nmf"}, ["its W_t^T R_t"]),
-    ({"algorithm": "svd", "reveal": "sum"}, ["its S_m V_t in every iteration"]),
+    ({"algorithm": "svd", "reveal": "sum"}, ["its S_m V_t in every iteration", "the norm of its rows"]),
+    ({"algorithm": "nmf"}, ["the norm of its rows"]),
     ({"algorithm": "normed-sum", "reveal": "sum"}, ["its vector"]),
     ({"algorithm": "svd", "bound": "secsum"}, ["the norm of its rows"]),
 ]

@@ -4,13 +4,17 @@ from __future__ import annotations
 
 import re
 import subprocess
+from collections.abc import Iterator
 from pathlib import Path
 
+import click
 import pytest
 
 from pdml_spdz import __version__, errors, repeats, study
+from pdml_spdz.cli.app import cli
 from pdml_spdz.ot.prg import BLOCK
-from pdml_spdz.precision import Precision
+from pdml_spdz.precision import FULL_G, Precision
+from pdml_spdz.study_bound import USUAL_RANGE, WIDE_RANGE
 
 ROOT = Path(__file__).parents[2]
 
@@ -71,8 +75,26 @@ def test_figures_of_security_are_those_of_the_results() -> None:
 def test_limits_that_security_states_are_those_of_the_code() -> None:
     text = " ".join((ROOT / "docs" / "security.md").read_text().split())
     assert f"capped at {repeats.LIMIT} uses" in text
+    wide, usual = (Precision(3, R=r, f_g=FULL_G) for r in (WIDE_RANGE, USUAL_RANGE))
+    assert f"in the default window in Z_2^{wide.vector_bits} (vectors) and Z_2^{wide.scalar_bits} (scalars)" in text
+    assert f"below an agreed bound in Z_2^{usual.vector_bits} and Z_2^{usual.scalar_bits}" in text
     assert f"log2 N of the {Precision(3).G} guard bits" in text
     assert f"AES-{8 * BLOCK} is an ideal cipher in the hashes of OT extension and trees, and pseudorandom in" in text
+
+
+def commands(group: click.Group, name: str = "pdml-spdz") -> Iterator[tuple[str, click.Command]]:
+    for part, command in group.commands.items():
+        yield f"{name} {part}", command
+        if isinstance(command, click.Group):
+            yield from commands(command, f"{name} {part}")
+
+
+def test_every_help_text_is_a_sentence_by_itself() -> None:
+    for name, command in commands(cli):
+        for option in command.params:
+            text = getattr(option, "help", None) or ""
+            assert not re.match(r"Of |At most so", text), f"{name} {option.name}: {text}"
+            assert " give in" not in text, f"{name} {option.name}: {text}"
 
 
 def test_nothing_that_is_ignored_is_committed() -> None:

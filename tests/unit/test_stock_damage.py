@@ -49,6 +49,7 @@ DAMAGE: dict[str, tuple[Callable[[Path], object], str]] = {
     "triple's digest edited": (lambda p: flip(p / TRIPLES, 40 * 30), "triples.bin does not have the digest"),
     "triple zeroed": (lambda p: zero(p / TRIPLES, 16, 40), "triple 0 was used before, which the ledger does not say"),
     "triples missing": (lambda p: (p / TRIPLES).unlink(), "triples.bin is missing"),
+    "of 0.1, before ten different places": (lambda p: edit_json(p / MANIFEST, format=5), "it has format 5"),
     "other format": (lambda p: edit_json(p / MANIFEST, format=9), "it has format 9"),
     "other count": (lambda p: edit_json(p / MANIFEST, triples=41), "the files in it are not those of its counts"),
     "other party": (lambda p: edit_json(p / MANIFEST, party=0), "it is stock 0123456789abcdef of party 0"),

@@ -161,7 +161,16 @@ def test_init_writes_the_defaults_of_nmf(tmp_path: Path) -> None:
     assert (study.iterations, study.tol) == (own["max_iter"].default, own["tol"].default) == (200, 1e-6)
     assert study_file.render(study) == text
     assert "[nmf]" in text
-    for words in ("singular vectors\n", "subspace", "S V_t", "embedded", "mp_spdz", "normalise", "[precision]"):
+    for words in (
+        "singular vectors\n",
+        "subspace",
+        "S V_t",
+        "embedded",
+        "mp_spdz",
+        "normalise",
+        "[precision]",
+        "offset",
+    ):
         assert words not in text, words
 
 

@@ -23,7 +23,7 @@ class Backend(ABC):
 
     @abstractmethod
     def read_input(self, party: int, n: int) -> Share:
-        """Shares of a vector that `party` gives in."""
+        """Shares of a vector that `party` inputs."""
 
     @abstractmethod
     def read_public(self) -> int: ...

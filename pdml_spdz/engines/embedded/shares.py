@@ -34,7 +34,7 @@ class Shares(Backend):
     # ---- in and out
 
     def read_input(self, party: int, n: int) -> Lazy:
-        """The share of the party that gives in is the value, the others' is 0. No communication."""
+        """The share of the party that inputs is the value, the others' is 0. No communication."""
         return Lazy(n, self.bits, (), (self.session.next_input(n),) if party == self.me else ())
 
     def read_public(self) -> int:

@@ -1,6 +1,6 @@
 """What a program's variables are on the embedded engine: shares in one of two rings, or public numbers.
 
-Vectors (what parties give in, and multiples of it) live in Z_2^k as limbs; scalars live in a wider Z_2^w as Python
+Vectors (what parties input, and multiples of it) live in Z_2^k as limbs; scalars live in a wider Z_2^w as Python
 integers, because fixed-point arithmetic needs room for masks. A scalar is reduced to the ring of vectors for free;
 the way back exists only for sums of inputs, whose shares are known without wrapping.
 """

@@ -11,7 +11,7 @@ from pdml_spdz.engines.mp_spdz.compiler import Compiled
 from pdml_spdz.engines.mp_spdz.execution import MpSpdzRunner
 from pdml_spdz.engines.mp_spdz.paper import PaperColumns
 from pdml_spdz.engines.mp_spdz.place import Place
-from pdml_spdz.engines.projection import FixedScale, PerColumn, observables, scale_for
+from pdml_spdz.engines.projection import COARSE, FixedScale, PerColumn, observables, scale_for
 from pdml_spdz.fixedpoint import Reals
 from pdml_spdz.precision import Precision
 from pdml_spdz.primitives.agree import Agreement
@@ -130,5 +130,5 @@ class MpSpdzEngine(Engine):
 
     def observables(self) -> list[str]:
         if self.options.program == "paper":
-            return [*observables("per-column"), "with inputs no finer than that, the norms too (docs/security.md)"]
+            return [*observables("per-column"), COARSE]
         return observables(self.options.normalise, hidden=self.options.hidden)

@@ -92,7 +92,7 @@ class MpSpdzExecution(Execution):
 
     def __init__(self, runner: MpSpdzRunner, compiled: Compiled, masks: Sequence[Sequence[Truncation]]) -> None:
         self.runner, place = runner, runner.place
-        self._masks = deque(masks)  # by output: what this party gives in besides its vector and dither
+        self._masks = deque(masks)  # by output: what this party inputs besides its vector and dither
         self._held = ExitStack()
         try:
             program = place.binary()
@@ -124,7 +124,7 @@ class MpSpdzExecution(Execution):
             return self._machine.exchange(publics, inputs, n)
 
     def _encode(self, x: Reals, more: Sequence[Reals]) -> list[int]:
-        """What this party gives in: its vector, column after column, `more`, its masks in the order of the truncations,
+        """What this party inputs: its vector, column after column, `more`, its masks in the order of the truncations,
         and its dither.
         """
         p = self.runner.precision

@@ -14,7 +14,7 @@ from pdml_spdz.programs import Program
 class PaperColumns:
     """The paper's NormedSecSum for each column and call.
 
-    1. party m gives in x_m / B with f_out fraction bits
+    1. party m inputs x_m / B with f_out fraction bits
     2. the program normed_sum_paper adds, squares, adds up, takes the root, divides, and opens u_i
 
     Reveals: u_i to f_out bits; inputs no finer than u_i let it give the norm away as well (docs/security.md).

@@ -36,7 +36,7 @@ class Protocol:
 
     @property
     def own_masks(self) -> bool:
-        """Parties may give in the masks of truncations: they follow the program anyway, and a prime has room."""
+        """Parties may input the masks of truncations: they follow the program anyway, and a prime has room."""
         return not self.malicious and self.domain == "prime"
 
 

@@ -47,8 +47,6 @@ def fit(run: PartyRun, data: Data, link: Link, engine: Engine) -> Fitted:
         local.restore(_own(checkpoint), state.T)
         run.note(f"resuming after sweep {state.t}")
     else:
-        run.remove_older()
-        checkpoints.begin(study, data)
         bound = rows.bound or find_bound(run, local.norm(), engine, link, data.d)
     settings = settings_of(study, bound.total)
     if run.resume:

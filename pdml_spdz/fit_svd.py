@@ -56,9 +56,6 @@ def fit_view(run: PartyRun, data: Data, link: Link, engine: Engine, rows: View) 
     with clock("local"):
         size = study.rank, study.iterations
         S_m = covariance(rows.X, *size) if rows.mu is None else centred_covariance(rows.X, rows.mu, *size)
-        if not run.resume:
-            run.remove_older()
-            checkpoints.begin(study, data)
     if run.resume:
         checkpoint = checkpoints.common(link)
         state, bound = _restored(checkpoint), checkpoint.bound

@@ -9,6 +9,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from pdml_spdz import suspects
+from pdml_spdz.checkpoint import Checkpoints
 from pdml_spdz.data import Data
 from pdml_spdz.engines.base import Engine
 from pdml_spdz.errors import InputError
@@ -136,6 +137,8 @@ def original_mean(rows: View, study: Study, data: Data) -> Reals:
 def view(run: PartyRun, data: Data, link: Link, engine: Engine) -> View:
     """What the study wants to be known of all rows, and the rows as they are factorised.
 
+    The run begins here: of an older one in the same directory nothing is left, unless it is resumed.
+
     1. n <- SecSum(n_m), exactly, if anything below needs it
     2. mu <- SecSum(own column sums) / n, with `centre = "open"`
     3. scale <- sqrt(SecSum(own column sums of (x - mu)^2) / n), with `scale = "secsum"`; mu = 0 if it is not open
@@ -148,9 +151,15 @@ def view(run: PartyRun, data: Data, link: Link, engine: Engine) -> View:
     """
     study = run.study
     pca, by_sec_sum = study.algorithm == "pca", study.scale == "secsum"
-    if not (pca and (study.centre != "none" or study.variance)) and not by_sec_sum:
+    needed = by_sec_sum or (pca and (study.centre != "none" or study.variance))
+    if needed:
+        check_rows(run, data.X)
+    if not run.resume:
+        # Before centre.npz is written: a run that is killed then leaves none beside an older run's checkpoints.
+        run.remove_older()
+        Checkpoints(run.directory / "checkpoint").begin(study, data)
+    if not needed:
         return View(data.X)
-    check_rows(run, data.X)
     kept = run.directory / "centre.npz"
     if run.resume and kept.is_file():
         # Computed again, it would be rounded anew, and two roundings show more than one.

@@ -26,7 +26,7 @@ from pdml_spdz.data import Data
 from pdml_spdz.engines.base import Engine, Shape
 from pdml_spdz.errors import ProtocolError
 from pdml_spdz.fixedpoint import Reals
-from pdml_spdz.job import PartyRun
+from pdml_spdz.job import PartyRun, showing
 from pdml_spdz.limits import find_bound
 from pdml_spdz.linalg import Covariance, centred_covariance, covariance, rounding_of
 from pdml_spdz.prepare import View, view
@@ -73,7 +73,6 @@ def fit_view(run: PartyRun, data: Data, link: Link, engine: Engine, rows: View) 
         with clock("local"):
             checkpoints.save(_saved(state, bound))
         run.notify({"event": "iteration", "t": state.t, "of": study.iterations, "change": state.change})
-        run.show(*engine.observables())
 
     # A run that has nothing left to do needs no material.
     left = study.iterations - state.t if state.stop == GO_ON else 0
@@ -82,10 +81,12 @@ def fit_view(run: PartyRun, data: Data, link: Link, engine: Engine, rows: View) 
     if study.reveal == "normed" and study.normalise == "fit":
         normed_sum = positive_at_first(normed_sum, rounding_of(S_m, data.n))
     began = time.perf_counter()
-    result = pd_svd(S_m, state, settings, normed_sum, agree, clock=clock, done=done)
+    shown = showing(normed_sum, run, *engine.observables())
+    result = pd_svd(S_m, state, settings, shown, agree, clock=clock, done=done)
     engine.finish()
     loop = time.perf_counter() - began
     variance = _variance(S_m, result.V, rows, engine) if study.variance else {}
+    run.show(*([VARIANCE] if variance else []))
     digest = agree.digest("result", result.V.tobytes())
     report = run_report(study, engine, link, bound, Outcome(data, digest, result.warnings))
     report["seconds"]["loop"] = round(loop, 6)

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import platformdirs
 
@@ -18,6 +18,7 @@ from pdml_spdz.study import Study
 from pdml_spdz.transcript import Transcript
 
 Event = dict[str, Any]
+Opened = TypeVar("Opened")
 
 
 @dataclass(frozen=True)
@@ -76,6 +77,17 @@ class PartyRun:
     def remove_older(self) -> None:
         """The results of an older run go when the parties have met and mean the same thing, not before."""
         results.remove(self.directory)
+
+
+def showing(opening: Callable[..., Opened], run: PartyRun, *observables: str) -> Callable[..., Opened]:
+    """`opening`, after which every party has seen the observables, whatever becomes of the run."""
+
+    def shown(*arguments: Any) -> Opened:
+        opened = opening(*arguments)
+        run.show(*observables)
+        return opened
+
+    return shown
 
 
 def stock_root(given: Path | None = None) -> Path:

@@ -171,7 +171,7 @@ def view(run: PartyRun, data: Data, link: Link, engine: Engine) -> View:
         if n < 2 and pca:
             raise InputError(f"all parties together have {n} rows.", "two or more")
         mu = _mean(run, data, n, engine, link) if pca and study.centre == "open" else np.zeros(0)
-        mu, scale = _deviations(data, mu, n, engine) if by_sec_sum else (mu, np.zeros(0))
+        mu, scale = _deviations(run, data, mu, n, engine) if by_sec_sum else (mu, np.zeros(0))
         with replaced(kept) as temporary, temporary.open("wb") as file:
             np.savez(file, n=np.array(n), mu=mu, scale=scale)
     Agreement(link).digest("centre", mu.tobytes() + scale.tobytes() + str(n).encode())
@@ -194,11 +194,10 @@ def _seen(data: Data, study: Study, n: int, mu: Reals, scale: Reals, note: Calla
     X, observables = data.X, [COUNT]
     if mu.size:
         note(f"centring by the mean of {n:,} rows, which every party sees")
-        observables.append(f"the mean of all rows{SIZES[study.bound_kind]}, to every party")
+        observables.append(_mean_seen(study))
     if scale.size:
-        what = "deviation" if mu.size else "root mean square"
-        note(f"scaling by the {what} of each feature, which every party sees")
-        observables.append(f"the {what} of each feature over all rows, to every party")
+        note(f"scaling by the {_measure(mu)} of each feature, which every party sees")
+        observables.append(_scale_seen(mu))
         X, mu = over(X, scale), mu / scale if mu.size else mu
     sums = None
     if study.centre == "hidden":
@@ -210,10 +209,23 @@ def _seen(data: Data, study: Study, n: int, mu: Reals, scale: Reals, note: Calla
 def _mean(run: PartyRun, data: Data, n: int, engine: Engine, link: Link) -> Reals:
     own = column_sums(data.X)
     total = engine.sec_sum(own, bound_of_sums(run, own, n, engine, link).addend, "mean")
+    run.show(_mean_seen(run.study))
     return _agreed(total, link) / n
 
 
-def _deviations(data: Data, mu: Reals, n: int, engine: Engine) -> tuple[Reals, Reals]:
+def _mean_seen(study: Study) -> str:
+    return f"the mean of all rows{SIZES[study.bound_kind]}, to every party"
+
+
+def _measure(mu: Reals) -> str:
+    return "deviation" if mu.size else "root mean square"
+
+
+def _scale_seen(mu: Reals) -> str:
+    return f"the {_measure(mu)} of each feature over all rows, to every party"
+
+
+def _deviations(run: PartyRun, data: Data, mu: Reals, n: int, engine: Engine) -> tuple[Reals, Reals]:
     """(mu, scale): root mean squares around mu, around zero where there is no mu; 1 for a feature that does not vary.
 
     1. q <- SecSum(own sums of (x - mu)^2), each to 44 bits of its own
@@ -224,6 +236,7 @@ def _deviations(data: Data, mu: Reals, n: int, engine: Engine) -> tuple[Reals, R
     Without mu step 1 alone. Reveals, Cost: as `view` says. Ref: -
     """
     q = engine.sec_sum.positive(_squares(data, mu), "scales")
+    run.show(_scale_seen(mu))
     if not mu.size:
         return mu, np.where(q > 0, np.sqrt(q / n), 1.0)
     size = np.sqrt(n * (q + 4 * n * EPS * mu**2))  # of the differences' sums; squares may be as far off as that

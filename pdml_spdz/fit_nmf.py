@@ -17,12 +17,12 @@ from pdml_spdz.data import Data
 from pdml_spdz.engines.base import Engine, Shape
 from pdml_spdz.errors import InputError
 from pdml_spdz.fixedpoint import Reals
-from pdml_spdz.job import PartyRun
+from pdml_spdz.job import PartyRun, showing
 from pdml_spdz.limits import find_bound
 from pdml_spdz.linalg import Rows, covariance, entries
 from pdml_spdz.prepare import view
 from pdml_spdz.primitives.agree import Agreement
-from pdml_spdz.primitives.sec_sum import check_size
+from pdml_spdz.primitives.sec_sum import SecSum, check_size
 from pdml_spdz.report import Outcome, run_report
 from pdml_spdz.results import Fitted
 from pdml_spdz.storage import save_array
@@ -30,6 +30,8 @@ from pdml_spdz.study import Study
 from pdml_spdz.transport.base import Link
 
 NOT_PRIVATE = "NOT PRIVATE: --init best_of_M shows every party's own topics to all others; for comparison only"
+ADDENDS = "W_t^T R_t (d numbers) and ||W_t||^2"
+OBJECTIVE = "||X - W T||_F^2 at the end"
 
 
 def fit(run: PartyRun, data: Data, link: Link, engine: Engine) -> Fitted:
@@ -47,8 +49,6 @@ def fit(run: PartyRun, data: Data, link: Link, engine: Engine) -> Fitted:
         local.restore(_own(checkpoint), state.T)
         run.note(f"resuming after sweep {state.t}")
     else:
-        run.remove_older()
-        checkpoints.begin(study, data)
         bound = rows.bound or find_bound(run, local.norm(), engine, link, data.d)
     settings = settings_of(study, bound.total)
     if run.resume:
@@ -70,17 +70,19 @@ def fit(run: PartyRun, data: Data, link: Link, engine: Engine) -> Fitted:
             meta = {name: value for name, value in asdict(state).items() if name != "T"}
             checkpoints.save(Checkpoint(state.t, state.T, meta, bound, local.W))
         run.notify({"event": "iteration", "t": state.t, "of": study.iterations, "change": state.change})
-        run.show(*observables(study))
 
     began = time.perf_counter()
-    result = pd_nmf_iter(local, state, settings, engine.sec_sum, agree, clock=clock, done=done)
+    sec_sum = ShownSum(engine.sec_sum, run, *_seen_of_sweeps(study))
+    result = pd_nmf_iter(local, state, settings, sec_sum, agree, clock=clock, done=done)
     loop = time.perf_counter() - began
     error = _objective(local.error(result.T), engine) if study.nmf.objective else None
+    run.show(*([OBJECTIVE] if study.nmf.objective else []))
     digest = agree.digest("result", result.T.tobytes())
-    warnings = [*([NOT_PRIVATE] if study.nmf.init == "best_of_M" else []), *result.warnings]
+    published = _start_kind(study) == "best_of_M"
+    warnings = [*([NOT_PRIVATE] if published else []), *result.warnings]
     outcome = Outcome(data, digest, warnings, [*rows.observables, *observables(study)])
     report = run_report(study, engine, link, bound, outcome)
-    report["insecure"] = engine.insecure or study.nmf.init == "best_of_M"
+    report["insecure"] = engine.insecure or published
     report["seconds"]["loop"] = round(loop, 6)
     report |= _facts(study, result, error)
     arrays = {"T.npy": result.T, "W.npy": local.W}
@@ -108,19 +110,44 @@ def settings_of(study: Study, bound: float) -> Settings:
     return Settings(study.iterations, study.tol, bound, penalties, s.weighted, s.paper_order)
 
 
+class ShownSum:
+    """A SecSum after whose sums every party has seen the observables; a start from noise shows nothing."""
+
+    def __init__(self, inner: SecSum, run: PartyRun, *observables: str) -> None:
+        self._sum, self._shown, self.accuracy = inner, showing(inner, run, *observables), inner.accuracy
+
+    def __call__(self, x: Reals, bound: float, purpose: str) -> Reals:
+        return (self._sum if purpose == "start" else self._shown)(x, bound, purpose)
+
+
 def observables(study: Study) -> list[str]:
     """What every party sees of a PD-NMF, in words."""
-    den = "a number for each feature" if study.nmf.weighted else "one number"
-    seen = [f"W_t^T R_t (d numbers) and ||W_t||^2 ({den}), summed over all rows, of every topic t in every sweep"]
-    if study.nmf.init == "pd":
-        seen.append("the same of the parties' own topics, weighted, in the sweeps of PD-NMF-Init")
-    if study.nmf.init == "nnsvd":
-        seen += ["S V_t in every iteration of PD-SVD, and so Sigma", "the norms of both signs of X v_j for every j"]
-    if study.nmf.init == "best_of_M":
-        seen += ["every party's own topics, as they are", "how well they explain all rows"]
-    if study.nmf.objective:
-        seen.append("||X - W T||_F^2 at the end")
-    return [*seen, "T after every sweep"]
+    sums, topics = _seen_of_sweeps(study)
+    return [sums, *_seen_of_start(study), *([OBJECTIVE] if study.nmf.objective else []), topics]
+
+
+def _seen_of_sweeps(study: Study) -> tuple[str, str]:
+    sums = f"{ADDENDS} ({_den(study)}), summed over all rows, of every topic t in every sweep"
+    return sums, "T after every sweep"
+
+
+def _den(study: Study) -> str:
+    return "a number for each feature" if study.nmf.weighted else "one number"
+
+
+def _seen_of_start(study: Study) -> list[str]:
+    of_own_topics = "of the parties' own topics, weighted, in the sweeps of PD-NMF-Init"
+    seen = {
+        "pd": [f"{ADDENDS} ({_den(study)}) {of_own_topics}"],
+        "nnsvd": ["S V_t in every iteration of PD-SVD, and so Sigma", "the norms of both signs of X v_j for every j"],
+        "best_of_M": ["every party's own topics, as they are", "how well they explain all rows"],
+    }
+    return seen.get(_start_kind(study), [])
+
+
+def _start_kind(study: Study) -> str:
+    """A public seed takes the place of `init`."""
+    return study.nmf.init if study.seed is None else "seed"
 
 
 def _start(run: PartyRun, X: Rows, link: Link, engine: Engine, agree: Agreement, settings: Settings) -> State:
@@ -130,12 +157,15 @@ def _start(run: PartyRun, X: Rows, link: Link, engine: Engine, agree: Agreement,
     if study.nmf.init == "random":
         return nmf.start_by_sec_sum(d, k, study.M, engine.sec_sum, agree)
     short = replace(settings, tau=study.nmf.init_iterations)
+    seen = _seen_of_start(study)
+    sec_sum = ShownSum(engine.sec_sum, run, *seen)
     if study.nmf.init == "pd":
         run.note(f"PD-NMF-Init: up to {short.tau} sweeps on the parties' own topics")
-        return nmf_start.pd_nmf_init(X, k, study.M, short, engine.sec_sum, agree, clock=link.clock)
+        return nmf_start.pd_nmf_init(X, k, study.M, short, sec_sum, agree, clock=link.clock)
     if study.nmf.init == "best_of_M":
         run.note(NOT_PRIVATE)
-        return nmf_start.best_of_M(X, k, short, _publisher(link), engine.sec_sum, agree, clock=link.clock)
+        publish = showing(_publisher(link), run, *seen)
+        return nmf_start.best_of_M(X, k, short, publish, engine.sec_sum, agree, clock=link.clock)
     return _nnsvd(run, X, engine, agree, link, short.tau)
 
 
@@ -159,7 +189,7 @@ def _nnsvd(run: PartyRun, X: Rows, engine: Engine, agree: Agreement, link: Link,
     S_m = covariance(X, k, tau)
     bound = find_bound(run, S_m.norm_bound(), engine, link, X.shape[1])
     start = svd.start_by_sec_sum(X.shape[1], k, study.M, engine.sec_sum, agree)
-    normed = engine.normed_sum(bound, Shape(X.shape[1], k, tau))
+    normed = showing(engine.normed_sum(bound, Shape(X.shape[1], k, tau)), run, *_seen_of_start(study))
     V = svd.pd_svd(S_m, start, svd.Settings(k, tau, 1e-6), normed, agree, clock=link.clock).V
     sizes = engine.sec_sum(nmf_start.sizes_by_sign(X @ V), bound.addend, "signs")
     return nmf_start.from_singular_vectors(V.T, sizes, k, agree)
@@ -182,6 +212,6 @@ def _facts(study: Study, result: nmf.Result, error: float | None) -> dict[str, A
         "stop_reason": STOP_REASONS[state.stop],
         "topic_change": state.change,
         "squared_error": error,
-        "start": {"kind": "seed" if study.seed is not None else study.nmf.init, "seed": study.seed},
+        "start": {"kind": _start_kind(study), "seed": study.seed},
         "penalties": {name: getattr(study.nmf, name) for name in ("alpha", "beta", "gamma", "delta")},
     }

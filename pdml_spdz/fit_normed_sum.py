@@ -9,7 +9,7 @@ from pdml_spdz.checkpoint import Checkpoints
 from pdml_spdz.data import Data
 from pdml_spdz.engines.base import Engine, Shape
 from pdml_spdz.engines.projection import COARSE
-from pdml_spdz.job import PartyRun
+from pdml_spdz.job import PartyRun, showing
 from pdml_spdz.limits import find_bound
 from pdml_spdz.linalg import dense
 from pdml_spdz.primitives.agree import Agreement
@@ -40,9 +40,9 @@ def fit(run: PartyRun, data: Data, link: Link, engine: Engine) -> Fitted:
     bound = find_bound(run, float(np.linalg.norm(x)), engine, link, data.d)
     coin = Agreement(link).coin()
     g = np.random.default_rng(int.from_bytes(coin, "little")).standard_normal((data.d, 1))
-    columns = engine.normed_sum(bound, Shape(data.d, 1, 1))(x, g / np.linalg.norm(g))
+    normed_sum = showing(engine.normed_sum(bound, Shape(data.d, 1, 1)), run, *observables(run.study))
+    columns = normed_sum(x, g / np.linalg.norm(g))
     engine.finish()
-    run.show(*observables(run.study))
     u = columns.U[:, 0]
     digest = Agreement(link).digest("result", u.tobytes())
     warnings = (

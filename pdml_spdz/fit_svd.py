@@ -26,7 +26,7 @@ from pdml_spdz.data import Data
 from pdml_spdz.engines.base import Engine, Shape
 from pdml_spdz.errors import ProtocolError
 from pdml_spdz.fixedpoint import Reals
-from pdml_spdz.job import PartyRun
+from pdml_spdz.job import PartyRun, showing
 from pdml_spdz.limits import find_bound
 from pdml_spdz.linalg import Covariance, centred_covariance, covariance, covariance_around_own_mean
 from pdml_spdz.prepare import View, view
@@ -55,9 +55,6 @@ def fit_view(run: PartyRun, data: Data, link: Link, engine: Engine, rows: View) 
     agree = Agreement(link)
     with clock("local"):
         S_m = _covariance(rows, study)
-        if not run.resume:
-            run.remove_older()
-            checkpoints.begin(study, data)
     if run.resume:
         checkpoint = checkpoints.common(link)
         state, bound = _restored(checkpoint), checkpoint.bound
@@ -75,7 +72,6 @@ def fit_view(run: PartyRun, data: Data, link: Link, engine: Engine, rows: View) 
         with clock("local"):
             checkpoints.save(_saved(state, bound))
         run.notify({"event": "iteration", "t": state.t, "of": study.iterations, "change": state.change})
-        run.show(*engine.observables())
 
     # A run that has nothing left to do needs no material.
     left = study.iterations - state.t if state.stop == GO_ON else 0
@@ -84,10 +80,12 @@ def fit_view(run: PartyRun, data: Data, link: Link, engine: Engine, rows: View) 
     if study.reveal == "normed" and study.normalise == "fit":
         normed_sum = positive_at_first(normed_sum, rows.sums, data.n / (rows.n or data.n))
     began = time.perf_counter()
-    result = pd_svd(S_m, state, settings, normed_sum, agree, clock=clock, done=done)
+    shown = showing(normed_sum, run, *engine.observables())
+    result = pd_svd(S_m, state, settings, shown, agree, clock=clock, done=done)
     engine.finish()
     loop = time.perf_counter() - began
     variance = _variance(S_m, result.V, rows, engine) if study.variance else {}
+    run.show(*([VARIANCE] if variance else []))
     digest = agree.digest("result", result.V.tobytes())
     report = run_report(study, engine, link, bound, Outcome(data, digest, result.warnings))
     report["seconds"]["loop"] = round(loop, 6)

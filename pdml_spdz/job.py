@@ -7,17 +7,19 @@ from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import platformdirs
 
 from pdml_spdz import results
+from pdml_spdz.errors import ProtocolError
 from pdml_spdz.fixedpoint import Reals
 from pdml_spdz.storage import locked, writing
 from pdml_spdz.study import Study
 from pdml_spdz.transcript import Transcript
 
 Event = dict[str, Any]
+Opened = TypeVar("Opened")
 
 
 @dataclass(frozen=True)
@@ -76,6 +78,24 @@ class PartyRun:
     def remove_older(self) -> None:
         """The results of an older run go when the parties have met and mean the same thing, not before."""
         results.remove(self.directory)
+
+
+def showing(opening: Callable[..., Opened], run: PartyRun, *observables: str) -> Callable[..., Opened]:
+    """`opening`, after which every party has seen the observables, whatever becomes of the run.
+
+    A ProtocolError is about numbers that were opened: they do not fit together.
+    """
+
+    def shown(*arguments: Any) -> Opened:
+        try:
+            opened = opening(*arguments)
+        except ProtocolError:
+            run.show(*observables)
+            raise
+        run.show(*observables)
+        return opened
+
+    return shown
 
 
 def stock_root(given: Path | None = None) -> Path:

@@ -9,6 +9,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from pdml_spdz import suspects
+from pdml_spdz.checkpoint import Checkpoints
 from pdml_spdz.data import Data
 from pdml_spdz.engines.base import Engine
 from pdml_spdz.errors import InputError
@@ -139,6 +140,8 @@ def original_mean(rows: View, study: Study, data: Data) -> Reals:
 def view(run: PartyRun, data: Data, link: Link, engine: Engine) -> View:
     """What the study wants to be known of all rows, and the rows as they are factorised.
 
+    The run begins here: of an older one in the same directory nothing is left, unless it is resumed.
+
     1. n <- SecSum(n_m), exactly, if anything below needs it
     2. mu <- SecSum(own column sums) / n, with `centre = "open"`
     3. scale <- sqrt(SecSum(own column sums of (x - mu)^2) / n), with `scale = "secsum"`; mu = 0 if it is not open
@@ -151,9 +154,15 @@ def view(run: PartyRun, data: Data, link: Link, engine: Engine) -> View:
     """
     study = run.study
     pca, by_sec_sum = study.algorithm == "pca", study.scale == "secsum"
-    if not (pca and (study.centre != "none" or study.variance)) and not by_sec_sum:
+    needed = by_sec_sum or (pca and (study.centre != "none" or study.variance))
+    if needed:
+        check_rows(run, data.X)
+    if not run.resume:
+        # Before centre.npz is written: a run that is killed then leaves none beside an older run's checkpoints.
+        run.remove_older()
+        Checkpoints(run.directory / "checkpoint").begin(study, data)
+    if not needed:
         return View(data.X)
-    check_rows(run, data.X)
     kept = run.directory / "centre.npz"
     if run.resume and kept.is_file():
         # Computed again, it would be rounded anew, and two roundings show more than one.
@@ -164,11 +173,8 @@ def view(run: PartyRun, data: Data, link: Link, engine: Engine) -> View:
         run.show(COUNT)
         if n < 2 and pca:
             raise InputError(f"all parties together have {n} rows.", "two or more")
-        mu = np.zeros(0)
-        if pca and study.centre == "open":
-            mu = _mean(run, data, n, engine, link)
-            run.show(_of_mean(study))
-        mu, scale = _deviations(data, mu, n, engine) if by_sec_sum else (mu, np.zeros(0))
+        mu = _mean(run, data, n, engine, link) if pca and study.centre == "open" else np.zeros(0)
+        mu, scale = _deviations(run, data, mu, n, engine) if by_sec_sum else (mu, np.zeros(0))
         with replaced(kept) as temporary, temporary.open("wb") as file:
             np.savez(file, n=np.array(n), mu=mu, scale=scale)
     Agreement(link).digest("centre", mu.tobytes() + scale.tobytes() + str(n).encode())
@@ -191,11 +197,10 @@ def _seen(data: Data, study: Study, n: int, mu: Reals, scale: Reals, note: Calla
     X, observables = data.X, [COUNT]
     if mu.size:
         note(f"centring by the mean of {n:,} rows, which every party sees")
-        observables.append(_of_mean(study))
+        observables.append(_mean_seen(study))
     if scale.size:
-        what = "deviation" if mu.size else "root mean square"
-        note(f"scaling by the {what} of each feature, which every party sees")
-        observables.append(f"the {what} of each feature over all rows, to every party")
+        note(f"scaling by the {_measure(mu)} of each feature, which every party sees")
+        observables.append(_scale_seen(mu))
         X, mu = over(X, scale), mu / scale if mu.size else mu
     sums = None
     if study.centre == "hidden":
@@ -204,17 +209,29 @@ def _seen(data: Data, study: Study, n: int, mu: Reals, scale: Reals, note: Calla
     return View(X, mu if mu.size else None, scale if scale.size else None, n, sums, None, observables)
 
 
-def _of_mean(study: Study) -> str:
-    return f"the mean of all rows{SIZES[study.bound_kind]}, to every party"
-
-
 def _mean(run: PartyRun, data: Data, n: int, engine: Engine, link: Link) -> Reals:
     own = column_sums(data.X)
-    total = engine.sec_sum(own, bound_of_sums(run, own, n, engine, link).addend, "mean")
+    bound = bound_of_sums(run, own, n, engine, link)
+    if size := SIZES[run.study.bound_kind]:
+        run.show(f"{size.removeprefix(', and ')}, to every party")
+    total = engine.sec_sum(own, bound.addend, "mean")
+    run.show(_mean_seen(run.study))
     return _agreed(total, link) / n
 
 
-def _deviations(data: Data, mu: Reals, n: int, engine: Engine) -> tuple[Reals, Reals]:
+def _mean_seen(study: Study) -> str:
+    return f"the mean of all rows{SIZES[study.bound_kind]}, to every party"
+
+
+def _measure(mu: Reals) -> str:
+    return "deviation" if mu.size else "root mean square"
+
+
+def _scale_seen(mu: Reals) -> str:
+    return f"the {_measure(mu)} of each feature over all rows, to every party"
+
+
+def _deviations(run: PartyRun, data: Data, mu: Reals, n: int, engine: Engine) -> tuple[Reals, Reals]:
     """(mu, scale): root mean squares around mu, around zero where there is no mu; 1 for a feature that does not vary.
 
     1. q <- SecSum(own sums of (x - mu)^2), each to 44 bits of its own
@@ -225,6 +242,7 @@ def _deviations(data: Data, mu: Reals, n: int, engine: Engine) -> tuple[Reals, R
     Without mu step 1 alone. Reveals, Cost: as `view` says. Ref: -
     """
     q = engine.sec_sum.positive(_squares(data, mu), "scales")
+    run.show(_scale_seen(mu))
     if not mu.size:
         return mu, np.where(q > 0, np.sqrt(q / n), 1.0)
     size = np.sqrt(n * (q + 4 * n * EPS * mu**2))  # of the differences' sums; squares may be as far off as that

@@ -18,7 +18,7 @@ REPORT = "report.json"
 RESULTS = {"svd": "V.npy", "pca": "V.npy", "nmf": "T.npy", "normed-sum": "u.npy"}
 FEATURES = ("mean.npy", "scale.npy")  # what a fit keeps of the features besides its result
 ARRAYS = (*dict.fromkeys(RESULTS.values()), "W.npy", *FEATURES)
-STARTS = ("V0.npy", "T0.npy")  # written when a fit begins
+STARTS = ("centre.npz", "V0.npy", "T0.npy")  # written when a fit begins
 
 
 @dataclass(frozen=True)

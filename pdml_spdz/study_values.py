@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import re
 from collections.abc import Callable
 from dataclasses import fields
@@ -88,7 +87,7 @@ def check_values(study: Study, want: Want, *, shares: bool) -> None:
     _within(want, "precision.bits", study.precision.bits, MIN_BITS, MAX_BITS)
     if study.precision.range:
         _within(want, "precision.range", study.precision.range, MIN_RANGE, MAX_RANGE)
-    want(0 <= study.tol < math.inf, f"`tol` is {study.tol}.", "zero or more, and finite")
+    want(0 <= study.tol < 1, f"`tol` is {study.tol}.", "zero or more, and below 1: no sine is above it")
     d = f"the number of features, at most {MAX_FEATURES:,}, or 0 to take it from the files"
     want(0 <= study.d <= MAX_FEATURES, f"`d` is {shown(study.d)}.", d)
     seed = study.seed is None or 0 <= study.seed <= MAX_SEED

@@ -61,14 +61,14 @@ def centred_sigma(tables: list[Any], report: dict[str, Any]) -> np.ndarray:
     return np.linalg.svd(X if report["centre"] == "none" else X - X.mean(axis=0), compute_uv=False)
 
 
-def mean_rounding(tables: list[Any]) -> float:
+def mean_rounding(tables: list[Any], *, blurred: bool = True) -> float:
     """Sums are rounded to 44 bits below their bound, and float64 adds up n rows.
 
-    The bound is at most twice the sum of the parties' norms, or 2^MEAN_BLUR of the largest of them.
+    The bound is at most twice the sum of the parties' norms, or (blurred) 2^MEAN_BLUR of the largest of them.
     """
     X = pooled(tables)
     norms = [float(np.linalg.norm(t.sum(axis=0))) for t in tables]
-    bound = max(2 * sum(norms), 2.0**MEAN_BLUR * max(norms))
+    bound = max(2 * sum(norms), 2.0**MEAN_BLUR * max(norms) if blurred else 0.0)
     return Format.for_bound(bound, len(tables)).tolerance / len(X) + len(X) * EPS * float(np.abs(X).max())
 
 

@@ -10,7 +10,15 @@ from typing import Any
 import numpy as np
 import pytest
 
+from pdml_spdz import fit_svd
+from pdml_spdz.certs import Identity
+from pdml_spdz.data import from_rows
+from pdml_spdz.errors import ResumeError
+from pdml_spdz.job import PartyRun
 from pdml_spdz.linalg import fix_signs, orthonormalise
+from pdml_spdz.party import run_fit
+from pdml_spdz.transport.base import Link
+from pdml_spdz.transport.inprocess import between_threads, mesh
 from tests.embedded.test_svd import noise
 from tests.parties.helpers import EMBEDDED, Parties
 from tests.parties.test_commands import command as to_its_end
@@ -219,3 +227,28 @@ def test_local_run_is_left_as_it_is_with_all_of_its_parties(tmp_path: Path) -> N
     to_its_end(*command, "--resume", cwd=tmp_path).well()
     after = files(tmp_path / "r")
     assert after == before
+
+
+def test_killed_run_on_other_rows_leaves_nothing_for_an_older_run_to_go_on_with(
+    copied: Callable[[str], Parties], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A finished PCA, replaced with --force by one of other rows that is killed when it has the mean of these: the mean
+    must not be taken off the older run's rows."""
+    site = copied("pca")
+
+    def killed(*_: Any) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(fit_svd, "fit_view", killed)
+    replacing = [PartyRun(site.study, m, site.home(m), site.home(m), site.home(m) / "out", force=True) for m in (0, 1)]
+
+    def replace(link: Link) -> None:
+        other = from_rows(rows(link.me)[:, ::-1] - 0.2, "other rows")
+        with pytest.raises(KeyboardInterrupt):
+            run_fit(replacing[link.me], other, link, b"", Identity(link.me, site.home(link.me), {}))
+
+    between_threads(2, replace, mesh(2))
+    assert all((site.results(m) / "centre.npz").is_file() for m in (0, 1))
+    site.change_studies(iterations=site.study.iterations + 2)
+    for end in site.run("--resume"):
+        end.failed(ResumeError, "the data differ")

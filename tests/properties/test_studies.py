@@ -60,7 +60,7 @@ def valid(draw: st.DrawFn) -> dict[str, Any]:
         "features": draw(st.just(()) | st.lists(names, min_size=d, max_size=d, unique=True).map(tuple)),
         "columns": draw(st.sampled_from(studies.COLUMNS)),
         "iterations": draw(whole),
-        "tol": draw(st.floats(0, 1)),
+        "tol": draw(st.floats(0, 1, exclude_max=True)),
         "vole": draw(st.sampled_from(studies.VOLE)),
         "offline": draw(st.sampled_from(["auto", "on-demand"])),
         "bound": draw(st.sampled_from(["auto", "exponent", "secsum"]) | positive.map(str)),
@@ -154,7 +154,9 @@ OUT_OF_RANGE: dict[str, st.SearchStrategy[Any]] = {
     "rank": st.integers(max_value=0) | st.integers(min_value=MAX_COLUMNS + 1),
     "iterations": st.integers(max_value=0) | st.integers(min_value=MAX_ITERATIONS + 1) | st.just(10**30),
     "d": st.integers(max_value=-1) | st.integers(min_value=MAX_FEATURES + 1),
-    "tol": st.floats(max_value=0, exclude_max=True) | st.sampled_from([float("nan"), float("inf"), 10**400]),
+    "tol": st.floats(max_value=0, exclude_max=True)
+    | st.floats(1)
+    | st.sampled_from([float("nan"), float("inf"), 10**400]),
     "seed": st.integers(max_value=-1) | st.integers(min_value=2**63),
     "bits": st.integers(max_value=MIN_BITS - 1) | st.integers(min_value=MAX_BITS + 1),
     "range": st.integers(max_value=-1) | st.integers(1, MIN_RANGE - 1) | st.integers(min_value=MAX_RANGE + 1),

@@ -151,7 +151,11 @@ class AroundOwnMean(Covariance):
         return self.inner.times(V) + np.outer(self.n * self.mu, self.mu @ V)
 
     def norm_bound(self) -> float:
-        return self.inner.norm_bound() + self._of_mean()
+        if self.measure == "trace":
+            return self.trace()
+        # ||C + n mu mu^T||_F^2
+        across = 2 * self.n * float(self.mu @ self.inner.times(self.mu[:, None])[:, 0])
+        return float(np.sqrt(self.inner.norm_bound() ** 2 + across + self._of_mean() ** 2))
 
     def trace(self) -> float:
         return self.inner.trace() + self._of_mean()

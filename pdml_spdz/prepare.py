@@ -25,12 +25,16 @@ from pdml_spdz.study import Study
 from pdml_spdz.transport.base import Link
 
 COUNT = "n, the number of all rows, to every party"
+MEAN = "the mean of all rows, to every party"
+_EXPONENT = (
+    f"an exponent up to {MEAN_BLUR - 1} above that of the largest norm of a party's own column sums, to every party"
+)
 SIZES = {  # what the bound of the parties' own column sums shows besides their mean
-    "agreed": "",
-    "window": f", and an exponent up to {MEAN_BLUR - 1} above that of the largest norm of a party's own column sums",
-    "secsum": ", and the sum of the norms of the parties' own column sums",
+    "agreed": [],
+    "window": [_EXPONENT],
+    "exponent": [_EXPONENT],
+    "secsum": ["the sum of the norms of the parties' own column sums, to every party"],
 }
-SIZES["exponent"] = SIZES["window"]
 
 
 @dataclass(frozen=True)
@@ -197,7 +201,7 @@ def _seen(data: Data, study: Study, n: int, mu: Reals, scale: Reals, note: Calla
     X, observables = data.X, [COUNT]
     if mu.size:
         note(f"centring by the mean of {n:,} rows, which every party sees")
-        observables.append(_mean_seen(study))
+        observables += [*SIZES[study.bound_kind], MEAN]
     if scale.size:
         note(f"scaling by the {_measure(mu)} of each feature, which every party sees")
         observables.append(_scale_seen(mu))
@@ -212,15 +216,10 @@ def _seen(data: Data, study: Study, n: int, mu: Reals, scale: Reals, note: Calla
 def _mean(run: PartyRun, data: Data, n: int, engine: Engine, link: Link) -> Reals:
     own = column_sums(data.X)
     bound = bound_of_sums(run, own, n, engine, link)
-    if size := SIZES[run.study.bound_kind]:
-        run.show(f"{size.removeprefix(', and ')}, to every party")
+    run.show(*SIZES[run.study.bound_kind])
     total = engine.sec_sum(own, bound.addend, "mean")
-    run.show(_mean_seen(run.study))
+    run.show(MEAN)
     return _agreed(total, link) / n
-
-
-def _mean_seen(study: Study) -> str:
-    return f"the mean of all rows{SIZES[study.bound_kind]}, to every party"
 
 
 def _measure(mu: Reals) -> str:

@@ -120,7 +120,7 @@ def test_hidden_and_open_centring_and_scikit_learn_agree(tmp_path: Path, M: int,
             assert (report["rows_all"], report["centre"]) == (len(X), centre)
             assert report["warnings"] == two_parties(local_study(M, algorithm="pca", rank=k, centre=centre))
             assert (out / f"party-{m}" / "mean.npy").exists() == (centre == "open")
-            assert any("the mean of all rows, and" in seen for seen in report["observables"]) == (centre == "open")
+            assert ("the mean of all rows, to every party" in report["observables"]) == (centre == "open")
     tolerance = {centre: angle_tolerance(tables, k, report) for centre, (_, report) in found.items()}
     components = PCA(k, svd_solver="full").fit(X).components_.T
     assert max(tolerance.values()) <= 1e-6

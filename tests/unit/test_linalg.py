@@ -14,6 +14,7 @@ from pdml_spdz.linalg import (
     GramMatrix,
     GramOperator,
     covariance,
+    covariance_around_own_mean,
     fix_signs,
     orthonormalise,
     qr_tolerance,
@@ -21,6 +22,19 @@ from pdml_spdz.linalg import (
 )
 
 rng = np.random.default_rng(5)
+
+
+@pytest.mark.parametrize(("d", "form"), [(3, "frobenius"), (60, "trace")])
+def test_rows_around_their_own_mean_are_the_same_rows(d: int, form: str) -> None:
+    X = np.random.default_rng(4).normal(size=(50, d)) + 10.0
+    S, whole = covariance_around_own_mean(X, 2, 3), GramMatrix(X)
+    assert S.measure == form
+    V = np.eye(d)[:, :2]
+    size = 8 * len(X) * EPS * whole.trace()
+    np.testing.assert_allclose(S.times(V), whole.times(V), atol=size)
+    np.testing.assert_allclose(S.trace(), whole.trace(), atol=size)
+    bound = whole.norm_bound() if form == "frobenius" else whole.trace()
+    np.testing.assert_allclose(S.norm_bound(), bound, atol=size)
 
 
 @pytest.mark.parametrize("sparse", [False, True])

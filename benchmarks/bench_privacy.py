@@ -19,7 +19,7 @@ import scipy.sparse as sp
 
 from benchmarks.parties import save
 from pdml_spdz.applications.uplift import local_svd
-from pdml_spdz.linalg import Rows
+from pdml_spdz.numerics.linalg import Rows
 from pdml_spdz.privacy.ksdp import Experiment, compute, run
 from pdml_spdz.privacy.sampling import WITH, Unit, database, generator, make_plan
 from pdml_spdz.privacy.svd_mechanism import SvdMechanism

@@ -10,14 +10,14 @@ from typing import Any
 
 import numpy as np
 
-from pdml_spdz import suspects
-from pdml_spdz.fixedpoint import Reals
-from pdml_spdz.linalg import Rows
-from pdml_spdz.local import LocalResult, local_study, run_on_rows
-from pdml_spdz.names import Names
-from pdml_spdz.study import USUAL
-from pdml_spdz.study import NmfSettings as NmfSettings  # for users
-from pdml_spdz.transcript import Transcript, warn_of_recording
+from pdml_spdz.engines.transcript import Transcript, warn_of_recording
+from pdml_spdz.local.processes import LocalResult, local_study, run_on_rows
+from pdml_spdz.numerics.fixedpoint import Reals
+from pdml_spdz.numerics.linalg import Rows
+from pdml_spdz.rows import suspects
+from pdml_spdz.rows.names import Names
+from pdml_spdz.study.model import USUAL
+from pdml_spdz.study.model import NmfSettings as NmfSettings  # for users
 
 
 class _Named:

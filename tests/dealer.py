@@ -7,11 +7,11 @@ from __future__ import annotations
 
 import secrets
 
-from pdml_spdz import ring
+from pdml_spdz.numerics import ring
 from pdml_spdz.offline.material import Material, Plan, ScalarMaterial
 from pdml_spdz.ot.triples import Triples
 from pdml_spdz.ot.vole import Correlation, Extended
-from pdml_spdz.precision import Precision
+from pdml_spdz.programs.precision import Precision
 
 
 class DealtScalar(ScalarMaterial):

@@ -14,8 +14,8 @@ import scipy.sparse as sp
 from benchmarks.experiments import official
 from pdml_spdz.applications.recommender import Scale
 from pdml_spdz.applications.text import Columns, Terms, Vocabulary, columns
-from pdml_spdz.fixedpoint import Reals
-from pdml_spdz.linalg import Rows
+from pdml_spdz.numerics.fixedpoint import Reals
+from pdml_spdz.numerics.linalg import Rows
 
 HELD_OUT = 0.2
 STARS = Scale(1.0, 5.0)

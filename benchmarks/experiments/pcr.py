@@ -17,9 +17,9 @@ from pdml_spdz.applications import regression
 from pdml_spdz.applications.low_rank import coordinates
 from pdml_spdz.applications.uplift import Uplift, local_pca
 from pdml_spdz.engines.secsum import SecSumEngine
-from pdml_spdz.fixedpoint import Reals
-from pdml_spdz.local import local_study
-from pdml_spdz.threads_run import run_in_threads
+from pdml_spdz.local.processes import local_study
+from pdml_spdz.local.threads import run_in_threads
+from pdml_spdz.numerics.fixedpoint import Reals
 from pdml_spdz.transport.base import Link
 from pdml_spdz.transport.inprocess import between_threads
 

@@ -19,11 +19,11 @@ from pdml_spdz.applications import recommender, topics
 from pdml_spdz.applications.score import Score
 from pdml_spdz.applications.text import document_frequencies, idf, term_counts, tf_idf
 from pdml_spdz.applications.uplift import local_topics, own_settings, topics_error
-from pdml_spdz.fixedpoint import Reals
-from pdml_spdz.linalg import Rows
-from pdml_spdz.local import local_study
-from pdml_spdz.study import NmfSettings
-from pdml_spdz.threads_run import run_in_threads
+from pdml_spdz.local.processes import local_study
+from pdml_spdz.local.threads import run_in_threads
+from pdml_spdz.numerics.fixedpoint import Reals
+from pdml_spdz.numerics.linalg import Rows
+from pdml_spdz.study.model import NmfSettings
 
 TAUS = (5, 10, 20, 50)
 INITS = {"best_of_M": "best_of_M", "nnsvd": "nnsvd", "random": "random", "PD-NMF-Init": "pd"}

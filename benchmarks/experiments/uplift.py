@@ -13,10 +13,10 @@ from benchmarks.experiments.cells import Cell, Row
 from pdml_spdz.applications import uplift
 from pdml_spdz.applications.recommender import hold_out
 from pdml_spdz.applications.text import document_frequencies, idf, term_counts, tf_idf
-from pdml_spdz.linalg import Rows
-from pdml_spdz.local import local_study
-from pdml_spdz.study import NmfSettings
-from pdml_spdz.threads_run import run_in_threads
+from pdml_spdz.local.processes import local_study
+from pdml_spdz.local.threads import run_in_threads
+from pdml_spdz.numerics.linalg import Rows
+from pdml_spdz.study.model import NmfSettings
 
 
 def summary(gains: list[uplift.Uplift]) -> list[Row]:

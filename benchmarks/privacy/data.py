@@ -7,8 +7,8 @@ from pathlib import Path
 import scipy.sparse as sp
 
 from benchmarks.experiments import datasets, official, uplift
-from pdml_spdz.linalg import Rows
-from pdml_spdz.storage import replaced
+from pdml_spdz.numerics.linalg import Rows
+from pdml_spdz.system.files import replaced
 
 CACHE = Path("runs/privacy/cache")
 

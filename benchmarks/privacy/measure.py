@@ -13,7 +13,7 @@ from benchmarks.experiments import pcr
 from benchmarks.experiments.cells import Cell, Row
 from benchmarks.privacy import data
 from pdml_spdz.algorithms.rri import Penalties
-from pdml_spdz.linalg import Rows
+from pdml_spdz.numerics.linalg import Rows
 from pdml_spdz.privacy.ksdp import Experiment, run
 from pdml_spdz.privacy.mechanism import Mechanism
 from pdml_spdz.privacy.nmf_mechanism import NmfMechanism

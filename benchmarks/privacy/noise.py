@@ -19,8 +19,8 @@ from pdml_spdz.algorithms.rri import FullPart, ObservedPart, Penalties
 from pdml_spdz.applications import regression, uplift
 from pdml_spdz.applications.low_rank import reconstruction_error
 from pdml_spdz.applications.recommender import hold_out
-from pdml_spdz.fixedpoint import Reals
-from pdml_spdz.linalg import Rows, column_sums
+from pdml_spdz.numerics.fixedpoint import Reals
+from pdml_spdz.numerics.linalg import Rows, column_sums
 from pdml_spdz.privacy.dp import Budget, private_nmf, private_power_method, row_norms, usual_clipping
 
 SVD_BUDGET, NMF_BUDGET = Budget(0.1, 1e-5), Budget(0.25, 0.01)  # the paper's

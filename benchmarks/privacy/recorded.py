@@ -12,13 +12,13 @@ import scipy.sparse as sp
 from benchmarks.experiments import pcr
 from benchmarks.experiments.cells import Cell, Row
 from benchmarks.privacy import data
-from pdml_spdz import transcript
+from pdml_spdz.engines import transcript
 from pdml_spdz.engines.mp_spdz import home
-from pdml_spdz.linalg import Rows
-from pdml_spdz.local import LocalRun, local_study, run_local
+from pdml_spdz.local.processes import LocalRun, local_study, run_local
+from pdml_spdz.numerics.linalg import Rows
 from pdml_spdz.privacy.attack_run import attack
 from pdml_spdz.privacy.known import Known
-from pdml_spdz.study import NmfSettings
+from pdml_spdz.study.model import NmfSettings
 
 M, K, ITERATIONS, TERMS = 3, 8, 15, 200
 ENGINES: dict[str, dict[str, Any]] = {

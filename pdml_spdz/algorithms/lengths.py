@@ -8,8 +8,8 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.linalg import helmert
 
-from pdml_spdz.fixedpoint import Reals
-from pdml_spdz.linalg import EPS
+from pdml_spdz.numerics.fixedpoint import Reals
+from pdml_spdz.numerics.linalg import EPS
 from pdml_spdz.primitives.normed_sum import NormedColumns
 
 WIDE = 40.0  # before anything is known: a deviation of ln n_i; an engine's sums are within 2^-40 to 2^-96 of its bound

@@ -12,12 +12,12 @@ import numpy as np
 
 from pdml_spdz.algorithms.rri import CAP, Penalties
 from pdml_spdz.algorithms.simplex import project
-from pdml_spdz.clock import Clock
 from pdml_spdz.errors import QuotaError
-from pdml_spdz.fixedpoint import Reals
-from pdml_spdz.linalg import EPS
+from pdml_spdz.numerics.fixedpoint import Reals
+from pdml_spdz.numerics.linalg import EPS
 from pdml_spdz.primitives.agree import Agreement
 from pdml_spdz.primitives.sec_sum import Accuracy, SecSum
+from pdml_spdz.transport.clock import Clock
 
 GO_ON, CONVERGED, EXHAUSTED = 0, 1, 2
 STOP_REASONS = {CONVERGED: "topics change by less than tol", EXHAUSTED: "sweeps used up"}

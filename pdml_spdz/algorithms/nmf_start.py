@@ -10,11 +10,11 @@ import scipy.sparse.linalg as sla
 
 from pdml_spdz.algorithms.nmf import Settings, State, pd_nmf_iter, start_by_sec_sum
 from pdml_spdz.algorithms.rri import FullPart, Penalties, part
-from pdml_spdz.clock import Clock
-from pdml_spdz.fixedpoint import Reals
-from pdml_spdz.linalg import Rows, entries
+from pdml_spdz.numerics.fixedpoint import Reals
+from pdml_spdz.numerics.linalg import Rows, entries
 from pdml_spdz.primitives.agree import Agreement
 from pdml_spdz.primitives.sec_sum import EXACT, Accuracy, SecSum
+from pdml_spdz.transport.clock import Clock
 
 
 class Alone(Agreement):

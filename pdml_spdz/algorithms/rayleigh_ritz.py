@@ -10,8 +10,8 @@ from numpy.typing import NDArray
 from scipy.sparse.csgraph import connected_components
 
 from pdml_spdz.algorithms.lengths import Call, lengths_by_symmetry, share
-from pdml_spdz.fixedpoint import Reals
-from pdml_spdz.linalg import EPS, orthonormalise, qr_tolerance
+from pdml_spdz.numerics.fixedpoint import Reals
+from pdml_spdz.numerics.linalg import EPS, orthonormalise, qr_tolerance
 from pdml_spdz.primitives.normed_sum import NormedColumns
 
 

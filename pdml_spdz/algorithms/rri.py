@@ -13,8 +13,8 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
-from pdml_spdz.fixedpoint import Reals
-from pdml_spdz.linalg import Rows, squares
+from pdml_spdz.numerics.fixedpoint import Reals
+from pdml_spdz.numerics.linalg import Rows, squares
 
 BLOCK_NUMBERS = 1 << 20  # of normal equations at a time
 CAP = 8.0  # where entries are missing: no coefficient is more than so many times d ||X_i||

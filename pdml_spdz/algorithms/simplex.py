@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from pdml_spdz.fixedpoint import Reals
+from pdml_spdz.numerics.fixedpoint import Reals
 
 
 def project(x: Reals) -> Reals:

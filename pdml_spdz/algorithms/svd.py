@@ -10,13 +10,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pdml_spdz.algorithms.rayleigh_ritz import Product, Ritz, groups, product_of, ritz, ritz_basis
-from pdml_spdz.clock import Clock
 from pdml_spdz.errors import InputError
-from pdml_spdz.fixedpoint import Reals
-from pdml_spdz.linalg import EPS, Covariance, fix_signs, gaussian, orthonormalise, qr_tolerance, sine
+from pdml_spdz.numerics.fixedpoint import Reals
+from pdml_spdz.numerics.linalg import EPS, Covariance, fix_signs, gaussian, orthonormalise, qr_tolerance, sine
 from pdml_spdz.primitives.agree import Agreement
 from pdml_spdz.primitives.normed_sum import NormedSum
 from pdml_spdz.primitives.sec_sum import SecSum
+from pdml_spdz.transport.clock import Clock
 
 GO_ON, CONVERGED, EXHAUSTED = 0, 1, 2
 STOP_REASONS = {CONVERGED: "subspace change below tol or noise", EXHAUSTED: "iterations used up"}

@@ -18,9 +18,9 @@ import scipy.sparse as sp
 
 from pdml_spdz.applications.text import Features, Terms, Vocabulary, columns, term_counts
 from pdml_spdz.errors import InputError
-from pdml_spdz.formats import save_npz
-from pdml_spdz.linalg import Rows
-from pdml_spdz.storage import replaced
+from pdml_spdz.numerics.linalg import Rows
+from pdml_spdz.rows.formats import save_npz
+from pdml_spdz.system.files import replaced
 
 FORMS = "a directory of text files, .txt (one document a line) or .jsonl (a `text` in each line), also as .gz"
 

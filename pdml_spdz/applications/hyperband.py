@@ -14,12 +14,12 @@ from pdml_spdz.algorithms.rri import Part, Penalties, part
 from pdml_spdz.applications import recommender
 from pdml_spdz.applications.recommender import Scale
 from pdml_spdz.applications.score import joint
-from pdml_spdz.clock import Clock
 from pdml_spdz.errors import InputError
-from pdml_spdz.fixedpoint import Reals
-from pdml_spdz.linalg import Rows
+from pdml_spdz.numerics.fixedpoint import Reals
+from pdml_spdz.numerics.linalg import Rows
 from pdml_spdz.primitives.agree import Agreement
 from pdml_spdz.primitives.sec_sum import SecSum
+from pdml_spdz.transport.clock import Clock
 
 C = TypeVar("C")
 Evaluate = Callable[[C, int], float]

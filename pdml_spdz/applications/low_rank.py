@@ -9,8 +9,8 @@ import scipy.sparse as sp
 
 from pdml_spdz.applications.score import Score
 from pdml_spdz.errors import InputError
-from pdml_spdz.fixedpoint import Reals
-from pdml_spdz.linalg import Rows, dense
+from pdml_spdz.numerics.fixedpoint import Reals
+from pdml_spdz.numerics.linalg import Rows, dense
 
 BLOCK_NUMBERS = 1 << 22  # sparse rows are made dense so many numbers at a time
 

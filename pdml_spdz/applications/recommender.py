@@ -14,8 +14,8 @@ from numpy.typing import NDArray
 from pdml_spdz.algorithms.rri import Penalties, part
 from pdml_spdz.applications.score import Score
 from pdml_spdz.errors import InputError
-from pdml_spdz.fixedpoint import Reals
-from pdml_spdz.linalg import Rows
+from pdml_spdz.numerics.fixedpoint import Reals
+from pdml_spdz.numerics.linalg import Rows
 
 Numbers = NDArray[np.int64]
 

@@ -9,8 +9,8 @@ import numpy as np
 from pdml_spdz.applications.low_rank import coordinates
 from pdml_spdz.applications.score import Score
 from pdml_spdz.errors import InputError, QuotaError
-from pdml_spdz.fixedpoint import Reals
-from pdml_spdz.linalg import EPS, Rows
+from pdml_spdz.numerics.fixedpoint import Reals
+from pdml_spdz.numerics.linalg import EPS, Rows
 from pdml_spdz.primitives.sec_sum import SecSum
 
 CLEAR = 256.0  # a direction whose moment is not known to 8 bits is none

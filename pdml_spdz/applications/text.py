@@ -17,8 +17,8 @@ import snowballstemmer
 from numpy.typing import NDArray
 
 from pdml_spdz.errors import InputError
-from pdml_spdz.fixedpoint import Reals
-from pdml_spdz.linalg import Rows
+from pdml_spdz.numerics.fixedpoint import Reals
+from pdml_spdz.numerics.linalg import Rows
 from pdml_spdz.primitives.sec_sum import SecSum
 
 WORD = re.compile(r"[^\W\d_]{2,}")  # two letters or more of any alphabet

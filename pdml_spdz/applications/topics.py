@@ -12,8 +12,8 @@ from pdml_spdz.algorithms.rri import Penalties, part
 from pdml_spdz.applications.score import Score
 from pdml_spdz.applications.text import Columns
 from pdml_spdz.errors import InputError
-from pdml_spdz.fixedpoint import Reals
-from pdml_spdz.linalg import Rows
+from pdml_spdz.numerics.fixedpoint import Reals
+from pdml_spdz.numerics.linalg import Rows
 from pdml_spdz.primitives.sec_sum import SecSum
 
 TOP = 10  # words of a topic that coherence looks at

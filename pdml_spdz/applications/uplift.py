@@ -14,10 +14,10 @@ from pdml_spdz.algorithms.nmf_start import Alone, fitted_error, own_topics
 from pdml_spdz.algorithms.rri import Penalties, part
 from pdml_spdz.applications import low_rank, recommender, regression
 from pdml_spdz.applications.recommender import Scale
-from pdml_spdz.clock import Clock
-from pdml_spdz.fixedpoint import Reals
-from pdml_spdz.linalg import Rows, centred_covariance, column_sums, covariance
+from pdml_spdz.numerics.fixedpoint import Reals
+from pdml_spdz.numerics.linalg import Rows, centred_covariance, column_sums, covariance
 from pdml_spdz.primitives.normed_sum import NormedColumns, normalise
+from pdml_spdz.transport.clock import Clock
 
 
 @dataclass(frozen=True)

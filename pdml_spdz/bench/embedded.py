@@ -11,15 +11,15 @@ from pdml_spdz.bench.links import Costs, costs
 from pdml_spdz.engines.embedded import machine
 from pdml_spdz.engines.embedded.runner import EmbeddedRunner
 from pdml_spdz.engines.projection import FixedScale, PerColumn
-from pdml_spdz.fixedpoint import Reals
+from pdml_spdz.numerics.fixedpoint import Reals
 from pdml_spdz.offline.material import Material, Plan, ScalarMaterial
 from pdml_spdz.offline.on_demand import LEVELS, OnDemand, levels
 from pdml_spdz.ot.triples import Triples
-from pdml_spdz.precision import FULL_G, Precision
 from pdml_spdz.primitives.masks import Keys
 from pdml_spdz.primitives.sec_sum import ClearSum, MaskedSum
-from pdml_spdz.programs import render
-from pdml_spdz.study_bound import USUAL_RANGE, WIDE_RANGE
+from pdml_spdz.programs.precision import FULL_G, Precision
+from pdml_spdz.programs.render import render
+from pdml_spdz.study.bound import USUAL_RANGE, WIDE_RANGE
 from pdml_spdz.transport.base import Link
 
 SESSION = b"bench"

@@ -18,11 +18,11 @@ from pdml_spdz.bench.links import Costs, Meter, costs, run_processes, seconds
 from pdml_spdz.bench.network import LOOPBACK, Network
 from pdml_spdz.bench.results import Cell, Check, Key, Result
 from pdml_spdz.bench.stats import Spread, exact, spread
-from pdml_spdz.fixedpoint import Reals
-from pdml_spdz.local import local_study
-from pdml_spdz.report import peak_memory
-from pdml_spdz.study import NmfSettings, Study, Timeouts
-from pdml_spdz.threads_run import run_on_link
+from pdml_spdz.local.processes import local_study
+from pdml_spdz.local.threads import run_on_link
+from pdml_spdz.numerics.fixedpoint import Reals
+from pdml_spdz.run.report import peak_memory
+from pdml_spdz.study.model import NmfSettings, Study, Timeouts
 from pdml_spdz.transport.base import Link
 
 Step = Callable[[int, int, str], None]

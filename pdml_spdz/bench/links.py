@@ -16,10 +16,11 @@ from typing import Any, TypeVar
 
 from threadpoolctl import threadpool_limits
 
-from pdml_spdz import certs, memory
 from pdml_spdz.bench.network import LOOPBACK, Network, relayed
 from pdml_spdz.bench.stats import Spread, spread
 from pdml_spdz.errors import SECONDARY, EngineError, PdmlError
+from pdml_spdz.system import memory
+from pdml_spdz.transport import certs
 from pdml_spdz.transport.base import Link
 from pdml_spdz.transport.connect import Meeting, connect
 from pdml_spdz.transport.tls import TlsLink

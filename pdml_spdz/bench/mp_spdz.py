@@ -17,7 +17,6 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from pdml_spdz import certs
 from pdml_spdz.bench.links import run_processes
 from pdml_spdz.bench.results import ERROR
 from pdml_spdz.bench.stats import Spread, exact, spread
@@ -29,8 +28,9 @@ from pdml_spdz.engines.mp_spdz.paper import PaperColumns
 from pdml_spdz.engines.mp_spdz.place import Place
 from pdml_spdz.engines.mp_spdz.protocols import Protocol, protocol
 from pdml_spdz.engines.projection import FixedScale, PerColumn
-from pdml_spdz.precision import Precision
-from pdml_spdz.programs import Program, render
+from pdml_spdz.programs.precision import Precision
+from pdml_spdz.programs.render import Program, render
+from pdml_spdz.transport import certs
 from pdml_spdz.transport.base import Link
 
 COLD, FIT, PAPER = "normed_sum", "scaled_sum", "normed_sum_paper"

@@ -8,10 +8,10 @@ import platform
 from pathlib import Path
 from typing import Any
 
-from pdml_spdz import process
 from pdml_spdz.bench import peers
 from pdml_spdz.engines.mp_spdz import home
-from pdml_spdz.report import versions
+from pdml_spdz.run.report import versions
+from pdml_spdz.system import process
 
 
 def origin() -> dict[str, Any]:

@@ -10,7 +10,7 @@ from pdml_spdz.bench.results import Result, load
 from pdml_spdz.bench.suite import suite
 from pdml_spdz.bench.tables import grids
 from pdml_spdz.errors import InputError
-from pdml_spdz.storage import replaced
+from pdml_spdz.system.files import replaced
 
 HEAD = """# Performance
 

@@ -13,8 +13,8 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from pdml_spdz import process
 from pdml_spdz.errors import EngineError
+from pdml_spdz.system import process
 
 HOW = {
     "mpyc": "pip install mpyc gmpy2 (or: pip install 'pdml-spdz[bench]')",

@@ -11,7 +11,7 @@ from pdml_spdz.bench.normed_sum import PAPER
 from pdml_spdz.bench.results import Cell, Result
 from pdml_spdz.bench.tables import row_name
 from pdml_spdz.errors import EngineError
-from pdml_spdz.storage import writing
+from pdml_spdz.system.files import writing
 
 ENDINGS = ("png", "svg")
 

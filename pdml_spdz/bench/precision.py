@@ -21,15 +21,15 @@ from pdml_spdz.bench.results import Cell, Check, Key, Result
 from pdml_spdz.bench.stats import exact
 from pdml_spdz.engines.embedded.runner import EmbeddedRunner
 from pdml_spdz.engines.projection import PerColumn
-from pdml_spdz.fixedpoint import Reals
-from pdml_spdz.linalg import gaussian, orthonormalise, sine
-from pdml_spdz.local import local_study
-from pdml_spdz.precision import OUT_BITS, Precision
+from pdml_spdz.local.processes import local_study
+from pdml_spdz.local.threads import run_in_threads
+from pdml_spdz.numerics.fixedpoint import Reals
+from pdml_spdz.numerics.linalg import gaussian, orthonormalise, sine
 from pdml_spdz.primitives.masks import Keys
 from pdml_spdz.primitives.sec_sum import MaskedSum
-from pdml_spdz.programs import render
-from pdml_spdz.study import PrecisionSettings
-from pdml_spdz.threads_run import run_in_threads
+from pdml_spdz.programs.precision import OUT_BITS, Precision
+from pdml_spdz.programs.render import render
+from pdml_spdz.study.model import PrecisionSettings
 from pdml_spdz.transport.base import Link
 
 Integers = NDArray[Any]  # of Python's own, of any size

@@ -12,7 +12,7 @@ from typing import Any
 from pdml_spdz.bench.origin import origin
 from pdml_spdz.bench.stats import Spread, line
 from pdml_spdz.errors import InputError
-from pdml_spdz.storage import replaced, save_json
+from pdml_spdz.system.files import replaced, save_json
 
 FORMAT = 1
 ERROR = "error ulp"

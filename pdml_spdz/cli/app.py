@@ -10,7 +10,7 @@ from typing import Any, NoReturn
 
 import click
 
-from pdml_spdz import __version__, memory
+from pdml_spdz import __version__
 from pdml_spdz.cli.bench import bench
 from pdml_spdz.cli.certs import certs
 from pdml_spdz.cli.doctor import doctor
@@ -26,6 +26,7 @@ from pdml_spdz.cli.privacy import privacy
 from pdml_spdz.cli.programs import precision, render
 from pdml_spdz.cli.svd import svd
 from pdml_spdz.errors import PdmlError, exit_codes
+from pdml_spdz.system import memory
 
 INTERRUPTED = 130
 

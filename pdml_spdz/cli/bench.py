@@ -18,7 +18,7 @@ from pdml_spdz.bench.suite import suite
 from pdml_spdz.bench.tables import Grid, number, unit_of
 from pdml_spdz.cli.bench_show import Numbers, Words, console, list_option, measured, show_checks, table
 from pdml_spdz.cli.options import Option, options
-from pdml_spdz.precision import OUT_BITS
+from pdml_spdz.programs.precision import OUT_BITS
 
 RESULTS = Path("benchmarks/results")
 

@@ -8,10 +8,10 @@ from pathlib import Path
 
 import click
 
-from pdml_spdz import certs as certificates
-from pdml_spdz.certs import Certificate
 from pdml_spdz.errors import CertificateError
-from pdml_spdz.study_file import load, write_fingerprints
+from pdml_spdz.study.file import load, write_fingerprints
+from pdml_spdz.transport import certs as certificates
+from pdml_spdz.transport.certs import Certificate
 
 _directory = click.option(
     "--dir",

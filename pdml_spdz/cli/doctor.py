@@ -15,14 +15,14 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
-from pdml_spdz import certs
 from pdml_spdz.engines.mp_spdz import home as mp_spdz
 from pdml_spdz.engines.mp_spdz.home import Found, Installation
 from pdml_spdz.errors import PdmlError
-from pdml_spdz.handshake import required_fingerprints
-from pdml_spdz.report import versions
-from pdml_spdz.study_file import load
-from pdml_spdz.template_files import template_directory
+from pdml_spdz.programs.template_files import template_directory
+from pdml_spdz.run.handshake import required_fingerprints
+from pdml_spdz.run.report import versions
+from pdml_spdz.study.file import load
+from pdml_spdz.transport import certs
 from pdml_spdz.transport.connect import listen
 
 

@@ -8,10 +8,10 @@ from typing import Any
 import click
 from click.core import ParameterSource
 
-from pdml_spdz import study_file
 from pdml_spdz.cli.options import CENTRE, FACTORISATION, SCALING, options, study_settings
 from pdml_spdz.errors import StorageError
-from pdml_spdz.study import ALGORITHMS, MAX_PARTIES, USUAL, PartyEntry, Study
+from pdml_spdz.study import file as study_file
+from pdml_spdz.study.model import ALGORITHMS, MAX_PARTIES, USUAL, PartyEntry, Study
 
 
 @click.command()

@@ -17,22 +17,22 @@ from rich.table import Table
 from pdml_spdz.cli.options import CENTRE, FACTORISATION, STOCK, Option, options, study_settings
 from pdml_spdz.cli.party import address, listening_socket, supervised_run
 from pdml_spdz.cli.show import Watcher
-from pdml_spdz.crew import Crew, run_crew
-from pdml_spdz.engine_setup import DEFAULT_PROTOCOL, mp_spdz_plan, stock_plan
 from pdml_spdz.engines.mp_spdz import home as homes
 from pdml_spdz.engines.mp_spdz import offline as mp_spdz_offline
 from pdml_spdz.engines.mp_spdz.compiler import Compiled
 from pdml_spdz.engines.mp_spdz.pool import Manifest, list_stocks
 from pdml_spdz.engines.mp_spdz.protocols import protocol
-from pdml_spdz.job import PartyRun, stock_root
-from pdml_spdz.local import local_study
+from pdml_spdz.local.crew import Crew, run_crew
+from pdml_spdz.local.processes import local_study
 from pdml_spdz.offline.make import forecast
 from pdml_spdz.offline.material import Plan
 from pdml_spdz.offline.status import Row, status
 from pdml_spdz.offline.stock import Kind
-from pdml_spdz.party import make_stock
-from pdml_spdz.study import ALGORITHMS, MAX_PARTIES, Study
-from pdml_spdz.study_file import load
+from pdml_spdz.run.context import PartyRun, stock_root
+from pdml_spdz.run.engine_setup import DEFAULT_PROTOCOL, mp_spdz_plan, stock_plan
+from pdml_spdz.run.party import make_stock
+from pdml_spdz.study.file import load
+from pdml_spdz.study.model import ALGORITHMS, MAX_PARTIES, Study
 
 _json: Option = click.option("--json", "as_json", is_flag=True, help="Machine-readable output.")
 # The study's own options, less those that only a run needs.

@@ -8,8 +8,8 @@ from typing import Any, TypeVar
 
 import click
 
-from pdml_spdz.data import vector_settings
-from pdml_spdz.study import (
+from pdml_spdz.rows.data import vector_settings
+from pdml_spdz.study.model import (
     COLUMNS,
     ENGINES,
     INITS,
@@ -26,7 +26,7 @@ from pdml_spdz.study import (
     Timeouts,
     choose_engine,
 )
-from pdml_spdz.study_rows import CENTRES
+from pdml_spdz.study.preparation import CENTRES
 
 F = TypeVar("F", bound=Callable[..., Any])
 Option = Callable[[Any], Any]

@@ -12,14 +12,15 @@ from typing import Any
 import click
 from rich.console import Console
 
-from pdml_spdz import own_secret, process
 from pdml_spdz.cli.options import LOCAL, options
 from pdml_spdz.cli.show import Watcher, show_result
+from pdml_spdz.engines.transcript import Transcript
 from pdml_spdz.errors import PdmlError
-from pdml_spdz.job import PartyRun
-from pdml_spdz.party import run_party
-from pdml_spdz.study_file import load
-from pdml_spdz.transcript import Transcript
+from pdml_spdz.run import own_secret
+from pdml_spdz.run.context import PartyRun
+from pdml_spdz.run.party import run_party
+from pdml_spdz.study.file import load
+from pdml_spdz.system import process
 
 
 def address(context: click.Context, parameter: click.Parameter, value: str | None) -> tuple[str, int] | None:

@@ -8,9 +8,9 @@ from typing import Any
 import click
 from rich.console import Console
 
-from pdml_spdz.accuracy import accuracy
 from pdml_spdz.cli.options import CENTRE, FACTORISATION, LOCAL, SCALING, options
 from pdml_spdz.cli.run import run_and_show
+from pdml_spdz.fits.accuracy import accuracy
 
 
 @click.command()

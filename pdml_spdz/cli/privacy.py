@@ -14,10 +14,9 @@ import click
 from rich.console import Console
 from rich.table import Table
 
-from pdml_spdz import data as data_files
-from pdml_spdz import transcript as transcripts
 from pdml_spdz.cli.options import Option, options
 from pdml_spdz.cli.show import Watcher
+from pdml_spdz.engines import transcript as transcripts
 from pdml_spdz.errors import InputError
 from pdml_spdz.privacy import page
 from pdml_spdz.privacy.assess import ALGORITHMS, Question, experiment, to_exclude
@@ -28,7 +27,8 @@ from pdml_spdz.privacy.nmf_mechanism import STARTS
 from pdml_spdz.privacy.risks import EffectiveSize, effective_sizes, own_risks
 from pdml_spdz.privacy.svd_mechanism import VIEWS
 from pdml_spdz.privacy.verdict import View, judge
-from pdml_spdz.storage import writing
+from pdml_spdz.rows import data as data_files
+from pdml_spdz.system.files import writing
 
 _path = click.Path(path_type=Path)
 _positive = click.IntRange(1)

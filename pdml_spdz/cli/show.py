@@ -11,7 +11,7 @@ from rich.markup import escape
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TaskID, TextColumn, TimeElapsedColumn
 from rich.table import Table
 
-from pdml_spdz.results import RESULTS
+from pdml_spdz.run.output import RESULTS
 
 Event = dict[str, Any]
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any, Self
 
 from pdml_spdz.errors import EngineError
-from pdml_spdz.fixedpoint import Reals
+from pdml_spdz.numerics.fixedpoint import Reals
 from pdml_spdz.primitives.bound import Bound
 from pdml_spdz.primitives.normed_sum import NormedSum, RevealedNorm
 from pdml_spdz.primitives.sec_sum import ClearSum, MaskedSum

@@ -8,9 +8,9 @@ from math import log2, sqrt
 import numpy as np
 
 from pdml_spdz.engines.projection import FixedScale, Runner, check_projection
-from pdml_spdz.fixedpoint import Reals
-from pdml_spdz.linalg import EPS
-from pdml_spdz.programs import Program
+from pdml_spdz.numerics.fixedpoint import Reals
+from pdml_spdz.numerics.linalg import EPS
+from pdml_spdz.programs.render import Program
 
 WORTHLESS = 2.0**-4  # of the longest column: sums that are off by more have no direction worth opening further
 SYMMETRIC = 4.0  # rounding that does not show, because it is symmetric, may be larger than what shows

@@ -11,12 +11,12 @@ from numpy.typing import NDArray
 
 from pdml_spdz.engines.base import Shape
 from pdml_spdz.errors import ProtocolError
-from pdml_spdz.fixedpoint import Reals
-from pdml_spdz.linalg import EPS
-from pdml_spdz.precision import Precision
+from pdml_spdz.numerics.fixedpoint import Reals
+from pdml_spdz.numerics.linalg import EPS
 from pdml_spdz.primitives.bound import Bound, power_of_four, power_of_two
 from pdml_spdz.primitives.normed_sum import NormedColumns, unit_columns
-from pdml_spdz.programs import Program
+from pdml_spdz.programs.precision import Precision
+from pdml_spdz.programs.render import Program
 
 
 class Execution(ABC):

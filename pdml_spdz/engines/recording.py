@@ -7,11 +7,11 @@ from typing import Any
 import numpy as np
 
 from pdml_spdz.engines.base import Engine, Shape
-from pdml_spdz.fixedpoint import OPENED_BITS, Reals
+from pdml_spdz.engines.transcript import Transcript
+from pdml_spdz.numerics.fixedpoint import OPENED_BITS, Reals
 from pdml_spdz.primitives.bound import Bound
 from pdml_spdz.primitives.normed_sum import NormedColumns, NormedSum
 from pdml_spdz.primitives.sec_sum import ClearSum, MaskedSum
-from pdml_spdz.transcript import Transcript
 
 
 class RecordedSum:

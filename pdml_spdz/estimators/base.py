@@ -13,18 +13,18 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_array, check_is_fitted, validate_data
 
-from pdml_spdz import suspects
-from pdml_spdz.data import Data
+from pdml_spdz.engines.transcript import warn_of_recording
 from pdml_spdz.errors import InputError, StudyError
-from pdml_spdz.fixedpoint import Reals
-from pdml_spdz.formats import CONVERT, check_table, column_names, column_texts, is_table
-from pdml_spdz.linalg import Rows, as_rows
-from pdml_spdz.local import local_study, run_on_rows
-from pdml_spdz.names import Names, check, positions, quoted
-from pdml_spdz.prepare import check_rank
-from pdml_spdz.study import Study
-from pdml_spdz.threads_run import ThreadsResult, run_in_threads
-from pdml_spdz.transcript import warn_of_recording
+from pdml_spdz.fits.prepare import check_rank
+from pdml_spdz.local.processes import local_study, run_on_rows
+from pdml_spdz.local.threads import ThreadsResult, run_in_threads
+from pdml_spdz.numerics.fixedpoint import Reals
+from pdml_spdz.numerics.linalg import Rows, as_rows
+from pdml_spdz.rows import suspects
+from pdml_spdz.rows.data import Data
+from pdml_spdz.rows.formats import CONVERT, check_table, column_names, column_texts, is_table
+from pdml_spdz.rows.names import Names, check, positions, quoted
+from pdml_spdz.study.model import Study
 
 PARTIES = 3  # by default, for want of fewer rows
 TRANSPORTS = ("processes", "threads")

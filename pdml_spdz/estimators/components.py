@@ -9,7 +9,7 @@ import numpy as np
 
 from pdml_spdz.applications.low_rank import coordinates
 from pdml_spdz.estimators.base import Distributed
-from pdml_spdz.fixedpoint import Reals
+from pdml_spdz.numerics.fixedpoint import Reals
 
 
 class PDSVD(Distributed):

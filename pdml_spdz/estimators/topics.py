@@ -9,9 +9,9 @@ from sklearn.utils.validation import check_non_negative
 
 from pdml_spdz.algorithms.rri import Penalties, part
 from pdml_spdz.estimators.base import Distributed
-from pdml_spdz.fixedpoint import Reals
-from pdml_spdz.linalg import Rows
-from pdml_spdz.study import NmfSettings
+from pdml_spdz.numerics.fixedpoint import Reals
+from pdml_spdz.numerics.linalg import Rows
+from pdml_spdz.study.model import NmfSettings
 
 
 class PDNMF(Distributed):

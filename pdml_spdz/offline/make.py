@@ -14,8 +14,8 @@ from pathlib import Path
 
 import numpy as np
 
-from pdml_spdz import ring
 from pdml_spdz.errors import StockError, StorageError
+from pdml_spdz.numerics import ring
 from pdml_spdz.offline import ledger
 from pdml_spdz.offline.claim import scrub_left
 from pdml_spdz.offline.disk import NewFile, keeping, sync_directory, write_file

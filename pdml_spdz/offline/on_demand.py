@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from pdml_spdz import ring
 from pdml_spdz.errors import EngineError
+from pdml_spdz.numerics import ring
 from pdml_spdz.offline.material import Material, Plan, ScalarMaterial
 from pdml_spdz.ot import extension, silent, triples, vole
 from pdml_spdz.ot.lpn import LARGE, SMALL

@@ -8,8 +8,8 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from pdml_spdz import ring
 from pdml_spdz.errors import StockError
+from pdml_spdz.numerics import ring
 from pdml_spdz.offline import claim as claims
 from pdml_spdz.offline.ledger import Claim
 from pdml_spdz.offline.material import Material, Plan, ScalarMaterial

@@ -23,11 +23,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pdml_spdz.errors import StockError
+from pdml_spdz.numerics.ring import limbs
 from pdml_spdz.offline import ledger
 from pdml_spdz.offline.disk import DIGEST
 from pdml_spdz.offline.ledger import Heading, Position, State
 from pdml_spdz.offline.material import Plan
-from pdml_spdz.ring import limbs
 
 FORMAT = 6  # 6: numbers from LPN with ten different places in a row, trees with tweaks
 MANIFEST, TRIPLES = "manifest.json", "triples.bin"

@@ -22,9 +22,9 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
+from pdml_spdz.numerics.ring import Vector, limbs
 from pdml_spdz.ot.leafsums import settle, to_words
 from pdml_spdz.ot.prg import WORD, Streams
-from pdml_spdz.ring import Vector, limbs
 
 ONES = 10  # in a row of A
 BASE = 32

@@ -12,8 +12,8 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from pdml_spdz import ring
 from pdml_spdz.errors import ProtocolError
+from pdml_spdz.numerics import ring
 from pdml_spdz.ot import extension, ggm, vole
 from pdml_spdz.ot.lpn import BASE, Code, Parameters, Uncarried, digits, settled
 from pdml_spdz.ot.prg import BLOCK, WORD, Blocks, Forest, random_bits

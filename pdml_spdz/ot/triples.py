@@ -7,8 +7,8 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from pdml_spdz import ring
 from pdml_spdz.errors import ProtocolError
+from pdml_spdz.numerics import ring
 from pdml_spdz.ot import extension
 from pdml_spdz.ot.prg import BLOCK, BlockHash, Blocks
 from pdml_spdz.transport.base import Link

@@ -18,12 +18,12 @@ from typing import TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from pdml_spdz import ring
 from pdml_spdz.errors import ProtocolError
+from pdml_spdz.numerics import ring
+from pdml_spdz.numerics.ring import Vector, limbs
 from pdml_spdz.ot import extension, ggm
 from pdml_spdz.ot.leafsums import Columns, Horner, LeafSums, settle, to_columns, to_words
 from pdml_spdz.ot.prg import Blocks, random_bits
-from pdml_spdz.ring import Vector, limbs
 from pdml_spdz.transport.base import Link
 
 KAPPA = 4  # bits per digit: 5 sends 0.8 times the bytes in 1.35 times the time, which pays below 200 Mbit/s

@@ -8,8 +8,8 @@ import secrets
 import numpy as np
 
 from pdml_spdz.errors import ProtocolError
-from pdml_spdz.fixedpoint import Reals
-from pdml_spdz.linalg import sine
+from pdml_spdz.numerics.fixedpoint import Reals
+from pdml_spdz.numerics.linalg import sine
 from pdml_spdz.transport.base import Link
 
 

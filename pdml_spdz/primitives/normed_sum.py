@@ -7,8 +7,8 @@ from typing import Protocol
 
 import numpy as np
 
-from pdml_spdz.fixedpoint import Format, Reals
-from pdml_spdz.linalg import EPS
+from pdml_spdz.numerics.fixedpoint import Format, Reals
+from pdml_spdz.numerics.linalg import EPS
 from pdml_spdz.primitives.sec_sum import SecSum
 
 

@@ -9,9 +9,9 @@ from typing import Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from pdml_spdz import ring
 from pdml_spdz.errors import ProtocolError, QuotaError
-from pdml_spdz.fixedpoint import OPENED_BITS, WORD, Format, Reals, Ring
+from pdml_spdz.numerics import ring
+from pdml_spdz.numerics.fixedpoint import OPENED_BITS, WORD, Format, Reals, Ring
 from pdml_spdz.primitives.masks import Keys, Masks
 from pdml_spdz.transport.base import Link
 

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from pdml_spdz.errors import InputError
-from pdml_spdz.linalg import Rows
+from pdml_spdz.numerics.linalg import Rows
 from pdml_spdz.privacy.ksdp import Experiment
 from pdml_spdz.privacy.mechanism import Mechanism
 from pdml_spdz.privacy.nmf_mechanism import NmfMechanism

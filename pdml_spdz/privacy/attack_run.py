@@ -7,10 +7,10 @@ from dataclasses import fields
 
 import numpy as np
 
+from pdml_spdz.engines.transcript import Transcript
 from pdml_spdz.errors import EngineError, InputError
-from pdml_spdz.fixedpoint import Reals
-from pdml_spdz.linalg import column_sums
-from pdml_spdz.precision import Precision
+from pdml_spdz.numerics.fixedpoint import Reals
+from pdml_spdz.numerics.linalg import column_sums
 from pdml_spdz.primitives.bound import power_of_two
 from pdml_spdz.privacy.attacks import (
     COORDINATES,
@@ -26,7 +26,7 @@ from pdml_spdz.privacy.known import COALITION, TRANSCRIPT, Known, agreed, factor
 from pdml_spdz.privacy.scale import covariance_of, mean_of
 from pdml_spdz.privacy.scale_run import norm_by_bound, scale_by_bound
 from pdml_spdz.privacy.subtraction import less_own
-from pdml_spdz.transcript import Transcript
+from pdml_spdz.programs.precision import Precision
 
 GRID_COLUMNS = 8  # lattice reductions: as many as there is patience for
 WELL = 1e-3  # directions that the V_t show so much of: rounding grows by no more than a thousand

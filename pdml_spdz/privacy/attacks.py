@@ -11,10 +11,10 @@ from typing import Any
 
 import numpy as np
 
+from pdml_spdz.engines.transcript import Transcript
 from pdml_spdz.errors import EngineError, InputError
-from pdml_spdz.fixedpoint import Reals
-from pdml_spdz.linalg import EPS
-from pdml_spdz.transcript import Transcript
+from pdml_spdz.numerics.fixedpoint import Reals
+from pdml_spdz.numerics.linalg import EPS
 
 COORDINATES = 40
 

@@ -17,8 +17,8 @@ import scipy.sparse as sp
 from pdml_spdz.algorithms.nmf import Settings
 from pdml_spdz.algorithms.rri import FullPart, ObservedPart, Penalties
 from pdml_spdz.errors import EngineError, InputError
-from pdml_spdz.fixedpoint import Reals
-from pdml_spdz.linalg import Rows, covariance, dense, fix_signs, orthonormalise
+from pdml_spdz.numerics.fixedpoint import Reals
+from pdml_spdz.numerics.linalg import Rows, covariance, dense, fix_signs, orthonormalise
 from pdml_spdz.privacy.joined import Joined
 
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from pdml_spdz.engines.transcript import Transcript
 from pdml_spdz.errors import InputError
-from pdml_spdz.fixedpoint import Reals
-from pdml_spdz.linalg import Rows, over
-from pdml_spdz.transcript import Transcript
+from pdml_spdz.numerics.fixedpoint import Reals
+from pdml_spdz.numerics.linalg import Rows, over
 
 TRANSCRIPT = "one party's transcript"
 COALITION = "the transcript and the rows of all parties but the honest ones"

@@ -21,8 +21,8 @@ from typing import Any
 
 import numpy as np
 
-from pdml_spdz.fixedpoint import Reals
-from pdml_spdz.linalg import Rows, dense
+from pdml_spdz.numerics.fixedpoint import Reals
+from pdml_spdz.numerics.linalg import Rows, dense
 from pdml_spdz.privacy.mechanism import Mechanism, Statistic, evaluate, load_statistic
 from pdml_spdz.privacy.sampling import WITH, Plan, Store, Unit, database, digest, generator
 

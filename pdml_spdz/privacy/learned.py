@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from pdml_spdz.fixedpoint import Reals
+from pdml_spdz.numerics.fixedpoint import Reals
 from pdml_spdz.privacy.measures import ks_p, ks_steps
 
 # Of the features' variance, which is 1: a few dozen samples do not carry a full covariance, and features that are

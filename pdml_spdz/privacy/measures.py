@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from scipy import special, stats
 
 from pdml_spdz.errors import InputError
-from pdml_spdz.fixedpoint import Reals
+from pdml_spdz.numerics.fixedpoint import Reals
 
 Counts: TypeAlias = NDArray[np.int64]
 THRESHOLDS = 64  # events that the choice of the best one looks at, for each statistic

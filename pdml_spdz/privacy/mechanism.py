@@ -12,8 +12,8 @@ from typing import Any, TypeAlias
 import numpy as np
 
 from pdml_spdz.errors import InputError
-from pdml_spdz.fixedpoint import Reals
-from pdml_spdz.linalg import Rows
+from pdml_spdz.numerics.fixedpoint import Reals
+from pdml_spdz.numerics.linalg import Rows
 
 Observables: TypeAlias = Mapping[str, Any]
 # A statistic is a plain function of what is seen and of the record x (d,): a number, or several by name.

@@ -12,8 +12,8 @@ from pdml_spdz.algorithms.nmf import Settings
 from pdml_spdz.algorithms.nmf_start import own_topics
 from pdml_spdz.algorithms.rri import Penalties, part
 from pdml_spdz.errors import InputError
-from pdml_spdz.fixedpoint import Reals
-from pdml_spdz.linalg import Rows
+from pdml_spdz.numerics.fixedpoint import Reals
+from pdml_spdz.numerics.linalg import Rows
 from pdml_spdz.privacy.joined import Joined
 from pdml_spdz.privacy.mechanism import Content, Mechanism, Observables
 from pdml_spdz.privacy.sampling import digest

@@ -10,8 +10,8 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from pdml_spdz.fixedpoint import Reals
-from pdml_spdz.linalg import EPS
+from pdml_spdz.numerics.fixedpoint import Reals
+from pdml_spdz.numerics.linalg import EPS
 
 Indices = NDArray[np.int64]
 STEPS = 100  # at most; ten are usual

@@ -9,7 +9,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from pdml_spdz.errors import InputError
-from pdml_spdz.linalg import EPS, Rows, dense
+from pdml_spdz.numerics.linalg import EPS, Rows, dense
 
 LISTED = 20
 DENSE = 2000  # features up to which leverages are computed

@@ -10,10 +10,10 @@ from typing import Any
 
 import numpy as np
 
-from pdml_spdz.data import Data
 from pdml_spdz.errors import InputError, ResumeError
-from pdml_spdz.linalg import Rows
-from pdml_spdz.storage import replaced, save_json, writing
+from pdml_spdz.numerics.linalg import Rows
+from pdml_spdz.rows.data import Data
+from pdml_spdz.system.files import replaced, save_json, writing
 
 WITH, WITHOUT = 0, 1
 ARMS = ("with", "without")

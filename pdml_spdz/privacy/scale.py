@@ -14,8 +14,8 @@ from functools import cached_property
 import numpy as np
 import scipy.sparse as sp
 
-from pdml_spdz.fixedpoint import Reals
-from pdml_spdz.linalg import GramMatrix, Rows, column_sums
+from pdml_spdz.numerics.fixedpoint import Reals
+from pdml_spdz.numerics.linalg import GramMatrix, Rows, column_sums
 from pdml_spdz.primitives.bound import BLUR
 from pdml_spdz.privacy.attacks import Reconstruction
 

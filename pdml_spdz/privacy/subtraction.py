@@ -8,11 +8,11 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from pdml_spdz.fixedpoint import Reals
-from pdml_spdz.linalg import Rows, column_sums, dense
+from pdml_spdz.engines.transcript import Transcript
+from pdml_spdz.numerics.fixedpoint import Reals
+from pdml_spdz.numerics.linalg import Rows, column_sums, dense
 from pdml_spdz.privacy.attacks import Finding, directions
 from pdml_spdz.privacy.known import Known, last_seen
-from pdml_spdz.transcript import Transcript
 
 NEEDED = "a party's transcript and its own rows, or those of all who collude"
 

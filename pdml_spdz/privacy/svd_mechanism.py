@@ -12,8 +12,8 @@ from typing import Any
 import numpy as np
 
 from pdml_spdz.errors import InputError
-from pdml_spdz.fixedpoint import Reals
-from pdml_spdz.linalg import GramMatrix, Rows, column_sums, dense, fix_signs, orthonormalise
+from pdml_spdz.numerics.fixedpoint import Reals
+from pdml_spdz.numerics.linalg import GramMatrix, Rows, column_sums, dense, fix_signs, orthonormalise
 from pdml_spdz.privacy.mechanism import Content, Mechanism, Observables
 from pdml_spdz.privacy.rank_one import Eigen, top_after_row
 from pdml_spdz.privacy.sampling import digest

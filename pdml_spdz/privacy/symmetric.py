@@ -9,7 +9,7 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import NDArray
 
-from pdml_spdz.fixedpoint import Reals
+from pdml_spdz.numerics.fixedpoint import Reals
 
 Place = NDArray[np.int64]
 BLOCK = 256  # rows of a matrix that are looked at together: they stay in the processor's cache

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from pdml_spdz.fixedpoint import Reals
+from pdml_spdz.numerics.fixedpoint import Reals
 from pdml_spdz.privacy import learned, measures
 from pdml_spdz.privacy.ksdp import Samples
 from pdml_spdz.privacy.mechanism import USER

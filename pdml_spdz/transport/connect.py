@@ -16,10 +16,10 @@ import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
-from pdml_spdz.certs import Identity
-from pdml_spdz.clock import Clock
 from pdml_spdz.errors import CertificateError, PdmlError, PeerError
 from pdml_spdz.transport.base import Link
+from pdml_spdz.transport.certs import Identity
+from pdml_spdz.transport.clock import Clock
 from pdml_spdz.transport.tls import TlsLink
 
 WELCOME, TAKEN = b"\x01", b"\x02"

@@ -16,7 +16,6 @@ from collections.abc import Mapping
 
 import numpy as np
 
-from pdml_spdz.clock import Clock
 from pdml_spdz.transport.base import (
     ABORT,
     DATA,
@@ -30,6 +29,7 @@ from pdml_spdz.transport.base import (
     parse_header,
     stalled,
 )
+from pdml_spdz.transport.clock import Clock
 from pdml_spdz.transport.whole import whole
 
 FAREWELL_SECONDS = 2.0  # how long a failing party tries to say why

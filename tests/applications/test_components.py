@@ -19,8 +19,8 @@ from pdml_spdz.applications.uplift import (
 )
 from pdml_spdz.engines.secsum import SecSumEngine
 from pdml_spdz.errors import InputError, QuotaError
-from pdml_spdz.fixedpoint import Format
-from pdml_spdz.linalg import sine
+from pdml_spdz.numerics.fixedpoint import Format
+from pdml_spdz.numerics.linalg import sine
 from tests.threads import fit as pd_svd_fit
 from tests.threads import run_threads
 

@@ -10,10 +10,10 @@ import numpy as np
 import pytest
 from click.testing import CliRunner, Result
 
-from pdml_spdz import data
 from pdml_spdz.applications import documents, text
 from pdml_spdz.cli.app import cli
 from pdml_spdz.errors import InputError, MismatchError
+from pdml_spdz.rows import data
 from tests.parties.helpers import run
 
 TEXTS = ["The bankers banked on banks.", "Goals, goals and a goalkeeper!", "Banks score goals"]

@@ -11,10 +11,10 @@ from pdml_spdz.engines.embedded import machine
 from pdml_spdz.engines.embedded.runner import EmbeddedExecution, EmbeddedRunner
 from pdml_spdz.engines.embedded.shares import Shares
 from pdml_spdz.engines.projection import GO_ON, public_integers
-from pdml_spdz.precision import F_G, Precision
 from pdml_spdz.primitives.masks import Keys
 from pdml_spdz.primitives.sec_sum import MaskedSum
-from pdml_spdz.programs import Program, render
+from pdml_spdz.programs.precision import F_G, Precision
+from pdml_spdz.programs.render import Program, render
 from pdml_spdz.transport.base import Link
 from pdml_spdz.transport.inprocess import InProcessLink, mesh
 from tests.dealer import Dealt, deal

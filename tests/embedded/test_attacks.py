@@ -5,9 +5,9 @@ from __future__ import annotations
 import numpy as np
 from scipy import stats
 
-from pdml_spdz.precision import Precision
 from pdml_spdz.privacy.attacks import norm_from_grid
 from pdml_spdz.privacy.attacks import same_norm as recovered
+from pdml_spdz.programs.precision import Precision
 from tests.embedded.helpers import normed_sum, rounded, split, unit
 
 D = 60

@@ -12,11 +12,11 @@ from pdml_spdz.engines.centred import CentredScale
 from pdml_spdz.engines.embedded import machine, values
 from pdml_spdz.engines.embedded.runner import EmbeddedRunner
 from pdml_spdz.errors import ProtocolError, RangeExceeded
-from pdml_spdz.linalg import EPS, orthonormalise
-from pdml_spdz.precision import Precision
+from pdml_spdz.numerics.linalg import EPS, orthonormalise
 from pdml_spdz.primitives.masks import Keys
 from pdml_spdz.primitives.sec_sum import MaskedSum
-from pdml_spdz.programs import Program, render
+from pdml_spdz.programs.precision import Precision
+from pdml_spdz.programs.render import Program, render
 from pdml_spdz.transport.base import Link
 from pdml_spdz.transport.inprocess import mesh
 from tests.dealer import deal

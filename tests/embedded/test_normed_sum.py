@@ -10,12 +10,12 @@ from hypothesis import strategies as st
 from pdml_spdz.engines.embedded.runner import EmbeddedRunner
 from pdml_spdz.engines.projection import PerColumn
 from pdml_spdz.errors import RangeExceeded
-from pdml_spdz.fixedpoint import Reals
+from pdml_spdz.numerics.fixedpoint import Reals
 from pdml_spdz.offline.on_demand import OnDemand
-from pdml_spdz.precision import Precision
 from pdml_spdz.primitives.masks import Keys
 from pdml_spdz.primitives.sec_sum import MaskedSum
-from pdml_spdz.programs import render
+from pdml_spdz.programs.precision import Precision
+from pdml_spdz.programs.render import render
 from pdml_spdz.transport.base import Link
 from pdml_spdz.transport.inprocess import mesh
 from tests.embedded.helpers import Wire, normed_sum, rounded, run_program, split, unit

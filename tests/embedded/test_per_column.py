@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from pdml_spdz.algorithms.svd import CONVERGED
-from pdml_spdz.linalg import fix_signs, sine
+from pdml_spdz.numerics.linalg import fix_signs, sine
 from tests.embedded.test_svd import noise
 from tests.threads import Fit, fit
 from tests.unit.test_svd import pooled, with_spectrum

@@ -6,13 +6,13 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from pdml_spdz import ring
 from pdml_spdz.engines.embedded import machine
-from pdml_spdz.fixedpoint import Ring
-from pdml_spdz.precision import SIGMA, Precision
+from pdml_spdz.numerics import ring
+from pdml_spdz.numerics.fixedpoint import Ring
 from pdml_spdz.primitives.masks import Keys
 from pdml_spdz.primitives.sec_sum import MaskedSum, unpack
-from pdml_spdz.programs import Program, render
+from pdml_spdz.programs.precision import SIGMA, Precision
+from pdml_spdz.programs.render import Program, render
 from pdml_spdz.transport.base import Link
 from tests.dealer import deal
 from tests.embedded.helpers import Run, normed_sum, run_program, split, unit

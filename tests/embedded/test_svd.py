@@ -9,7 +9,7 @@ import pytest
 import scipy.sparse as sp
 
 from pdml_spdz.errors import RangeExceeded
-from pdml_spdz.linalg import Rows, fix_signs, orthonormalise, sine
+from pdml_spdz.numerics.linalg import Rows, fix_signs, orthonormalise, sine
 from tests.threads import fit
 from tests.unit.test_svd import digits, pooled, with_spectrum
 

@@ -7,16 +7,17 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
-from pdml_spdz import prepare, ring
 from pdml_spdz.engines.projection import public_integers
+from pdml_spdz.engines.transcript import Transcript
 from pdml_spdz.errors import QuotaError, RangeExceeded
-from pdml_spdz.linalg import GramMatrix, sine
-from pdml_spdz.local import local_study
-from pdml_spdz.precision import FULL_G, Precision
+from pdml_spdz.fits import prepare
+from pdml_spdz.local.processes import local_study
+from pdml_spdz.local.threads import ThreadsResult, run_in_threads
+from pdml_spdz.numerics import ring
+from pdml_spdz.numerics.linalg import GramMatrix, sine
 from pdml_spdz.primitives.normed_sum import missing
-from pdml_spdz.study_bound import WIDE_RANGE
-from pdml_spdz.threads_run import ThreadsResult, run_in_threads
-from pdml_spdz.transcript import Transcript
+from pdml_spdz.programs.precision import FULL_G, Precision
+from pdml_spdz.study.bound import WIDE_RANGE
 from tests.unit.test_svd import with_spectrum
 
 N, D, K, TOL = 40, 8, 2, 1e-7

@@ -13,8 +13,8 @@ import scipy.sparse as sp
 from pdml_spdz.algorithms.nmf import Result, Settings, State, addend_bounds, pd_nmf_iter
 from pdml_spdz.algorithms.rri import CAP, FullPart, Penalties, part
 from pdml_spdz.engines.secsum import SecSumEngine
-from pdml_spdz.fixedpoint import Format
-from pdml_spdz.linalg import EPS, Rows
+from pdml_spdz.numerics.fixedpoint import Format
+from pdml_spdz.numerics.linalg import EPS, Rows
 from pdml_spdz.primitives.agree import Agreement
 from pdml_spdz.transport.base import Link
 from tests.threads import run_threads

@@ -8,8 +8,8 @@ import scipy.sparse as sp
 
 from pdml_spdz.algorithms.nmf import CONVERGED, Settings, addend_bounds, least_use
 from pdml_spdz.algorithms.rri import Penalties
-from pdml_spdz.fixedpoint import Format
-from pdml_spdz.linalg import EPS
+from pdml_spdz.numerics.fixedpoint import Format
+from pdml_spdz.numerics.linalg import EPS
 from pdml_spdz.primitives.sec_sum import Accuracy
 from tests.nmf.helpers import NONE, dense_rows, distributed, settings_for, topics
 

@@ -13,12 +13,12 @@ from pdml_spdz.algorithms import nmf_start
 from pdml_spdz.algorithms.nmf import Result, Settings, State, pd_nmf_iter
 from pdml_spdz.algorithms.nmf_start import nnsvd, own_sum, pd_nmf_init, rri_nmf
 from pdml_spdz.algorithms.rri import FullPart, Penalties
-from pdml_spdz.clock import Clock
 from pdml_spdz.engines.secsum import SecSumEngine
-from pdml_spdz.linalg import EPS, Rows
+from pdml_spdz.numerics.linalg import EPS, Rows
 from pdml_spdz.primitives.agree import Agreement
 from pdml_spdz.primitives.sec_sum import SecSum
 from pdml_spdz.transport.base import Link
+from pdml_spdz.transport.clock import Clock
 from tests.nmf.helpers import best_error, dense_rows, settings_for, topics
 from tests.threads import run_threads
 from tests.unit.test_svd import digits, pooled

@@ -13,9 +13,9 @@ import scipy.sparse as sp
 from pdml_spdz.algorithms.nmf import State, pd_nmf_iter
 from pdml_spdz.algorithms.nmf_start import Alone, nnsvd, own_sum, rri_nmf
 from pdml_spdz.algorithms.rri import CAP, Penalties, part
-from pdml_spdz.clock import Clock
 from pdml_spdz.errors import QuotaError
-from pdml_spdz.linalg import EPS
+from pdml_spdz.numerics.linalg import EPS
+from pdml_spdz.transport.clock import Clock
 from tests.nmf.helpers import NONE, observed_rows, rounding, settings_for, topics
 
 

@@ -11,8 +11,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pdml_spdz import ring
 from pdml_spdz.errors import EngineError, ProtocolError
+from pdml_spdz.numerics import ring
 from pdml_spdz.offline import make, on_demand
 from pdml_spdz.offline.material import Plan
 from pdml_spdz.offline.on_demand import LEVELS, Supply, levels

@@ -10,8 +10,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pdml_spdz import ring
 from pdml_spdz.errors import QuotaError
+from pdml_spdz.numerics import ring
 
 BITS = st.sampled_from([64, 128, 192, 256])
 # Numbers with long runs of equal bits as well: these are where carries travel far.

@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from pdml_spdz import ring
 from pdml_spdz.errors import ProtocolError
+from pdml_spdz.numerics import ring
 from pdml_spdz.ot import extension, prg, triples
 from pdml_spdz.transport.base import Link
 from tests.ot.ot_pairs import bytes_are_uniform, ot_ends, ot_pair

@@ -7,8 +7,8 @@ import itertools
 import numpy as np
 import pytest
 
-from pdml_spdz import ring
 from pdml_spdz.errors import ProtocolError
+from pdml_spdz.numerics import ring
 from pdml_spdz.ot import extension, leafsums, prg, vole
 from pdml_spdz.transport.base import Link
 from tests.ot.ot_pairs import bytes_are_uniform, ot_ends, vole_pairs, words_are_uniform

@@ -19,10 +19,11 @@ from typing import Any
 
 import numpy as np
 
-from pdml_spdz import certs, study_file
 from pdml_spdz.cli.app import main
 from pdml_spdz.errors import PdmlError
-from pdml_spdz.study import PartyEntry, Study, Timeouts
+from pdml_spdz.study import file as study_file
+from pdml_spdz.study.model import PartyEntry, Study, Timeouts
+from pdml_spdz.transport import certs
 
 PATIENCE = Timeouts(connect=30.0, round=30.0)  # where all is to go well, on however busy a machine
 HASTE = Timeouts(connect=2.0, round=30.0)  # where somebody never comes

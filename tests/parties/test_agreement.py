@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from pdml_spdz import study_file
 from pdml_spdz.errors import MismatchError, PeerError, StudyError
-from pdml_spdz.study import ENGINES, PartyEntry, Study
+from pdml_spdz.study import file as study_file
+from pdml_spdz.study.model import ENGINES, PartyEntry, Study
 from tests.parties.helpers import HASTE, Parties, run
 
 

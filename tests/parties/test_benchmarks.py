@@ -18,7 +18,7 @@ from pdml_spdz.bench.links import run_processes
 from pdml_spdz.bench.network import Network
 from pdml_spdz.bench.results import ERROR, load
 from pdml_spdz.errors import EngineError
-from pdml_spdz.linalg import EPS
+from pdml_spdz.numerics.linalg import EPS
 from pdml_spdz.transport.base import Link
 
 ROOT = Path(__file__).parents[2]

@@ -13,8 +13,9 @@ import pytest
 from cryptography import x509
 from cryptography.hazmat.primitives import hashes, serialization
 
-from pdml_spdz import certs, study_file
 from pdml_spdz.errors import CertificateError, PeerError, StudyError
+from pdml_spdz.study import file as study_file
+from pdml_spdz.transport import certs
 from tests.parties.helpers import EMBEDDED, HASTE, Parties, Process, run
 
 

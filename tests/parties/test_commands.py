@@ -12,8 +12,9 @@ from typing import Any
 import numpy as np
 import pytest
 
-from pdml_spdz import certs, study_file
 from pdml_spdz.errors import InputError, PeerAborted, StorageError, exit_codes
+from pdml_spdz.study import file as study_file
+from pdml_spdz.transport import certs
 from tests.parties.helpers import EMBEDDED, Ended, Parties, Process, free_ports, rows, run
 
 # Section 10 of the design: the keys of report.json and of the tables in it.

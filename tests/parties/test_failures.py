@@ -13,10 +13,12 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from pdml_spdz import certs, data, handshake
 from pdml_spdz.errors import PeerAborted, PeerError, QuotaError, StorageError
 from pdml_spdz.primitives.masks import Keys
-from pdml_spdz.study import Timeouts
+from pdml_spdz.rows import data
+from pdml_spdz.run import handshake
+from pdml_spdz.study.model import Timeouts
+from pdml_spdz.transport import certs
 from pdml_spdz.transport.connect import Meeting, connect, listen
 from tests.parties.helpers import (
     EMBEDDED,

@@ -15,9 +15,9 @@ import numpy as np
 import pytest
 
 from pdml_spdz.errors import InputError, PeerError, StorageError
-from pdml_spdz.fixedpoint import Format
-from pdml_spdz.linalg import sine
-from pdml_spdz.local import LocalResult, LocalRun, local_study, run_local
+from pdml_spdz.local.processes import LocalResult, LocalRun, local_study, run_local
+from pdml_spdz.numerics.fixedpoint import Format
+from pdml_spdz.numerics.linalg import sine
 from tests.parties.helpers import ENDLESS, SETTINGS, Parties, processes_with, rows, slow_rows
 
 

@@ -11,8 +11,8 @@ from pathlib import Path
 
 import pytest
 
-from pdml_spdz import certs
 from pdml_spdz.errors import PeerError, ProtocolError
+from pdml_spdz.transport import certs
 from pdml_spdz.transport.base import DATA, header
 from pdml_spdz.transport.connect import WELCOME
 from tests.parties.helpers import HASTE, Parties, free_ports, until

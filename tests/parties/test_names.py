@@ -15,12 +15,12 @@ import scipy.sparse as sp
 from click.testing import CliRunner
 
 import pdml_spdz
-from pdml_spdz import study_file
 from pdml_spdz.applications.documents import save
 from pdml_spdz.cli.init import init
 from pdml_spdz.errors import InputError, MismatchError, ResumeError, StudyError
-from pdml_spdz.local import local_study
-from pdml_spdz.threads_run import ThreadsResult, run_in_threads
+from pdml_spdz.local.processes import local_study
+from pdml_spdz.local.threads import ThreadsResult, run_in_threads
+from pdml_spdz.study import file as study_file
 from tests.parties.helpers import Parties, rows, run
 
 NAMES = ("zinc", "age", "pulse", "mass", "height", "bmi")

@@ -13,10 +13,10 @@ import pytest
 import scipy.sparse as sp
 
 from pdml_spdz.errors import InputError, PeerAborted, StudyError
-from pdml_spdz.fit_nmf import settings_of
-from pdml_spdz.linalg import EPS, Rows
-from pdml_spdz.local import local_study
-from pdml_spdz.study import NmfSettings
+from pdml_spdz.fits.nmf import settings_of
+from pdml_spdz.local.processes import local_study
+from pdml_spdz.numerics.linalg import EPS, Rows
+from pdml_spdz.study.model import NmfSettings
 from pdml_spdz.transport.base import HEADER
 from tests.nmf.helpers import best_error, centralised, dense_rows, rounding
 from tests.parties.helpers import Parties, Process, rows, run, until

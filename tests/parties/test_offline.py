@@ -9,11 +9,11 @@ from typing import Any
 import numpy as np
 import pytest
 
-from pdml_spdz import repeats
-from pdml_spdz.crew import Crew, run_crew
 from pdml_spdz.errors import QuotaError, StockError
-from pdml_spdz.local import LocalRun, local_study, run_local
+from pdml_spdz.local.crew import Crew, run_crew
+from pdml_spdz.local.processes import LocalRun, local_study, run_local
 from pdml_spdz.offline.status import status
+from pdml_spdz.run import repeats
 
 D, RANK, TAU = 6, 2, 8
 

@@ -7,13 +7,13 @@ from typing import Any, NoReturn
 import numpy as np
 import pytest
 
-from pdml_spdz import prepare
 from pdml_spdz.algorithms import nmf, svd
 from pdml_spdz.errors import ProtocolError
-from pdml_spdz.fit_nmf import observables
-from pdml_spdz.local import local_study
+from pdml_spdz.fits import prepare
+from pdml_spdz.fits.nmf import observables
+from pdml_spdz.local.processes import local_study
+from pdml_spdz.local.threads import run_in_threads
 from pdml_spdz.primitives.agree import Agreement
-from pdml_spdz.threads_run import run_in_threads
 
 SEEN = "Every party has seen by now: "
 SUMS = ["S V_t in every iteration", "V_t in every iteration"]

@@ -13,12 +13,12 @@ import scipy.sparse as sp
 from sklearn.decomposition import PCA
 
 from pdml_spdz.errors import InputError
-from pdml_spdz.fixedpoint import Format
-from pdml_spdz.limits import MEAN_BLUR
-from pdml_spdz.linalg import EPS, sine
-from pdml_spdz.local import local_study
-from pdml_spdz.report import two_parties
-from pdml_spdz.threads_run import run_in_threads
+from pdml_spdz.fits.limits import MEAN_BLUR
+from pdml_spdz.local.processes import local_study
+from pdml_spdz.local.threads import run_in_threads
+from pdml_spdz.numerics.fixedpoint import Format
+from pdml_spdz.numerics.linalg import EPS, sine
+from pdml_spdz.run.report import two_parties
 from tests.parties.helpers import EMBEDDED, Parties, rows, run
 from tests.properties.test_nmf_transcript import whole_fit
 from tests.unit.test_svd import pooled, stopped

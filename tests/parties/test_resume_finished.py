@@ -10,14 +10,14 @@ from typing import Any
 import numpy as np
 import pytest
 
-from pdml_spdz import fit_svd
-from pdml_spdz.certs import Identity
-from pdml_spdz.data import from_rows
 from pdml_spdz.errors import ResumeError
-from pdml_spdz.job import PartyRun
-from pdml_spdz.linalg import fix_signs, orthonormalise
-from pdml_spdz.party import run_fit
+from pdml_spdz.fits import svd as fit_svd
+from pdml_spdz.numerics.linalg import fix_signs, orthonormalise
+from pdml_spdz.rows.data import from_rows
+from pdml_spdz.run.context import PartyRun
+from pdml_spdz.run.party import run_fit
 from pdml_spdz.transport.base import Link
+from pdml_spdz.transport.certs import Identity
 from pdml_spdz.transport.inprocess import between_threads, mesh
 from tests.embedded.test_svd import noise
 from tests.parties.helpers import EMBEDDED, Parties

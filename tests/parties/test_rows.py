@@ -13,8 +13,8 @@ import pyarrow.parquet
 import pytest
 import scipy.sparse as sp
 
-from pdml_spdz import data
 from pdml_spdz.errors import InputError, MismatchError, PeerAborted
+from pdml_spdz.rows import data
 from tests.parties.helpers import Parties, rows, run
 
 NAMES = ("a", "b", "c", "d", "e", "f")

@@ -10,7 +10,7 @@ import scipy.sparse as sp
 
 import pdml_spdz
 from pdml_spdz.errors import InputError, StorageError
-from pdml_spdz.linalg import EPS, sine
+from pdml_spdz.numerics.linalg import EPS, sine
 from tests.unit.test_svd import angle_tolerance
 
 D, TOL = 5, 1e-9

@@ -13,11 +13,11 @@ from sklearn.decomposition import PCA
 from sklearn.preprocessing import StandardScaler
 
 from pdml_spdz.errors import InputError
-from pdml_spdz.fixedpoint import Format
-from pdml_spdz.linalg import EPS, sine
-from pdml_spdz.local import local_study
+from pdml_spdz.local.processes import local_study
+from pdml_spdz.local.threads import ThreadsResult, run_in_threads
+from pdml_spdz.numerics.fixedpoint import Format
+from pdml_spdz.numerics.linalg import EPS, sine
 from pdml_spdz.primitives.sec_sum import positive_tolerance
-from pdml_spdz.threads_run import ThreadsResult, run_in_threads
 from tests.nmf.helpers import rounding as nmf_rounding
 from tests.nmf.helpers import settings_for, topics
 from tests.parties.test_pca import TOL, angle_tolerance, centred_sigma, far_from_zero, mean_rounding, variance_tolerance

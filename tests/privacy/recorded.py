@@ -7,15 +7,16 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from pdml_spdz import handshake, prepare
-from pdml_spdz.certs import Identity
-from pdml_spdz.data import Data
-from pdml_spdz.job import PartyRun
-from pdml_spdz.linalg import Rows
-from pdml_spdz.local import local_study
-from pdml_spdz.party import run_fit
-from pdml_spdz.transcript import Transcript, load
+from pdml_spdz.engines.transcript import Transcript, load
+from pdml_spdz.fits import prepare
+from pdml_spdz.local.processes import local_study
+from pdml_spdz.numerics.linalg import Rows
+from pdml_spdz.rows.data import Data
+from pdml_spdz.run import handshake
+from pdml_spdz.run.context import PartyRun
+from pdml_spdz.run.party import run_fit
 from pdml_spdz.transport.base import Link
+from pdml_spdz.transport.certs import Identity
 from pdml_spdz.transport.inprocess import mesh
 
 

@@ -14,7 +14,7 @@ from pdml_spdz.algorithms.nmf import Settings
 from pdml_spdz.algorithms.nmf_start import rri_nmf
 from pdml_spdz.algorithms.rri import FullPart, ObservedPart, Penalties
 from pdml_spdz.errors import EngineError, InputError
-from pdml_spdz.linalg import sine
+from pdml_spdz.numerics.linalg import sine
 from pdml_spdz.privacy.dp import (
     Budget,
     Clipping,

@@ -17,7 +17,7 @@ from pdml_spdz.algorithms.nmf import Settings
 from pdml_spdz.algorithms.rri import Penalties, part
 from pdml_spdz.applications.uplift import local_pca, local_svd
 from pdml_spdz.errors import InputError, ResumeError
-from pdml_spdz.linalg import Rows
+from pdml_spdz.numerics.linalg import Rows
 from pdml_spdz.privacy.joined import Joined
 from pdml_spdz.privacy.ksdp import Experiment, compute, run
 from pdml_spdz.privacy.mechanism import Content, Mechanism, Observables, load_statistic

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from pdml_spdz.linalg import EPS
+from pdml_spdz.numerics.linalg import EPS
 from pdml_spdz.privacy.rank_one import Eigen, top_after_row
 
 D, K = 24, 5

@@ -12,6 +12,7 @@ import pytest
 from click.testing import CliRunner
 
 from pdml_spdz.cli.app import cli
+from pdml_spdz.engines.transcript import Transcript
 from pdml_spdz.errors import InputError
 from pdml_spdz.primitives.bound import BLUR, SHOWN_BITS, exponent_of
 from pdml_spdz.primitives.sec_sum import positive_tolerance
@@ -20,7 +21,6 @@ from pdml_spdz.privacy.attack_run import attack
 from pdml_spdz.privacy.attacks import Finding
 from pdml_spdz.privacy.known import Known
 from pdml_spdz.privacy.scale import OwnRows, PublicBound, size_from_bound
-from pdml_spdz.transcript import Transcript
 from tests.privacy.recorded import record
 
 D, K, SCALES = 12, 3, 500

@@ -13,12 +13,12 @@ from click.testing import CliRunner
 
 from pdml_spdz.cli.app import cli
 from pdml_spdz.estimators import PDPCA
-from pdml_spdz.local import local_study
+from pdml_spdz.local.processes import local_study
+from pdml_spdz.local.threads import run_in_threads, run_on_link
 from pdml_spdz.privacy.attack_run import attack
 from pdml_spdz.privacy.attacks import Finding
 from pdml_spdz.privacy.known import Known
-from pdml_spdz.report import two_parties
-from pdml_spdz.threads_run import run_in_threads, run_on_link
+from pdml_spdz.run.report import two_parties
 from pdml_spdz.transport.base import Link
 from pdml_spdz.transport.inprocess import between_threads, mesh
 from tests.privacy.recorded import record

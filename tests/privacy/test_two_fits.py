@@ -6,7 +6,7 @@ from pathlib import Path
 
 import numpy as np
 
-from pdml_spdz.transcript import Transcript
+from pdml_spdz.engines.transcript import Transcript
 from tests.privacy.recorded import record
 
 D, K, SIZES = 6, 3, (20, 20, 20)

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pdml_spdz.errors import QuotaError
-from pdml_spdz.fixedpoint import OPENED_BITS, WORD, Format
+from pdml_spdz.numerics.fixedpoint import OPENED_BITS, WORD, Format
 
 bounds = st.floats(min_value=1e-30, max_value=1e30)
 

@@ -17,8 +17,8 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from pdml_spdz import ring
-from pdml_spdz.fixedpoint import WORD, Format, Ring
+from pdml_spdz.numerics import ring
+from pdml_spdz.numerics.fixedpoint import WORD, Format, Ring
 from pdml_spdz.primitives.masks import Keys
 from pdml_spdz.primitives.sec_sum import MaskedSum
 from pdml_spdz.transport.inprocess import mesh

@@ -17,10 +17,10 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
-from pdml_spdz import data
 from pdml_spdz.errors import InputError
-from pdml_spdz.formats import MISSING, save_npz
-from pdml_spdz.linalg import dense
+from pdml_spdz.numerics.linalg import dense
+from pdml_spdz.rows import data
+from pdml_spdz.rows.formats import MISSING, save_npz
 
 few = settings(max_examples=40, suppress_health_check=[HealthCheck.too_slow])
 numbers = st.floats(allow_nan=False, allow_infinity=False)

@@ -10,20 +10,21 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 
-from pdml_spdz import handshake, ring
 from pdml_spdz.algorithms.nmf import Settings, State, pd_nmf_iter
 from pdml_spdz.algorithms.rri import part
-from pdml_spdz.data import Data
 from pdml_spdz.engines.secsum import SecSumEngine
 from pdml_spdz.errors import QuotaError
-from pdml_spdz.fixedpoint import WORD, Format
-from pdml_spdz.job import PartyRun
-from pdml_spdz.linalg import Rows
-from pdml_spdz.local import local_study
-from pdml_spdz.party import run_fit
+from pdml_spdz.local.processes import local_study
+from pdml_spdz.numerics import ring
+from pdml_spdz.numerics.fixedpoint import WORD, Format
+from pdml_spdz.numerics.linalg import Rows
 from pdml_spdz.primitives.agree import Agreement
 from pdml_spdz.primitives.sec_sum import ClearSum, MaskedSum
-from pdml_spdz.study import NmfSettings
+from pdml_spdz.rows.data import Data
+from pdml_spdz.run import handshake
+from pdml_spdz.run.context import PartyRun
+from pdml_spdz.run.party import run_fit
+from pdml_spdz.study.model import NmfSettings
 from pdml_spdz.transport.base import Link
 from pdml_spdz.transport.inprocess import mesh
 from tests.embedded.helpers import Wire

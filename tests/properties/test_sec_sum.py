@@ -12,8 +12,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from pdml_spdz.errors import ProtocolError, QuotaError
-from pdml_spdz.fixedpoint import OPENED_BITS, Format
-from pdml_spdz.linalg import EPS
+from pdml_spdz.numerics.fixedpoint import OPENED_BITS, Format
+from pdml_spdz.numerics.linalg import EPS
 from pdml_spdz.primitives.masks import Keys, Masks
 from pdml_spdz.primitives.sec_sum import HIGHEST, ClearSum, MaskedSum, positive_tolerance
 from pdml_spdz.transport.base import HEADER, Link

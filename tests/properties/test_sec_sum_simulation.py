@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from pdml_spdz.fixedpoint import Format
+from pdml_spdz.numerics.fixedpoint import Format
 from pdml_spdz.primitives.masks import Keys, Masks
 from pdml_spdz.primitives.sec_sum import MaskedSum
 from pdml_spdz.transport.base import Link

@@ -9,13 +9,13 @@ from typing import TypeVar
 
 import pytest
 
-from pdml_spdz import certs
 from pdml_spdz.engines.mp_spdz import home, offline
 from pdml_spdz.engines.mp_spdz.compiler import Compiled, compile_program
 from pdml_spdz.engines.mp_spdz.place import Place
 from pdml_spdz.engines.mp_spdz.protocols import protocol
-from pdml_spdz.precision import Precision
-from pdml_spdz.programs import Program
+from pdml_spdz.programs.precision import Precision
+from pdml_spdz.programs.render import Program
+from pdml_spdz.transport import certs
 from pdml_spdz.transport.base import Link
 from pdml_spdz.transport.inprocess import mesh
 from tests.threads import run_threads

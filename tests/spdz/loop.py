@@ -11,9 +11,9 @@ from pdml_spdz.engines.mp_spdz.execution import MpSpdzExecution, MpSpdzRunner
 from pdml_spdz.engines.mp_spdz.place import Place
 from pdml_spdz.engines.mp_spdz.protocols import protocol
 from pdml_spdz.engines.projection import FixedScale, PerColumn
-from pdml_spdz.linalg import orthonormalise
-from pdml_spdz.precision import F_G, Precision
-from pdml_spdz.programs import Program, render
+from pdml_spdz.numerics.linalg import orthonormalise
+from pdml_spdz.programs.precision import F_G, Precision
+from pdml_spdz.programs.render import Program, render
 from tests.embedded.test_normed_sum import error_bound
 
 FIT, STREAM, CALLS = "one scale", "stream", "one machine a column"

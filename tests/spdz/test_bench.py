@@ -12,7 +12,7 @@ import pytest
 
 import benchmarks.bench_mp_spdz as b
 from pdml_spdz.engines.mp_spdz import home
-from pdml_spdz.paper_programs import normed_sum_error
+from pdml_spdz.programs.paper import normed_sum_error
 
 FOUND = home.find()
 pytestmark = [pytest.mark.spdz, pytest.mark.skipif(FOUND is None, reason=home.missing_text())]

@@ -11,8 +11,8 @@ import pytest
 
 from pdml_spdz.engines.embedded import machine
 from pdml_spdz.engines.mp_spdz.home import find_home
-from pdml_spdz.precision import Precision
-from pdml_spdz.programs import render
+from pdml_spdz.programs.precision import Precision
+from pdml_spdz.programs.render import render
 
 HOME = find_home()
 pytestmark = [

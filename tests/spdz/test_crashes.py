@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 
 from pdml_spdz.engines.mp_spdz.pool import Pool
-from pdml_spdz.study import PrecisionSettings, Timeouts
+from pdml_spdz.study.model import PrecisionSettings, Timeouts
 from tests.parties.helpers import Parties, Process, until
 from tests.spdz.helpers import LONG, REQUIRED, machines
 

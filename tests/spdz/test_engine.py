@@ -9,8 +9,8 @@ import pytest
 
 from pdml_spdz.engines.mp_spdz.place import Place
 from pdml_spdz.errors import RangeExceeded
-from pdml_spdz.precision import Precision
-from pdml_spdz.programs import render
+from pdml_spdz.programs.precision import Precision
+from pdml_spdz.programs.render import render
 from tests.embedded.helpers import run_program
 from tests.spdz.helpers import LONG, MARKS, REQUIRED, Site, machines
 from tests.spdz.loop import (

@@ -6,10 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from pdml_spdz import certs
 from pdml_spdz.engines.mp_spdz.place import Place
 from pdml_spdz.errors import EngineError, PdmlError, PeerError
-from pdml_spdz.precision import Precision
+from pdml_spdz.programs.precision import Precision
+from pdml_spdz.transport import certs
 from tests.spdz.helpers import LONG, REQUIRED, Site, machines
 from tests.spdz.loop import FIT, SMALL, Problem, Recorder, loop, program_of
 

@@ -13,9 +13,9 @@ from pdml_spdz import api
 from pdml_spdz.algorithms.svd import start_by_seed
 from pdml_spdz.engines.mp_spdz.pool import list_stocks
 from pdml_spdz.errors import StockError
-from pdml_spdz.linalg import fix_signs, orthonormalise, sine
+from pdml_spdz.numerics.linalg import fix_signs, orthonormalise, sine
 from pdml_spdz.primitives.agree import Agreement
-from pdml_spdz.study import PrecisionSettings
+from pdml_spdz.study.model import PrecisionSettings
 from pdml_spdz.transport.inprocess import mesh
 from tests.embedded.test_svd import centralised, noise
 from tests.parties.helpers import run

@@ -9,7 +9,7 @@ import pytest
 
 from pdml_spdz.engines.mp_spdz.place import Place
 from pdml_spdz.errors import PdmlError, PeerError, ProtocolError
-from pdml_spdz.precision import Precision
+from pdml_spdz.programs.precision import Precision
 from tests.spdz.helpers import LONG, REQUIRED, Site, machines
 from tests.spdz.loop import FIT, SMALL, Problem, Recorder, check_opened, loop, program_of
 

@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from pdml_spdz.accuracy import accuracy
+from pdml_spdz.fits.accuracy import accuracy
 from tests.unit.test_svd import with_spectrum
 
 

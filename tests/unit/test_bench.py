@@ -28,7 +28,7 @@ from pdml_spdz.bench.tables import cost_grid, number, paper_grid, spread_text
 from pdml_spdz.cli.bench import bench
 from pdml_spdz.cli.bench_show import Numbers, Words
 from pdml_spdz.errors import InputError
-from pdml_spdz.linalg import gaussian, orthonormalise, sine
+from pdml_spdz.numerics.linalg import gaussian, orthonormalise, sine
 
 ORIGIN = {
     "time": "2026-01-01T00:00:00+00:00",

@@ -15,11 +15,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy import stats
 
-from pdml_spdz import own_secret
 from pdml_spdz.errors import QuotaError, StorageError, StudyError
-from pdml_spdz.job import PartyRun
-from pdml_spdz.limits import find_bound
-from pdml_spdz.local import local_study
+from pdml_spdz.fits.limits import find_bound
+from pdml_spdz.local.processes import local_study
 from pdml_spdz.primitives.bound import (
     BLUR,
     WINDOW,
@@ -31,6 +29,8 @@ from pdml_spdz.primitives.bound import (
     shift_of,
     window,
 )
+from pdml_spdz.run import own_secret
+from pdml_spdz.run.context import PartyRun
 from pdml_spdz.transport.base import Link
 from tests.threads import run_threads
 

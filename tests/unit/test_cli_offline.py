@@ -12,7 +12,7 @@ from click.testing import CliRunner
 
 from pdml_spdz.cli.app import cli
 from pdml_spdz.errors import StorageError, StudyError
-from pdml_spdz.repeats import count
+from pdml_spdz.run.repeats import count
 from tests.stocks import fake
 
 

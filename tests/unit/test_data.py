@@ -15,8 +15,9 @@ import pytest
 import scipy.io
 import scipy.sparse as sp
 
-from pdml_spdz import data, linalg
 from pdml_spdz.errors import InputError
+from pdml_spdz.numerics import linalg
+from pdml_spdz.rows import data
 
 X = np.array([[1.0, 0.0, -2.5], [0.0, 3.25, 0.0], [4.0, 0.0, 1e-7], [0.0, 0.0, 7.0]])
 NAMES = ("alpha", "b,eta", "gamma")

@@ -10,11 +10,13 @@ from pathlib import Path
 import click
 import pytest
 
-from pdml_spdz import __version__, errors, repeats, study
+from pdml_spdz import __version__, errors
 from pdml_spdz.cli.app import cli
 from pdml_spdz.ot.prg import BLOCK
-from pdml_spdz.precision import FULL_G, Precision
-from pdml_spdz.study_bound import USUAL_RANGE, WIDE_RANGE
+from pdml_spdz.programs.precision import FULL_G, Precision
+from pdml_spdz.run import repeats
+from pdml_spdz.study import model as study
+from pdml_spdz.study.bound import USUAL_RANGE, WIDE_RANGE
 
 ROOT = Path(__file__).parents[2]
 

@@ -21,7 +21,7 @@ from pdml_spdz.algorithms.nmf import Settings
 from pdml_spdz.algorithms.nmf_start import rri_nmf
 from pdml_spdz.errors import EngineError, InputError, StudyError
 from pdml_spdz.estimators import PDNMF, PDPCA, PDSVD, split
-from pdml_spdz.study import choose_engine
+from pdml_spdz.study.model import choose_engine
 
 ESTIMATORS = [PDSVD, PDPCA, PDNMF]
 CLOSE = 1e-6  # a subspace that changes by less than tol = 1e-9, times entries of about 10 and a spectral gap

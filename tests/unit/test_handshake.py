@@ -16,15 +16,19 @@ from typing import Any
 import numpy as np
 import pytest
 
-from pdml_spdz import build, fixedpoint, handshake, limits, precision, study_bound
-from pdml_spdz.data import Data
 from pdml_spdz.engines.mp_spdz import compiler
 from pdml_spdz.errors import MismatchError
-from pdml_spdz.local import local_study
+from pdml_spdz.fits import limits
+from pdml_spdz.fits.prepare import fitting
+from pdml_spdz.local.processes import local_study
+from pdml_spdz.numerics import fixedpoint
 from pdml_spdz.offline import on_demand, stock
 from pdml_spdz.ot import extension, lpn, vole
-from pdml_spdz.prepare import fitting
 from pdml_spdz.primitives import masks
+from pdml_spdz.programs import precision
+from pdml_spdz.rows.data import Data
+from pdml_spdz.run import build, handshake
+from pdml_spdz.study import bound as study_bound
 from pdml_spdz.transport import base
 from pdml_spdz.transport.base import Link
 from pdml_spdz.transport.inprocess import mesh
@@ -140,7 +144,7 @@ def test_digest_of_a_build_knows_defaults_and_new_constants(monkeypatch: pytest.
 
 def test_digest_of_a_build_is_that_of_another_process() -> None:
     said = subprocess.run(
-        [sys.executable, "-c", "from pdml_spdz import build; print(build.digest())"],
+        [sys.executable, "-c", "from pdml_spdz.run import build; print(build.digest())"],
         capture_output=True,
         text=True,
         check=True,

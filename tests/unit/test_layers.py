@@ -10,29 +10,14 @@ import pdml_spdz
 PACKAGE = Path(pdml_spdz.__file__).parent
 # From the top; a module may import from its own layer and from those below it.
 LAYERS = [
-    ("cli", "__main__"),
-    ("bench",),
-    ("api", "estimators", "accuracy"),
-    ("local", "threads_run"),
-    ("crew",),
-    ("party",),
-    ("engine_setup",),
-    ("fit_svd", "fit_pca", "fit_nmf", "fit_normed_sum"),
-    ("prepare",),
-    ("limits",),
-    ("report", "checkpoint", "handshake", "job", "repeats", "own_secret", "results"),
-    ("build",),
-    ("privacy",),
-    ("applications",),
-    ("algorithms", "engines"),
-    ("offline", "primitives", "programs", "paper_programs"),
-    ("ot",),
-    ("suspects",),
-    ("study_file", "data", "study", "study_rows", "study_values", "study_bound", "transport", "process", "precision"),
-    ("template_files", "transcript"),
-    ("formats",),
-    ("certs", "storage", "linalg", "ring", "names"),
-    ("fixedpoint", "clock", "guard", "memory"),
+    ("cli", "__main__", "bench", "estimators", "privacy", "applications"),  # what people use
+    ("api", "local"),  # M parties on this machine
+    ("run", "fits"),  # one party's run, and what it does for each algorithm
+    ("algorithms", "engines"),  # neither knows the other
+    ("offline", "primitives"),
+    ("ot", "study", "rows", "transport"),
+    ("programs", "numerics", "system"),
+    ("registry",),
     ("errors", "__init__"),
 ]
 RANK = {name: i for i, layer in enumerate(LAYERS) for name in layer}

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy.linalg import subspace_angles
 
-from pdml_spdz.linalg import (
+from pdml_spdz.numerics.linalg import (
     EPS,
     GramMatrix,
     GramOperator,

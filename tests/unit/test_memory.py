@@ -11,7 +11,7 @@ import pytest
 FAULTS = """
 import resource, sys
 import numpy as np
-from pdml_spdz import memory
+from pdml_spdz.system import memory
 if sys.argv[1] == "keep":
     assert memory.keep_freed()
 def faults():

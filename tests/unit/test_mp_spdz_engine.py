@@ -12,17 +12,17 @@ from pathlib import Path
 
 import pytest
 
-from pdml_spdz import certs
-from pdml_spdz.certs import Identity
 from pdml_spdz.engines.mp_spdz import directory, execution
 from pdml_spdz.engines.mp_spdz.compiler import Compiled, Counts
 from pdml_spdz.engines.mp_spdz.home import Installation
 from pdml_spdz.engines.mp_spdz.place import Place
 from pdml_spdz.engines.mp_spdz.protocols import protocol
 from pdml_spdz.errors import EngineError, StockError
-from pdml_spdz.precision import Precision
-from pdml_spdz.programs import Program
+from pdml_spdz.programs.precision import Precision
+from pdml_spdz.programs.render import Program
+from pdml_spdz.transport import certs
 from pdml_spdz.transport.base import Link
+from pdml_spdz.transport.certs import Identity
 from pdml_spdz.transport.inprocess import mesh
 from tests.threads import run_threads
 from tests.unit.test_mp_spdz_home import make_home

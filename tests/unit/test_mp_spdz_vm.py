@@ -13,12 +13,12 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from pdml_spdz import process
-from pdml_spdz.certs import Identity
 from pdml_spdz.engines.mp_spdz import directory
 from pdml_spdz.engines.mp_spdz.compiler import Compiled, Counts
 from pdml_spdz.engines.mp_spdz.vm import Usage, VirtualMachine
 from pdml_spdz.errors import EngineError, PeerError, ProtocolError, RangeExceeded
+from pdml_spdz.system import process
+from pdml_spdz.transport.certs import Identity
 from tests.parties.helpers import until
 
 # In the run's directory, as MP-SPDZ: opens the pipes, reads text, writes numbers of 8 bytes.
@@ -185,7 +185,7 @@ def test_kill_ends_it_and_may_be_called_again(start: Start) -> None:
 PARENT = """
 import sys
 from pathlib import Path
-from pdml_spdz import process
+from pdml_spdz.system import process
 where = Path(sys.argv[1])
 child = process.start_guarded([sys.executable, "-I", "-S", "-c", sys.argv[2]], directory=where, log=where / "log")
 (where / "guard").write_text(str(child.pid))

@@ -13,8 +13,8 @@ from pdml_spdz.engines.mp_spdz.home import Installation
 from pdml_spdz.engines.mp_spdz.protocols import protocol
 from pdml_spdz.engines.mp_spdz.vm import Usage, explain, parse_usage
 from pdml_spdz.errors import EngineError, PeerError, ProtocolError, RangeExceeded
-from pdml_spdz.precision import Precision
-from pdml_spdz.programs import Program, render
+from pdml_spdz.programs.precision import Precision
+from pdml_spdz.programs.render import Program, render
 from tests.unit.test_mp_spdz_home import make_home
 
 PROGRAM = Program("normed_sum", "# text\n")

@@ -14,7 +14,7 @@ from click.testing import CliRunner
 from pdml_spdz.cli.programs import render as render_command
 from pdml_spdz.engines.embedded import machine
 from pdml_spdz.errors import EngineError
-from pdml_spdz.paper_programs import (
+from pdml_spdz.programs.paper import (
     FIRST_GUESS,
     STATISTICAL,
     division_error,
@@ -26,8 +26,8 @@ from pdml_spdz.paper_programs import (
     starts,
     value_bits,
 )
-from pdml_spdz.precision import Precision
-from pdml_spdz.programs import render
+from pdml_spdz.programs.precision import Precision
+from pdml_spdz.programs.render import render
 
 PAPER = (10, 20, 31)
 ALL = range(4, 32)

@@ -14,12 +14,12 @@ from typing import Any
 import numpy as np
 import pytest
 
-from pdml_spdz import results
+from pdml_spdz.engines.transcript import Transcript
 from pdml_spdz.errors import StorageError
-from pdml_spdz.local import local_study
-from pdml_spdz.storage import locked
-from pdml_spdz.threads_run import run_on_link
-from pdml_spdz.transcript import Transcript
+from pdml_spdz.local.processes import local_study
+from pdml_spdz.local.threads import run_on_link
+from pdml_spdz.run import output as results
+from pdml_spdz.system.files import locked
 from pdml_spdz.transport.base import Link
 from pdml_spdz.transport.inprocess import between_threads
 from tests.parties.helpers import rows

@@ -11,8 +11,8 @@ from typing import NamedTuple
 import numpy as np
 import pytest
 
-from pdml_spdz import ring
 from pdml_spdz.errors import StockError
+from pdml_spdz.numerics import ring
 from pdml_spdz.offline.make import Forecast, forecast, make
 from pdml_spdz.offline.material import Plan
 from pdml_spdz.offline.spend import claim

@@ -11,11 +11,11 @@ import numpy as np
 import pytest
 from click.testing import CliRunner
 
-from pdml_spdz import study_file
 from pdml_spdz.cli.app import cli
 from pdml_spdz.errors import StudyError
 from pdml_spdz.estimators import PDNMF
-from pdml_spdz.study import NmfSettings, PartyEntry, PrecisionSettings, Study, Timeouts
+from pdml_spdz.study import file as study_file
+from pdml_spdz.study.model import NmfSettings, PartyEntry, PrecisionSettings, Study, Timeouts
 
 PCA = {"algorithm": "pca", "centre": "hidden"}
 NMF = {"algorithm": "nmf", "engine": "secsum", "reveal": "sum"}

@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 
-from pdml_spdz.data import Data
-from pdml_spdz.linalg import as_rows
-from pdml_spdz.suspects import dominant, identifiers
+from pdml_spdz.numerics.linalg import as_rows
+from pdml_spdz.rows.data import Data
+from pdml_spdz.rows.suspects import dominant, identifiers
 
 RNG = np.random.default_rng(0)
 N = 20

@@ -11,8 +11,8 @@ from scipy import stats
 from sklearn.datasets import load_digits
 
 from pdml_spdz.errors import InputError
-from pdml_spdz.fixedpoint import Format
-from pdml_spdz.linalg import EPS, Rows, dense, fix_signs, orthonormalise, sine
+from pdml_spdz.numerics.fixedpoint import Format
+from pdml_spdz.numerics.linalg import EPS, Rows, dense, fix_signs, orthonormalise, sine
 from tests.threads import fit
 
 

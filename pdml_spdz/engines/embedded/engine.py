@@ -11,15 +11,15 @@ from pdml_spdz.engines.centred import CentredScale
 from pdml_spdz.engines.embedded import machine
 from pdml_spdz.engines.embedded.runner import EmbeddedRunner
 from pdml_spdz.engines.projection import FixedScale, PerColumn, observables, scale_for
-from pdml_spdz.fixedpoint import Reals
+from pdml_spdz.numerics.fixedpoint import Reals
 from pdml_spdz.offline.material import Material, Plan
-from pdml_spdz.precision import Precision
 from pdml_spdz.primitives.agree import Agreement
 from pdml_spdz.primitives.bound import Bound
 from pdml_spdz.primitives.masks import Keys
 from pdml_spdz.primitives.normed_sum import NormedSum
 from pdml_spdz.primitives.sec_sum import MaskedSum, choose_aggregator
-from pdml_spdz.programs import Program, render
+from pdml_spdz.programs.precision import Precision
+from pdml_spdz.programs.render import Program, render
 from pdml_spdz.transport.base import Link
 
 Source = Callable[[Link, Plan, Precision], Material]

@@ -17,7 +17,7 @@ from pdml_spdz.engines.embedded.backend import Backend, Counting, Truncation
 from pdml_spdz.engines.embedded.values import Clear, Scalars, Vector, Wide, concat, unsupported
 from pdml_spdz.errors import EngineError, PdmlError, RangeExceeded
 from pdml_spdz.offline.material import Plan
-from pdml_spdz.programs import Program
+from pdml_spdz.programs.render import Program
 
 
 class SintType:

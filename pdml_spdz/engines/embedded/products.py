@@ -7,12 +7,12 @@ from dataclasses import dataclass
 from functools import reduce
 from typing import Any
 
-from pdml_spdz import ring
 from pdml_spdz.engines.embedded.values import Scalars
-from pdml_spdz.fixedpoint import Ring
+from pdml_spdz.numerics import ring
+from pdml_spdz.numerics.fixedpoint import Ring
+from pdml_spdz.numerics.ring import Narrow, Vector
 from pdml_spdz.offline.material import ScalarMaterial
 from pdml_spdz.ot.vole import Correlation
-from pdml_spdz.ring import Narrow, Vector
 
 
 @dataclass(frozen=True)

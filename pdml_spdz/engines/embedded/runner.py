@@ -4,16 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from pdml_spdz import ring
 from pdml_spdz.engines.embedded import machine
 from pdml_spdz.engines.embedded.session import Session
 from pdml_spdz.engines.embedded.shares import Shares
 from pdml_spdz.engines.projection import Execution, Runner, decode
-from pdml_spdz.fixedpoint import Reals
+from pdml_spdz.numerics import ring
+from pdml_spdz.numerics.fixedpoint import Reals
 from pdml_spdz.offline.material import Material
-from pdml_spdz.precision import Precision
 from pdml_spdz.primitives.sec_sum import MaskedSum
-from pdml_spdz.programs import Program
+from pdml_spdz.programs.precision import Precision
+from pdml_spdz.programs.render import Program
 
 
 class EmbeddedRunner(Runner):

@@ -12,7 +12,7 @@ from typing import Any
 from greenlet import getcurrent, greenlet
 
 from pdml_spdz.errors import EngineError
-from pdml_spdz.ring import Vector
+from pdml_spdz.numerics.ring import Vector
 
 
 class Session:

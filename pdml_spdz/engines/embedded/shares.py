@@ -8,15 +8,15 @@ from typing import Any
 
 import numpy as np
 
-from pdml_spdz import ring
 from pdml_spdz.engines.embedded.backend import Backend
 from pdml_spdz.engines.embedded.products import Lazy, Outer, Product, Scaling
 from pdml_spdz.engines.embedded.session import Session
 from pdml_spdz.engines.embedded.values import Scalars, Wide
-from pdml_spdz.fixedpoint import Ring
+from pdml_spdz.numerics import ring
+from pdml_spdz.numerics.fixedpoint import Ring
 from pdml_spdz.offline.material import Material
-from pdml_spdz.precision import SIGMA, Precision
 from pdml_spdz.primitives.sec_sum import MaskedSum, check_size
+from pdml_spdz.programs.precision import SIGMA, Precision
 
 
 class Shares(Backend):

@@ -15,14 +15,14 @@ from pathlib import Path
 
 import platformdirs
 
-from pdml_spdz import process
 from pdml_spdz.engines.mp_spdz.home import Installation
 from pdml_spdz.engines.mp_spdz.protocols import Protocol
 from pdml_spdz.errors import EngineError
-from pdml_spdz.paper_programs import paper_field_bits
-from pdml_spdz.precision import Precision
-from pdml_spdz.programs import PAPER, Program
-from pdml_spdz.storage import writing
+from pdml_spdz.programs.paper import paper_field_bits
+from pdml_spdz.programs.precision import Precision
+from pdml_spdz.programs.render import PAPER, Program
+from pdml_spdz.system import process
+from pdml_spdz.system.files import writing
 
 SECURITY = 40  # MP-SPDZ's statistical security parameter
 RINGS = (64, 128, 192, 256)  # sizes its ring protocols come with; 256 needs a build with RING_SIZE=256

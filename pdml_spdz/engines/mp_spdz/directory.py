@@ -22,8 +22,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import IO
 
-from pdml_spdz.certs import Identity
 from pdml_spdz.engines.mp_spdz.compiler import Compiled
+from pdml_spdz.transport.certs import Identity
 
 DATA = "Player-Data"
 PREFIX, LOCK = "pdml-spdz-vm-", "lock"

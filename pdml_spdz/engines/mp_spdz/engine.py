@@ -12,14 +12,14 @@ from pdml_spdz.engines.mp_spdz.execution import MpSpdzRunner
 from pdml_spdz.engines.mp_spdz.paper import PaperColumns
 from pdml_spdz.engines.mp_spdz.place import Place
 from pdml_spdz.engines.projection import COARSE, FixedScale, PerColumn, observables, scale_for
-from pdml_spdz.fixedpoint import Reals
-from pdml_spdz.precision import Precision
+from pdml_spdz.numerics.fixedpoint import Reals
 from pdml_spdz.primitives.agree import Agreement
 from pdml_spdz.primitives.bound import Bound
 from pdml_spdz.primitives.masks import Keys
 from pdml_spdz.primitives.normed_sum import NormedSum
 from pdml_spdz.primitives.sec_sum import MaskedSum, choose_aggregator
-from pdml_spdz.programs import Program, render
+from pdml_spdz.programs.precision import Precision
+from pdml_spdz.programs.render import Program, render
 
 
 @dataclass(frozen=True)

@@ -10,7 +10,6 @@ from contextlib import ExitStack, suppress
 
 import numpy as np
 
-from pdml_spdz import ring
 from pdml_spdz.engines.embedded.backend import Truncation
 from pdml_spdz.engines.embedded.machine import truncations
 from pdml_spdz.engines.mp_spdz import directory
@@ -20,9 +19,10 @@ from pdml_spdz.engines.mp_spdz.pool import Pool
 from pdml_spdz.engines.mp_spdz.vm import Usage, VirtualMachine
 from pdml_spdz.engines.projection import Execution, Runner, decode
 from pdml_spdz.errors import PdmlError, StockError
-from pdml_spdz.fixedpoint import Reals
-from pdml_spdz.precision import Precision
-from pdml_spdz.programs import Program
+from pdml_spdz.numerics import ring
+from pdml_spdz.numerics.fixedpoint import Reals
+from pdml_spdz.programs.precision import Precision
+from pdml_spdz.programs.render import Program
 
 LOG = "vm.log"
 STOP = 1  # before an iteration: there is none

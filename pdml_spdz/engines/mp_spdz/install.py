@@ -20,10 +20,10 @@ from pathlib import Path
 from typing import BinaryIO
 from urllib.parse import urlsplit
 
-from pdml_spdz import process
 from pdml_spdz.engines.mp_spdz.home import GUIDE, Installation, is_home
 from pdml_spdz.errors import EngineError
-from pdml_spdz.storage import writing
+from pdml_spdz.system import process
+from pdml_spdz.system.files import writing
 
 RELEASE = "0.4.2"
 URL = f"https://github.com/data61/MP-SPDZ/releases/download/v{RELEASE}/mp-spdz-{RELEASE}.tar.xz"

@@ -7,13 +7,13 @@ from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
 
-from pdml_spdz import process
 from pdml_spdz.engines.mp_spdz import directory
 from pdml_spdz.engines.mp_spdz.compiler import Compiled
 from pdml_spdz.engines.mp_spdz.place import Place
 from pdml_spdz.engines.mp_spdz.pool import Pool
 from pdml_spdz.engines.mp_spdz.vm import explain
 from pdml_spdz.errors import EngineError, PeerError
+from pdml_spdz.system import process
 
 Progress = Callable[[int, int], None]  # bytes on the disk, of about how many
 POLL = 0.2

@@ -6,9 +6,9 @@ import numpy as np
 
 from pdml_spdz.engines.mp_spdz.execution import MpSpdzRunner
 from pdml_spdz.errors import QuotaError
-from pdml_spdz.fixedpoint import Reals
+from pdml_spdz.numerics.fixedpoint import Reals
 from pdml_spdz.primitives.normed_sum import NormedColumns, unit_columns
-from pdml_spdz.programs import Program
+from pdml_spdz.programs.render import Program
 
 
 class PaperColumns:

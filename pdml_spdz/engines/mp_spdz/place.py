@@ -8,15 +8,15 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from pdml_spdz.certs import Identity
 from pdml_spdz.engines.mp_spdz.compiler import Compiled, compile_program
 from pdml_spdz.engines.mp_spdz.home import Installation
 from pdml_spdz.engines.mp_spdz.protocols import Protocol
 from pdml_spdz.errors import EngineError
-from pdml_spdz.precision import Precision
 from pdml_spdz.primitives.agree import Agreement
-from pdml_spdz.programs import Program
+from pdml_spdz.programs.precision import Precision
+from pdml_spdz.programs.render import Program
 from pdml_spdz.transport.base import Link
+from pdml_spdz.transport.certs import Identity
 
 Address = tuple[str, int]
 

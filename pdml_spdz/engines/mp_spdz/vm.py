@@ -10,10 +10,10 @@ from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 
-from pdml_spdz import process
 from pdml_spdz.engines.mp_spdz.compiler import last_line
 from pdml_spdz.engines.mp_spdz.directory import RunDirectory
 from pdml_spdz.errors import EngineError, PdmlError, PeerError, ProtocolError, RangeExceeded
+from pdml_spdz.system import process
 
 POLL = 0.1
 CHUNK = 1 << 16

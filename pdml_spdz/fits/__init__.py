@@ -1,0 +1,1 @@
+"""What one party does for each algorithm, from its rows to its results."""

@@ -1,0 +1,91 @@
+"""How large a run's numbers may be: checked before anything is opened, from public numbers where there are any."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+
+from pdml_spdz.engines.base import Engine
+from pdml_spdz.numerics.fixedpoint import Reals
+from pdml_spdz.numerics.linalg import Rows, squares
+from pdml_spdz.primitives import bound as bounds
+from pdml_spdz.primitives.bound import Bound
+from pdml_spdz.run import own_secret
+from pdml_spdz.run.context import PartyRun
+from pdml_spdz.study.bound import measure_of
+from pdml_spdz.transport.base import Link
+
+SQUARES = "||X_m||_F^2"
+MEAN_BLUR = 8  # the mean itself is opened, and with it nearly all that its exponent says
+
+
+def check_rows(run: PartyRun, X: Rows) -> None:
+    """||X_m||_F^2 against the quota or the window, before the first sum.
+
+    Centring makes the covariance of all rows no larger.
+    """
+    study = run.study
+    if study.quotas is not None:
+        bounds.check_norm(squares(X), study.quotas[run.me], SQUARES)
+    elif study.bound_kind == "window":
+        bounds.check_norm(squares(X), bounds.WINDOW / study.M, SQUARES)
+
+
+def find_bound(run: PartyRun, norm: float, engine: Engine, link: Link, d: int) -> Bound:
+    """The bound of sums of S_m v, where this party has ||S_m||_F <= norm; the study says where it comes from."""
+    study, what = run.study, measure_of(run.study)
+    either = f"{what}, or {SQUARES}" if study.algorithm in ("svd", "pca") else what  # by the form that S_m has
+    if study.quotas is not None:
+        return bounds.agreed_bound(norm, run.me, study.quotas, either)
+    if study.bound_kind == "window":
+        return bounds.window(norm, study.M, either)
+    if study.bound_kind == "exponent":
+        one = what if study.algorithm == "normed-sum" else SQUARES
+        found = bounds.bound_by_exponent(norm, link, _shift(run, "fit", d, bounds.BLUR), one)
+    else:
+        found = bounds.bound_by_sec_sum(norm, engine.sec_sum, either)
+    run.show(*([found.observable] if found.observable else []))
+    return found
+
+
+def bound_of_sums(run: PartyRun, own: Reals, n: int, engine: Engine, link: Link) -> Bound:
+    """The bound of the parties' own column sums t_m, for the mean of all n rows.
+
+    With quotas from public numbers: ||t_m|| <= sqrt(n_m) ||X_m||_F <= sqrt(n max_m B_m).
+    """
+    study = run.study
+    if study.quotas is not None:
+        return Bound(most := math.sqrt(n * max(study.quotas)), study.M * most, "public")
+    norm = float(np.linalg.norm(own))
+    if study.bound_kind == "secsum":
+        return bounds.bound_by_sec_sum(max(norm, 1e-300), engine.sec_sum)
+    return bounds.bound_by_exponent(
+        norm, link, _shift(run, "mean", len(own), MEAN_BLUR), "norm of the sums of its rows", MEAN_BLUR
+    )
+
+
+def bound_of_centred(run: PartyRun) -> Bound | None:
+    """For rows less the mean of all rows, whose covariances add up to no more than those of the rows themselves.
+
+    S_m <= sum_m S_m <= sum_m X_m^T X_m, all positive semidefinite, and ||X_m||_F^2 was checked. None: only data tell.
+    """
+    study = run.study
+    if study.quotas is not None:
+        return Bound(sum(study.quotas), sum(study.quotas), "agreed")
+    return Bound(bounds.WINDOW, bounds.WINDOW, "window") if study.bound_kind == "window" else None
+
+
+def bound_of_scaled(n: int, d: int) -> Bound:
+    """For rows over their own deviations or root mean squares, which are known to 2^-20: tr S <= n d."""
+    most = n * d * (1.0 + 2.0**-16)
+    return Bound(most, most, "public")
+
+
+def _shift(run: PartyRun, what: str, d: int, width: int) -> int:
+    """Drawn from this party's secret: the same for the same kind of rows, whatever the study says.
+
+    Not even of the names that it gives to columns, or of the party's number in it, may this depend: studies that differ
+    in nothing else would each draw anew, and the least of what they show would be the exponent itself.
+    """
+    return bounds.shift_of(own_secret.load(run.own_secret), width, what, d)

@@ -1,0 +1,272 @@
+"""A party's rows as they are factorised: less offsets, over scales, feature by feature; and the mean of all rows."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
+
+import numpy as np
+import scipy.sparse as sp
+
+from pdml_spdz.engines.base import Engine
+from pdml_spdz.errors import InputError
+from pdml_spdz.fits.limits import MEAN_BLUR, bound_of_centred, bound_of_scaled, bound_of_sums, check_rows
+from pdml_spdz.numerics.fixedpoint import Reals
+from pdml_spdz.numerics.linalg import EPS, Rows, column_sums, over
+from pdml_spdz.primitives.agree import Agreement
+from pdml_spdz.primitives.bound import Bound
+from pdml_spdz.rows import suspects
+from pdml_spdz.rows.data import Data
+from pdml_spdz.rows.names import Names, positions
+from pdml_spdz.run.checkpoint import Checkpoints
+from pdml_spdz.run.context import PartyRun
+from pdml_spdz.study.model import Study
+from pdml_spdz.system.files import replaced
+from pdml_spdz.transport.base import Link
+
+COUNT = "n, the number of all rows, to every party"
+MEAN = "the mean of all rows, to every party"
+_EXPONENT = (
+    f"an exponent up to {MEAN_BLUR - 1} above that of the largest norm of a party's own column sums, to every party"
+)
+SIZES = {  # what the bound of the parties' own column sums shows besides their mean
+    "agreed": [],
+    "window": [_EXPONENT],
+    "exponent": [_EXPONENT],
+    "secsum": ["the sum of the norms of the parties' own column sums, to every party"],
+}
+
+
+@dataclass(frozen=True)
+class View:
+    """X : the rows as they are factorised, less mu where it is open; scale : what they were divided by, if by SecSum
+
+    n : rows of all parties, where that is known; sums : this party's column sums over sqrt(n), for a hidden mean
+    bound : of the sums of S_m v, where it follows from what is public
+    observables : what finding all this has shown to every party
+    """
+
+    X: Rows
+    mu: Reals | None = None
+    scale: Reals | None = None
+    n: int | None = None
+    sums: Reals | None = None
+    bound: Bound | None = None
+    observables: list[str] = field(default_factory=list)
+
+
+def check_rank(rank: int, d: int, source: str) -> None:
+    if rank > d:
+        raise InputError(f"the rank asked for is {rank} and {source} has {d} columns.", "a rank of at most d")
+
+
+def fitting(data: Data, study: Study, order: Names | None = None) -> Data:
+    """The rows, if they are what the study is about, in the order of its features; by position, with its names or none.
+
+    order : of the columns in a run that is resumed; the same names are brought into it
+    """
+    if study.columns == "name" and study.features and data.features is None:
+        raise InputError(
+            f"{data.source} has no names for its columns, and the study lists {len(study.features)} features.",
+            "the names that the study lists",
+            'give the columns names, or agree on `columns = "position"` (--columns-by position)',
+        )
+    if study.columns == "name" and study.features:
+        data = data.in_order(study.features, "the study")
+    elif study.columns == "name" and order and set(order) == set(data.features or ()):
+        data = data.in_order(order, "the run that is resumed")
+    if study.columns == "position":
+        # Before anything is made of the rows: a run that is resumed knows them by what they were called in it.
+        data = replace(data, features=study.features or None)
+    d = study.d or len(study.features)
+    if d and data.d != d:
+        raise InputError(f"{data.source} has {data.d} columns.", f"the study's {d} features")
+    if study.algorithm != "normed-sum":
+        check_rank(study.rank, data.d, data.source)
+    offsets, _ = offsets_and_scales(study, data)
+    if np.any(offsets) and sp.issparse(data.X):
+        raise InputError(
+            f"{data.source} has sparse rows and the study has offsets, which would fill them.",
+            "offsets of zero for sparse rows",
+            "give the rows as a dense file, or leave the offsets out",
+        )
+    return data
+
+
+def agreed(data: Data, study: Study) -> Data:
+    """The rows less the study's offsets, over its scales, and what their party should know of them: all of it local."""
+    if study.algorithm == "normed-sum":
+        return data
+    rows = replace(data, X=moved(data, study))
+    centred = study.algorithm == "pca" and study.centre != "none"
+    dominant = suspects.dominant(rows, centred=centred) if study.scale == "agreed" else []
+    return replace(rows, warnings=(*suspects.identifiers(data), *dominant))
+
+
+def offsets_and_scales(study: Study, data: Data) -> tuple[Reals, Reals]:
+    """The study's, in the order of the rows' columns; empty where it has none."""
+    named = (("offsets", study.offset_features), ("scales", study.scale_features))
+    offsets, scales = (_in_order(study, name, listed, data) for name, listed in named)
+    return offsets, scales
+
+
+def _in_order(study: Study, name: str, listed: Names, data: Data) -> Reals:
+    values = np.array(getattr(study, name), np.float64)
+    if values.size and len(values) != data.d:
+        raise InputError(f"{data.source} has {data.d} columns and the study {len(values)} {name}.", "one for each")
+    if not listed or study.columns == "position":
+        return values
+    if data.features is None:
+        raise InputError(
+            f"the study's {name} have names, and the columns of {data.source} have none.",
+            "names in both, or in neither",
+            'give the columns names, or agree on `columns = "position"` (--columns-by position)',
+        )
+    return values[positions(listed, data.features, f"the list of the study's {name}", data.source)]
+
+
+def moved(data: Data, study: Study) -> Rows:
+    """(X - offsets) / scales, where there are any."""
+    offsets, scales = offsets_and_scales(study, data)
+    X = data.X - offsets if np.any(offsets) else data.X
+    return over(X, scales) if scales.size else X
+
+
+def original_mean(rows: View, study: Study, data: Data) -> Reals:
+    """What was taken off the rows, in their units as they came: mu and the offsets; mu is 0 where there is none."""
+    offsets, scales = offsets_and_scales(study, data)
+    scale = (rows.scale if rows.scale is not None else 1.0) * (scales if scales.size else 1.0)
+    mu = np.zeros(data.d) if rows.mu is None else rows.mu
+    mean: Reals = mu * scale + (offsets if offsets.size else 0.0)
+    return mean
+
+
+def view(run: PartyRun, data: Data, link: Link, engine: Engine) -> View:
+    """What the study wants to be known of all rows, and the rows as they are factorised.
+
+    The run begins here: of an older one in the same directory nothing is left, unless it is resumed.
+
+    1. n <- SecSum(n_m), exactly, if anything below needs it
+    2. mu <- SecSum(own column sums) / n, with `centre = "open"`
+    3. scale <- sqrt(SecSum(own column sums of (x - mu)^2) / n), with `scale = "secsum"`; mu = 0 if it is not open
+
+    Reveals: n, mu, scale, as far as the study asks for them, to 44 bits: mu below the bound of its sums, which shows
+    what `SIZES` says; with `scale = "secsum"` each of mu and scale below the scale itself. With `centre = "hidden"` n
+    alone.
+    Cost: SecSums of 1 and d numbers and the bound's, for scale two more of d numbers by `positive` and one of d.
+    Ref: [PDML App. Extension to PCA]; as printed it subtracts a multiple of the party's own mean, which is not PCA.
+    """
+    study = run.study
+    pca, by_sec_sum = study.algorithm == "pca", study.scale == "secsum"
+    needed = by_sec_sum or (pca and (study.centre != "none" or study.variance))
+    if needed:
+        check_rows(run, data.X)
+    if not run.resume:
+        # Before centre.npz is written: a run that is killed then leaves none beside an older run's checkpoints.
+        run.remove_older()
+        Checkpoints(run.directory / "checkpoint").begin(study, data)
+    if not needed:
+        return View(data.X)
+    kept = run.directory / "centre.npz"
+    if run.resume and kept.is_file():
+        # Computed again, it would be rounded anew, and two roundings show more than one.
+        with np.load(kept) as archive:
+            n, mu, scale = int(archive["n"]), archive["mu"], archive["scale"]
+    else:
+        n = engine.sec_sum.integer(data.n, "rows")
+        run.show(COUNT)
+        if n < 2 and pca:
+            raise InputError(f"all parties together have {n} rows.", "two or more")
+        mu = _mean(run, data, n, engine, link) if pca and study.centre == "open" else np.zeros(0)
+        mu, scale = _deviations(run, data, mu, n, engine) if by_sec_sum else (mu, np.zeros(0))
+        with replaced(kept) as temporary, temporary.open("wb") as file:
+            np.savez(file, n=np.array(n), mu=mu, scale=scale)
+    Agreement(link).digest("centre", mu.tobytes() + scale.tobytes() + str(n).encode())
+    for name, value in (("rows", np.array([n])), ("mean", mu), ("scale", scale)):
+        if value.size:
+            run.see(name, value)
+    seen = _seen(data, study, n, mu, scale, run.note)
+    run.show(*seen.observables)
+    return replace(seen, bound=_bound(run, seen, data.d))
+
+
+def _bound(run: PartyRun, rows: View, d: int) -> Bound | None:
+    """Of the rows as they are factorised, if what all parties know says it."""
+    if rows.scale is not None and rows.n is not None:
+        return bound_of_scaled(rows.n, d)
+    return bound_of_centred(run) if rows.mu is not None else None
+
+
+def _seen(data: Data, study: Study, n: int, mu: Reals, scale: Reals, note: Callable[[str], None]) -> View:
+    X, observables = data.X, [COUNT]
+    if mu.size:
+        note(f"centring by the mean of {n:,} rows, which every party sees")
+        observables += [*SIZES[study.bound_kind], MEAN]
+    if scale.size:
+        note(f"scaling by the {_measure(mu)} of each feature, which every party sees")
+        observables.append(_scale_seen(mu))
+        X, mu = over(X, scale), mu / scale if mu.size else mu
+    sums = None
+    if study.centre == "hidden":
+        note(f"centring by the mean of {n:,} rows, which nobody sees")
+        sums = column_sums(X) / np.sqrt(n)
+    return View(X, mu if mu.size else None, scale if scale.size else None, n, sums, None, observables)
+
+
+def _mean(run: PartyRun, data: Data, n: int, engine: Engine, link: Link) -> Reals:
+    own = column_sums(data.X)
+    bound = bound_of_sums(run, own, n, engine, link)
+    run.show(*SIZES[run.study.bound_kind])
+    total = engine.sec_sum(own, bound.addend, "mean")
+    run.show(MEAN)
+    return _agreed(total, link) / n
+
+
+def _measure(mu: Reals) -> str:
+    return "deviation" if mu.size else "root mean square"
+
+
+def _scale_seen(mu: Reals) -> str:
+    return f"the {_measure(mu)} of each feature over all rows, to every party"
+
+
+def _deviations(run: PartyRun, data: Data, mu: Reals, n: int, engine: Engine) -> tuple[Reals, Reals]:
+    """(mu, scale): root mean squares around mu, around zero where there is no mu; 1 for a feature that does not vary.
+
+    1. q <- SecSum(own sums of (x - mu)^2), each to 44 bits of its own
+    2. mu <- mu + SecSum(own sums of x - mu) / n, none of which is larger than sqrt(n q). Before, mu was exact to 44
+       bits of the largest feature, which for a small one may be nothing at all; now it is to 88
+    3. q <- SecSum(own sums of (x - mu)^2); scale <- sqrt(q / n)
+
+    Without mu step 1 alone. Reveals, Cost: as `view` says. Ref: -
+    """
+    q = engine.sec_sum.positive(_squares(data, mu), "scales")
+    run.show(_scale_seen(mu))
+    if not mu.size:
+        return mu, np.where(q > 0, np.sqrt(q / n), 1.0)
+    size = np.sqrt(n * (q + 4 * n * EPS * mu**2))  # of the differences' sums; squares may be as far off as that
+    shift = engine.sec_sum((column_sums(data.X) - data.n * mu) / np.where(size > 0, size, 1.0), 1.0, "shift")
+    off = engine.sec_sum.accuracy(1.0).tolerance * size / n + 2 * EPS * np.abs(mu)
+    mu = mu + shift * size / n
+    q = engine.sec_sum.positive(_squares(data, mu), "scales")
+    # Of a constant there is left what mu is off by, and what rounding makes of its squares: that is divided by no less
+    # than itself, because it must not outweigh what does vary.
+    residue = 2 * n * off**2 + 4 * n * EPS * mu**2
+    return mu, np.sqrt(np.where(q > residue, q / n, np.maximum(1.0, residue / n)))
+
+
+def _squares(data: Data, mu: Reals) -> Reals:
+    """This party's sums of (x - mu)^2, feature by feature."""
+    X = data.X
+    if not mu.size:
+        return column_sums(X * X if not sp.issparse(X) else X.multiply(X))
+    if not sp.issparse(X):
+        return column_sums((X - mu) ** 2)
+    # Rounding may leave a little below zero.
+    return np.maximum(column_sums(X.multiply(X)) - mu * (2.0 * column_sums(X) - data.n * mu), 0.0)
+
+
+def _agreed(total: Reals, link: Link) -> Reals:
+    """A sum that all parties have, as the same bytes for all."""
+    tolerance = np.array([1e-9 * max(1.0, float(np.abs(total).max()))])
+    return Agreement(link)(total[:, None], (), tolerance)[0][:, 0]

@@ -1,0 +1,1 @@
+"""M parties on this machine, as processes or as threads."""

@@ -1,0 +1,168 @@
+"""M party processes on this machine: one command for each, with a study, keys and sockets of their own."""
+
+from __future__ import annotations
+
+import json
+import os
+import queue
+import shutil
+import socket
+import subprocess
+import tempfile
+import threading
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+from pdml_spdz.errors import SECONDARY, PdmlError, by_name
+from pdml_spdz.study.file import write
+from pdml_spdz.study.model import Study
+from pdml_spdz.system import process
+from pdml_spdz.system.files import writing
+from pdml_spdz.transport import certs
+
+Event = dict[str, Any]
+THREAD_SETTINGS = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS")
+
+
+@dataclass(frozen=True)
+class Crew:
+    """What all parties are to run.
+
+    study : hosts, ports and fingerprints are filled in; logs : a directory, party-<m>/log in it
+    command : the arguments of party m's command before those that every party gets
+    """
+
+    study: Study
+    logs: Path
+    command: Callable[[int, Path], list[str]]
+    notify: Callable[[int, Event], None] = field(default=lambda party, event: None)
+    environment: Callable[[int], dict[str, str]] = field(default=lambda party: {})
+
+
+@dataclass
+class _Outcome:
+    code: int | None = None
+    report: dict[str, Any] | None = None
+    error: Event | None = None
+
+
+def run_crew(crew: Crew) -> list[dict[str, Any]]:
+    """Run all parties to the end and return their reports; raises the error of the party that failed first."""
+    with writing(crew.logs):
+        for m in range(crew.study.M):
+            (crew.logs / f"party-{m}").mkdir(parents=True, exist_ok=True)
+    # Keys live in a directory that only this user can open, and go with it when the run ends.
+    private = Path(tempfile.mkdtemp(prefix="pdml-spdz-"))
+    try:
+        outcomes = _run_processes(crew, private)
+    finally:
+        shutil.rmtree(private, ignore_errors=True)
+    if any(o.code != 0 or o.report is None for o in outcomes):
+        raise _failure(crew, outcomes)
+    return [o.report for o in outcomes if o.report is not None]
+
+
+def _run_processes(crew: Crew, private: Path) -> list[_Outcome]:
+    M = crew.study.M
+    # Bound before the study is written, and handed over: no other program can take the port in between.
+    listeners = [socket.create_server(("127.0.0.1", 0), backlog=128) for _ in range(M)]
+    ports = [int(listener.getsockname()[1]) for listener in listeners]
+    fingerprints = _make_certificates(private, M)
+    parties = tuple(
+        replace(p, port=port, fingerprint=f) for p, port, f in zip(crew.study.parties, ports, fingerprints, strict=True)
+    )
+    study_file = private / "study.toml"
+    write(study_file, replace(crew.study, parties=parties))
+    events: queue.SimpleQueue[tuple[int, Event | None]] = queue.SimpleQueue()
+    children: list[subprocess.Popen[str]] = []
+    try:
+        for m, listener in enumerate(listeners):
+            arguments = [*crew.command(m, study_file), "--certs", str(private / f"P{m}")]
+            child = process.start(
+                [*arguments, "--supervised", "--listen-fd", str(listener.fileno())],
+                log=crew.logs / f"party-{m}" / "log",
+                environment=_threads(M) | crew.environment(m),
+                keep=[listener.fileno()],
+            )
+            children.append(child)
+            threading.Thread(target=_follow, args=(m, child, events), daemon=True).start()
+        for listener in listeners:
+            listener.close()
+        return _collect(crew, children, events)
+    finally:
+        for listener in listeners:
+            listener.close()
+        process.end(children)
+
+
+def _make_certificates(private: Path, M: int) -> list[str]:
+    """Each party's key in its own directory; only certificates are passed on."""
+    homes = [private / f"P{m}" for m in range(M)]
+    made = [certs.make(home, m, days=1) for m, home in enumerate(homes)]
+    for m, home in enumerate(homes):
+        for other in made:
+            if other.party != m:
+                certs.add(home, other.path)
+    return [c.fingerprint for c in made]
+
+
+def _threads(M: int) -> dict[str, str]:
+    """M parties share one machine's cores, unless the user has said how many threads to use."""
+    if any(name in os.environ for name in THREAD_SETTINGS):
+        return {}
+    return dict.fromkeys(THREAD_SETTINGS, str(max(1, (os.cpu_count() or 1) // M)))
+
+
+def _follow(m: int, child: subprocess.Popen[str], events: queue.SimpleQueue[tuple[int, Event | None]]) -> None:
+    assert child.stdout is not None
+    for line in child.stdout:
+        try:
+            events.put((m, json.loads(line)))
+        except ValueError:
+            continue
+    child.wait()
+    events.put((m, None))
+
+
+def _collect(
+    crew: Crew, children: list[subprocess.Popen[str]], events: queue.SimpleQueue[tuple[int, Event | None]]
+) -> list[_Outcome]:
+    outcomes = [_Outcome() for _ in children]
+    running = len(children)
+    while running:
+        m, event = events.get()
+        if event is None:
+            outcomes[m].code = children[m].wait()
+            running -= 1
+        elif event["event"] == "report":
+            outcomes[m].report = event["report"]
+        elif event["event"] == "error":
+            outcomes[m].error = event
+        else:
+            crew.notify(m, event)
+    return outcomes
+
+
+def _failure(crew: Crew, outcomes: list[_Outcome]) -> PdmlError:
+    """The error of the party that failed of itself; those of the others are its consequences."""
+    lines, roots = [], []
+    for m, outcome in enumerate(outcomes):
+        if outcome.error is not None:
+            kind = by_name(outcome.error["class"])
+            lines.append(f"P{m} ({process.in_words(outcome.code or 0)}): {outcome.error['message']}")
+            distance = SECONDARY.index(kind) + 1 if kind in SECONDARY else 0
+            roots.append((distance, m, kind, outcome.error.get("culprit") if distance else m))
+        elif outcome.code != 0:
+            lines.append(f"P{m}: {process.in_words(outcome.code or 0)}; last words: {_last_line(crew, m)}")
+            if outcome.code is not None and outcome.code > 0:
+                roots.append((0, m, PdmlError, m))
+    _, _, kind, culprit = min(roots, key=lambda root: root[:2], default=(0, 0, PdmlError, None))
+    return kind("\n".join(lines), do=f"the logs are {crew.logs}/party-*/log", culprit=culprit)
+
+
+def _last_line(crew: Crew, m: int) -> str:
+    log = crew.logs / f"party-{m}" / "log"
+    lines = log.read_text(encoding="utf-8", errors="replace").strip().splitlines() if log.exists() else []
+    return lines[-1] if lines else "none"

@@ -1,0 +1,1 @@
+"""Numbers: linear algebra, integers modulo powers of two, fixed point."""

@@ -1,0 +1,1 @@
+"""The programs that run on secret shares: templates, bit budget, rendering."""

@@ -1,0 +1,1 @@
+"""A party's rows: reading them, their names, what is suspicious about them."""

@@ -1,0 +1,1 @@
+"""One party's run: meeting, checkpoints, report, results."""

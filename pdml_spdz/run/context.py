@@ -1,0 +1,108 @@
+"""What one party brings to a run, and where its files go."""
+
+from __future__ import annotations
+
+import socket
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, TypeVar
+
+import platformdirs
+
+from pdml_spdz.engines.transcript import Transcript
+from pdml_spdz.errors import ProtocolError
+from pdml_spdz.numerics.fixedpoint import Reals
+from pdml_spdz.run import output as results
+from pdml_spdz.study.model import Study
+from pdml_spdz.system.files import locked, writing
+
+Event = dict[str, Any]
+Opened = TypeVar("Opened")
+
+
+@dataclass(frozen=True)
+class PartyRun:
+    """What one party brings to a run: the agreed study and its own paths and choices."""
+
+    study: Study
+    me: int
+    data: Path
+    certs: Path
+    out: Path
+    resume: bool = False
+    force: bool = False
+    listener: socket.socket | None = None
+    listen: tuple[str, int] | None = None
+    notify: Callable[[Event], None] = field(default=lambda event: None)
+
+    stock: Path | None = None
+    repeats: Path | None = None
+    own_secret: Path | None = None
+    mp_spdz: Path | None = None
+    transcript: Transcript | None = None  # what this party sees is written down there
+    opened: list[str] = field(default_factory=list)  # what the run has shown to every party so far, in words
+    out_is_held: bool = False  # by the local command, for all of its parties
+
+    @property
+    def directory(self) -> Path:
+        return self.out / f"party-{self.me}"
+
+    def note(self, text: str) -> None:
+        self.notify({"event": "note", "text": text})
+
+    def see(self, step: str, array: Reals) -> None:
+        """Something that all parties agreed on, for the transcript if there is one."""
+        if self.transcript is not None:
+            self.transcript.see(step, value=array)
+
+    def show(self, *observables: str) -> None:
+        """Every party has seen this by now: what an error that comes later has to say."""
+        self.opened.extend(o for o in observables if o not in self.opened)
+
+    @contextmanager
+    def output(self) -> Iterator[None]:
+        """A directory for this party's files, its own until the run ends, and what is finished in it is not replaced
+        unless somebody asked for it. `out` may be shared, by parties with other numbers.
+        """
+        with ExitStack() as held:
+            if not self.out_is_held:
+                held.enter_context(locked(self.out, shared=True))
+            held.enter_context(locked(self.directory))
+            results.refuse_finished(self.directory, allowed=self.force or self.resume)
+            with writing(self.directory):
+                self.directory.chmod(0o700)  # W and checkpoints are this party's alone
+            yield
+
+    def remove_older(self) -> None:
+        """The results of an older run go when the parties have met and mean the same thing, not before."""
+        results.remove(self.directory)
+
+
+def showing(opening: Callable[..., Opened], run: PartyRun, *observables: str) -> Callable[..., Opened]:
+    """`opening`, after which every party has seen the observables, whatever becomes of the run.
+
+    A ProtocolError is about numbers that were opened: they do not fit together.
+    """
+
+    def shown(*arguments: Any) -> Opened:
+        try:
+            opened = opening(*arguments)
+        except ProtocolError:
+            run.show(*observables)
+            raise
+        run.show(*observables)
+        return opened
+
+    return shown
+
+
+def stock_root(given: Path | None = None) -> Path:
+    """Where stocks are: as given, offline/ in a checkout of this project, else the user's data directory."""
+    if given is not None:
+        return given
+    checkout = Path("offline")
+    if (checkout / "README.md").is_file() and Path("pdml_spdz").is_dir():
+        return checkout
+    return Path(platformdirs.user_data_dir("pdml-spdz")) / "offline"

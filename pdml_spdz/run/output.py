@@ -1,0 +1,75 @@
+"""A run's results on the disk: every array first, and the report, the mark of a finished run, last of all."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from pdml_spdz.engines import transcript as transcripts
+from pdml_spdz.engines.transcript import Transcript
+from pdml_spdz.errors import StorageError
+from pdml_spdz.numerics.fixedpoint import Reals
+from pdml_spdz.system.files import save_array, save_json, sync, writing
+
+REPORT = "report.json"
+RESULTS = {"svd": "V.npy", "pca": "V.npy", "nmf": "T.npy", "normed-sum": "u.npy"}
+FEATURES = ("mean.npy", "scale.npy")  # what a fit keeps of the features besides its result
+ARRAYS = (*dict.fromkeys(RESULTS.values()), "W.npy", *FEATURES)
+STARTS = ("centre.npz", "V0.npy", "T0.npy")  # written when a fit begins
+
+
+@dataclass(frozen=True)
+class Fitted:
+    """What a fit has come to. arrays : by the names of their files"""
+
+    report: dict[str, Any]
+    arrays: dict[str, Reals]
+
+
+def commit(
+    directory: Path, arrays: Mapping[str, Reals], report: dict[str, Any], transcript: Transcript | None = None
+) -> None:
+    """Put a finished run on the disk.
+
+    1. the report of an older run goes, so that none stands beside arrays that it does not describe
+    2. arrays that this run does not have go; its transcript and arrays come, each whole and on the disk
+    3. report.json: whoever finds it finds all the rest
+    """
+    with writing(directory):
+        (directory / REPORT).unlink(missing_ok=True)
+        sync(directory)
+        for name in set(ARRAYS) - set(arrays):
+            (directory / name).unlink(missing_ok=True)
+    if transcript is not None:
+        transcript.save(directory / transcripts.FILE)
+    for name, array in arrays.items():
+        save_array(directory / name, array)
+    save_json(directory / REPORT, report)
+
+
+def remove(directory: Path) -> None:
+    """The results of an older run, its mark first."""
+    with writing(directory):
+        for name in (REPORT, *ARRAYS, *STARTS, transcripts.FILE):
+            (directory / name).unlink(missing_ok=True)
+
+
+def finished(directory: Path) -> dict[str, Any] | None:
+    """The report of the finished run in `directory`, with its result beside it; None if there is none."""
+    try:
+        report = dict(json.loads((directory / REPORT).read_text(encoding="utf-8")))
+        return report if (directory / RESULTS[report["algorithm"]]).is_file() else None
+    except (OSError, ValueError, KeyError, TypeError):
+        return None
+
+
+def refuse_finished(out: Path, *, allowed: bool) -> None:
+    """Refuse to replace a finished run that nobody asked to replace."""
+    if (out / REPORT).exists() and not allowed:
+        raise StorageError(
+            f"{out} already holds a finished run.",
+            do="choose another --out, pass --force to replace it, or --resume to go on from it",
+        )

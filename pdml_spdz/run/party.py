@@ -1,0 +1,204 @@
+"""One party's run, from its files to its files. The same code on M hosts and in a local run."""
+
+from __future__ import annotations
+
+import socket
+from collections.abc import Callable
+from contextlib import ExitStack
+from dataclasses import asdict
+from typing import Any
+
+import numpy as np
+
+from pdml_spdz.engines import transcript as transcripts
+from pdml_spdz.engines.mp_spdz import offline as mp_spdz_offline
+from pdml_spdz.errors import PdmlError, StudyError
+from pdml_spdz.fits import nmf as fit_nmf
+from pdml_spdz.fits import normed_sum as fit_normed_sum
+from pdml_spdz.fits import pca as fit_pca
+from pdml_spdz.fits import svd as fit_svd
+from pdml_spdz.fits.prepare import agreed, fitting
+from pdml_spdz.offline.make import make
+from pdml_spdz.primitives.agree import Agreement
+from pdml_spdz.rows import data as data_files
+from pdml_spdz.rows.data import Data
+from pdml_spdz.run import handshake
+from pdml_spdz.run.checkpoint import Checkpoints, finished_everywhere
+from pdml_spdz.run.context import PartyRun, stock_root
+from pdml_spdz.run.engine_setup import make_engine, make_place, mp_spdz_plan, stock_plan
+from pdml_spdz.run.output import Fitted, commit
+from pdml_spdz.run.report import two_parties
+from pdml_spdz.transport import certs
+from pdml_spdz.transport.base import Link
+from pdml_spdz.transport.certs import Identity
+from pdml_spdz.transport.clock import Clock
+from pdml_spdz.transport.connect import Meeting, connect, listen
+
+FITS = {"svd": fit_svd.fit, "pca": fit_pca.fit, "nmf": fit_nmf.fit, "normed-sum": fit_normed_sum.fit}
+
+
+def run_party(run: PartyRun) -> dict[str, Any]:
+    """Run party `me` of the study to its end; returns its report."""
+    study, clock = run.study, Clock()
+    meeting, listener = _meeting(run)
+    with ExitStack() as held:
+        try:
+            held.enter_context(run.output())
+            with clock("local"):
+                data = _load(run)
+        except PdmlError as error:
+            _tell(run, meeting, listener, error)
+            raise
+        run.note(data.summary())
+        link = held.enter_context(_meet(run, meeting, listener, clock))
+        met = handshake.meet(link, study, meeting.identity.fingerprints, resume=run.resume)
+        data = agreed(handshake.compare_features(link, data, study, met.run), study)
+        for warning in data.warnings:
+            run.note(warning)
+        return run_fit(run, data, link, met.run, meeting.identity)
+
+
+def run_fit(run: PartyRun, data: Data, link: Link, session: bytes, identity: Identity) -> dict[str, Any]:
+    """The study's fit, and its results on the disk, once all parties have met; returns the report.
+
+    A run that has finished everywhere is left as it is, unless the study asks for more than it did.
+    """
+    if run.resume and (report := finished_everywhere(link, run.directory, run.study)) is not None:
+        run.note("the run has finished at every party, and nothing more is asked of it: it is left as it is")
+        return report
+    with make_engine(run, link, session, identity) as engine:
+        fitted = _recorded(run, lambda: FITS[run.study.algorithm](run, data, link, engine))
+    commit(run.directory, fitted.arrays, fitted.report, run.transcript)
+    return fitted.report
+
+
+def _recorded(run: PartyRun, fit: Callable[[], Fitted]) -> Fitted:
+    """What comes of the fit; the transcript, if one is wanted, is complete then, and kept also if the fit fails.
+
+    A resumed run goes on with the older transcript.
+    """
+    path, transcript = run.directory / transcripts.FILE, run.transcript
+    fit = _telling(run, fit)
+    for warning in two_parties(run.study):
+        run.note(warning)
+    if transcript is None:
+        return fit()
+    run.note(f"RECORDING: {transcripts.WARNING}")
+    if run.resume and path.is_file():
+        transcript.entries[:0] = [*transcripts.load(path).entries, transcripts.Entry(transcripts.RESUMED)]
+    for name in ("offsets", "scales"):
+        if values := getattr(run.study, name):
+            run.see(name, np.array(values))
+    try:
+        fitted = fit()
+    except BaseException:
+        transcript.save(path)
+        raise
+    report = fitted.report
+    report["warnings"] = [*report["warnings"], transcripts.WARNING]
+    report["transcript"] = transcript.counts()
+    transcript.facts = report
+    return fitted
+
+
+def _telling(run: PartyRun, fit: Callable[[], Fitted]) -> Callable[[], Fitted]:
+    """An error that ends the fit says what was opened before it."""
+
+    def told() -> Fitted:
+        try:
+            return fit()
+        except PdmlError as error:
+            error.after(run.opened)
+            raise
+
+    return told
+
+
+def make_stock(run: PartyRun) -> dict[str, Any]:
+    """The offline phase of party `me`, with the others: a stock for one run of the study; returns what was made."""
+    maker = _make_mp_spdz if run.study.engine == "mp-spdz" else _make_embedded
+    meeting, listener = _meeting(run)
+    with _meet(run, meeting, listener, Clock()) as link:
+        met = handshake.meet(link, run.study, meeting.identity.fingerprints, resume=False)
+        made = maker(run, link, met.run, meeting.identity)
+        traffic = link.offline_traffic
+        return {
+            "engine": run.study.engine,
+            "party_id": run.me,
+            "parties": run.study.M,
+            "bytes_sent": sum(traffic.sent.values()),
+            "rounds": traffic.rounds,
+            "seconds": round(link.clock.seconds["offline"], 3),
+        } | made
+
+
+def _make_embedded(run: PartyRun, link: Link, session: bytes, identity: Identity) -> dict[str, Any]:
+    plan, kind = stock_plan(run.study)
+
+    def progress(done: int, total: int, sent: int) -> None:
+        run.notify({"event": "offline", "done": done, "of": total, "detail": f"{sent / 1e6:,.1f} MB sent"})
+
+    stock = make(link, stock_root(run.stock), plan, kind, session, progress)
+    return {"stock": stock.id, "triples": plan.triples, "numbers": plan.numbers, "path": str(stock.path)}
+
+
+def _make_mp_spdz(run: PartyRun, link: Link, session: bytes, identity: Identity) -> dict[str, Any]:
+    """One stock for each execution of the program."""
+    place = make_place(run, link, identity)
+    compiled, executions = mp_spdz_plan(run.study, place.home, run.note)
+    Agreement(link).digest("bytecode", compiled.digest.encode())
+
+    def progress(done: int, of: int) -> None:
+        run.notify({"event": "offline", "done": done, "of": of, "detail": "bytes on disk, about"})
+
+    stocks = []
+    for i in range(executions):
+        if executions > 1:
+            run.note(f"stock {i + 1} of {executions}")
+        stocks.append(mp_spdz_offline.make(place, compiled, progress))
+    return {
+        "stock": stocks[0],
+        "stocks": stocks,
+        "protocol": place.protocol.name,
+        "counts": asdict(compiled.counts),
+        "bytes_sent": None,  # MP-SPDZ's offline programs do not say
+        "path": str(place.stocks),
+    }
+
+
+def _meeting(run: PartyRun) -> tuple[Meeting, socket.socket]:
+    study = run.study
+    if not 0 <= run.me < study.M:
+        raise StudyError(f"--id is {run.me} and the study has {study.M} parties.", f"a number from 0 to {study.M - 1}")
+    identity = certs.load_identity(run.certs, run.me, handshake.required_fingerprints(study))
+    listener = run.listener or listen(*(run.listen or (study.parties[run.me].host, study.parties[run.me].port)))
+    addresses = [(p.host, p.port) for p in study.parties]
+    return Meeting(run.me, addresses, identity, study.timeouts.connect, study.timeouts.round, run.note), listener
+
+
+def _meet(run: PartyRun, meeting: Meeting, listener: socket.socket, clock: Clock) -> Link:
+    run.note(f"waiting up to {meeting.connect_timeout:g} s for the other {meeting.M - 1} parties")
+    link = connect(meeting, listener, clock)
+    run.note("all parties are connected")
+    return link
+
+
+def _tell(run: PartyRun, meeting: Meeting, listener: socket.socket, error: PdmlError) -> None:
+    """This party cannot take part: let the others know now rather than let them wait."""
+    run.notify({"event": "failing", "class": type(error).__name__, "message": str(error)})
+    run.note(f"telling the other parties, for up to {meeting.connect_timeout:g} s")
+    try:
+        connect(meeting, listener).__exit__(type(error), error, None)
+    except PdmlError as unreachable:
+        run.note(f"not all parties could be told: {unreachable.found}")
+
+
+def _load(run: PartyRun) -> Data:
+    """This party's rows, checked against the study."""
+    study = run.study
+    begun = Checkpoints(run.directory / "checkpoint")
+    data = data_files.load(run.data, vector=study.algorithm == "normed-sum")
+    data = fitting(data, study, begun.features() if run.resume else None)
+    if run.resume:
+        begun.check_resumable(study, agreed(data, study))
+    return data

@@ -1,0 +1,1 @@
+"""The study: everything the parties must agree on before any of them starts."""

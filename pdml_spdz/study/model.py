@@ -1,0 +1,290 @@
+"""The study: everything the parties must agree on before any of them starts. One TOML file, the same at every party."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Iterable, Mapping
+from dataclasses import asdict, dataclass, field
+from typing import Any
+
+from pdml_spdz.errors import StudyError
+from pdml_spdz.study.bound import USUAL_RANGE, WIDE_RANGE, check_bound, kind_of, parse_bound
+from pdml_spdz.study.preparation import CENTRES, SCALES, check_rows
+from pdml_spdz.study.values import check_values, settle, shown
+
+ALGORITHMS = ("svd", "pca", "nmf", "normed-sum")
+ENGINES = {"embedded": "normed", "mp-spdz": "normed", "secsum": "sum", "plain": "sum"}  # and what each of them reveals
+REVEALS = ("normed", "sum")
+NORMALISE = ("fit", "per-column")
+ONLINE = ("stream", "per-column")
+OFFLINE = ("auto", "stock", "on-demand")
+VOLE = ("lpn", "ot")
+COLUMNS = ("name", "position")
+PROGRAMS = ("projection", "paper")
+STARTS = ("secsum", "seed")
+INITS = ("pd", "random", "nnsvd", "best_of_M")
+W_STARTS = ("zero", "nnls")
+MAX_PARTIES = 30
+USUAL = {"nmf": {"iterations": 200, "tol": 1e-6}}  # defaults of an algorithm that are not those of a Study
+
+
+@dataclass(frozen=True)
+class PartyEntry:
+    """One party: where it listens, which certificate it shows, how large its share of the bound is."""
+
+    host: str = "127.0.0.1"
+    port: int = 0
+    fingerprint: str = ""
+    quota: float = 0.0  # ||X_m^T X_m||_F at most; 0: the study's `bound` says it
+    mp_spdz_port: int = 0  # where MP-SPDZ listens; 0: any free port
+
+    def __post_init__(self) -> None:
+        settle(self, "[[parties]]")
+        object.__setattr__(self, "fingerprint", self.fingerprint.replace(":", "").lower())  # one way to write it
+
+
+@dataclass(frozen=True)
+class Timeouts:
+    """Seconds. connect: until all parties have met; round: without a byte from a party we wait for."""
+
+    connect: float = 60.0
+    round: float = 300.0
+
+    def __post_init__(self) -> None:
+        settle(self, "[timeouts]")
+
+
+@dataclass(frozen=True)
+class PrecisionSettings:
+    """bits : fraction bits of what is opened; range : sums may be 2^-range of the bound (`pdml-spdz precision`).
+
+    A range of 0: 96 for the window, 40 below a bound that is agreed or found.
+    """
+
+    bits: int = 31
+    range: int = 0
+
+    def __post_init__(self) -> None:
+        settle(self, "[precision]")
+
+
+@dataclass(frozen=True)
+class NmfSettings:
+    """init : "pd" (PD-NMF-Init), "random", "nnsvd" (by PD-SVD) or "best_of_M" (NOT private);
+    w_start : W is zero at first, or fitted to T_0;
+    weighted : entries that a sparse file does not store are missing, not zero; objective : reveal ||X - W T||_F^2;
+    alpha .. delta : penalties on ||T||_1, ||T||_F^2/2, ||W||_1, ||W||_F^2/2
+    """
+
+    init: str = "pd"
+    init_iterations: int = 20
+    w_start: str = "zero"
+    weighted: bool = False
+    paper_order: bool = False
+    objective: bool = False
+    alpha: float = 0.0
+    beta: float = 0.0
+    gamma: float = 0.0
+    delta: float = 0.0
+
+    def __post_init__(self) -> None:
+        settle(self, "[nmf]")
+
+
+@dataclass(frozen=True)
+class Study:
+    """A study as read from its file; `digest` is what the parties compare first."""
+
+    parties: tuple[PartyEntry, ...]
+    rank: int
+    algorithm: str = "svd"
+    d: int = 0  # 0: whatever the files have, as long as all agree
+    features: tuple[str, ...] = ()  # their names, in the order of V; (): party 0's order
+    columns: str = "name"  # which column is which: by its name, or by its position
+    iterations: int = 300
+    tol: float = 1e-9
+    engine: str = "embedded"
+    protocol: str = ""  # of MP-SPDZ; "" for its default, or another engine
+    program: str = "projection"
+    reveal: str = "normed"
+    normalise: str = "fit"
+    online: str = "stream"
+    offline: str = "auto"
+    vole: str = "lpn"  # embedded: what its pads may rest on besides OT
+    bound: str = "auto"
+    start: str = "secsum"
+    seed: int | None = None
+    aggregator: str = "auto"
+    insecure_benchmark: bool = False
+    centre: str = "open"  # pca: around a mean that all see, or that nobody sees, or around zero
+    variance: bool = False  # pca: reveal the explained variance
+    offsets: tuple[float, ...] = ()  # one for each feature, taken off every row at its party, before everything
+    offset_features: tuple[str, ...] = ()  # names of the offsets; (): they are in the order of V
+    scales: tuple[float, ...] = ()  # one for each feature: what is left is divided by it
+    scale_features: tuple[str, ...] = ()
+    scale: str = "agreed"  # by `scales`, or by what SecSum finds
+    nmf: NmfSettings = field(default_factory=NmfSettings)
+    precision: PrecisionSettings = field(default_factory=PrecisionSettings)
+    timeouts: Timeouts = field(default_factory=Timeouts)
+
+    def __post_init__(self) -> None:
+        settle(self, "the study")
+        _validate(self)
+
+    @property
+    def M(self) -> int:  # noqa: N802
+        return len(self.parties)
+
+    @property
+    def quotas(self) -> list[float] | None:
+        """B_m by party, or None if the bound is to come from the data."""
+        value = parse_bound(self.bound)
+        if value is None and not self.parties[0].quota:
+            return None
+        return [party.quota or float(value or 0.0) for party in self.parties]
+
+    @property
+    def bound_kind(self) -> str:
+        """Where the bound comes from: "agreed", "window", "exponent" or "secsum"."""
+        return kind_of(self)
+
+    @property
+    def range(self) -> int:
+        """Sums may be as small as 2^-range of the bound."""
+        return self.precision.range or (WIDE_RANGE if self.bound_kind == "window" else USUAL_RANGE)
+
+    @property
+    def digest(self) -> str:
+        return _digest(asdict(self))
+
+    @property
+    def problem_digest(self) -> str:
+        """Of what determines V_t: a resumed run may have other hosts, time-outs, or more iterations, nothing else."""
+        free = {"parties", "timeouts", "iterations", "tol", "aggregator", "offline", "vole"}
+        problem = {k: v for k, v in asdict(self).items() if k not in free}
+        return _digest(problem | {"M": self.M, "quotas": [p.quota for p in self.parties]})
+
+
+def choose_engine(engine: str | None, reveal: str | None, algorithm: str = "svd") -> tuple[str, str]:
+    """(engine, reveal) when the user names one of them, both or none: private in the paper's sense by default."""
+    if engine is None:
+        engine = "secsum" if reveal == "sum" or algorithm == "nmf" else "embedded"
+    return engine, reveal or ENGINES.get(engine, "normed")
+
+
+def _digest(content: Mapping[str, Any]) -> str:
+    return hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()
+
+
+def want(ok: bool, found: str, wanted: str) -> None:
+    if not ok:
+        raise StudyError(found, wanted)
+
+
+def _validate(study: Study) -> None:
+    """Everything that can be seen to be wrong before there is any data."""
+    want(2 <= study.M <= MAX_PARTIES, f"the study has {study.M} parties.", f"2 to {MAX_PARTIES} parties")
+    _check_choices(study)
+    shares = ENGINES[study.engine] == "normed"
+    check_values(study, want, shares=shares)
+    _check_engine(study, shares=shares)
+    check_rows(study, want, shares=shares)
+    _check_nmf(study)
+    _check_numbers(study)
+    _check_parties(study)
+    check_bound(study, want)
+
+
+def _check_choices(study: Study) -> None:
+    choices: Iterable[str]
+    for name, choices in (
+        ("algorithm", ALGORITHMS),
+        ("engine", ENGINES),
+        ("reveal", REVEALS),
+        ("normalise", NORMALISE),
+        ("online", ONLINE),
+        ("offline", OFFLINE),
+        ("vole", VOLE),
+        ("columns", COLUMNS),
+        ("program", PROGRAMS),
+        ("start", STARTS),
+        ("centre", CENTRES),
+        ("scale", SCALES),
+    ):
+        value = getattr(study, name)
+        want(value in choices, f"`{name}` is {shown(value)}.", f"one of {', '.join(choices)}")
+    want(
+        ENGINES[study.engine] == study.reveal,
+        f"`engine` is {study.engine!r} and `reveal` is {study.reveal!r}.",
+        "embedded or mp-spdz with normed, secsum or plain with sum",
+    )
+
+
+def _check_engine(study: Study, *, shares: bool) -> None:
+    """shares : the engine computes on secret shares"""
+    want(
+        study.online == "stream" or study.normalise == "per-column" or not shares,
+        "`online` is per-column and `normalise` is fit.",
+        'normalise = "per-column" with it: one scale for a fit is one stream of columns',
+    )
+    for name, usual in (("normalise", "fit"), ("online", "stream")):
+        want(
+            shares or getattr(study, name) == usual,
+            f"`{name}` is {getattr(study, name)!r} with engine {study.engine!r}.",
+            f"{usual!r}: that engine does not normalise",
+        )
+    want(
+        shares or study.offline != "stock",
+        f"`offline` is stock with engine {study.engine!r}.",
+        "the engine embedded or mp-spdz: this one has no offline phase",
+    )
+    want(
+        study.engine == "mp-spdz" or not (study.protocol or study.insecure_benchmark),
+        f"`protocol` is {study.protocol!r} and `insecure_benchmark` {study.insecure_benchmark} with engine "
+        f"{study.engine!r}.",
+        "the engine mp-spdz with them",
+    )
+    want(
+        study.program == "projection"
+        or (study.engine == "mp-spdz" and (study.normalise == "per-column" or study.algorithm == "normed-sum")),
+        f"`program` is {study.program!r} with engine {study.engine!r} and normalise = {study.normalise!r}.",
+        'engine mp-spdz and normalise = "per-column": the paper\'s program normalises each column by itself',
+    )
+    want(
+        study.algorithm != "nmf" or not shares,
+        f"`engine` is {study.engine!r} for nmf.",
+        "secsum (or plain): PD-NMF needs sums, not directions",
+    )
+
+
+def _check_nmf(study: Study) -> None:
+    want(
+        study.algorithm == "nmf" or study.nmf == NmfSettings(),
+        f"settings of [nmf] are given for {study.algorithm}.",
+        "the algorithm nmf with them",
+    )
+    for name, choices in (("init", INITS), ("w_start", W_STARTS)):
+        value = getattr(study.nmf, name)
+        want(value in choices, f"`nmf.{name}` is {shown(value)}.", f"one of {', '.join(choices)}")
+
+
+def _check_numbers(study: Study) -> None:
+    want(study.algorithm != "normed-sum" or study.rank == 1, f"`rank` is {study.rank} for a normed-sum.", "1")
+    want(not study.d or study.rank <= study.d, f"`rank` is {study.rank} and `d` is {study.d}.", "a rank of at most d")
+    want(
+        not (study.d and study.features) or len(study.features) == study.d,
+        f"`d` is {study.d} and `features` has {len(study.features)} names.",
+        "as many names as d, or only one of the two",
+    )
+    want(
+        (study.start == "seed") == (study.seed is not None), "`start` and `seed` disagree.", 'start = "seed" and a seed'
+    )
+
+
+def _check_parties(study: Study) -> None:
+    for name in ("port", "mp_spdz_port"):
+        taken = [(p.host, getattr(p, name)) for p in study.parties if getattr(p, name)]
+        want(len(set(taken)) == len(taken), f"two parties have the same host and {name}.", "an address for each party")
+    named = study.aggregator in ("auto", "none", *map(str, range(study.M)))
+    want(named, f"`aggregator` is {shown(study.aggregator)}.", "auto, none, or a party's number")

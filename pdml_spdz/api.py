@@ -16,7 +16,7 @@ from pdml_spdz.numerics.fixedpoint import Reals
 from pdml_spdz.numerics.linalg import Rows
 from pdml_spdz.rows import suspects
 from pdml_spdz.rows.names import Names
-from pdml_spdz.study.model import USUAL
+from pdml_spdz.study.algorithm import ALGORITHMS
 from pdml_spdz.study.model import NmfSettings as NmfSettings  # for users
 
 
@@ -137,7 +137,7 @@ def nmf(
 
     nmf : start, penalties, missing entries (`pdml_spdz.NmfSettings`); other arguments as for `svd`
     """
-    settings = USUAL["nmf"] | settings | {"nmf": nmf or NmfSettings()}
+    settings = dict(ALGORITHMS["nmf"].defaults) | settings | {"nmf": nmf or NmfSettings()}
     result = _run(_Call("nmf", parties, rank, out, record_transcript), settings)
     return NMFResult(result.V, result.arrays["W.npy"], result.report, result.scale, result.transcript)
 

@@ -1,6 +1,7 @@
 """Things that have a name and a line here: algorithms and engines. Others may bring more, as entry points.
 
-A line says where the thing is defined; it is imported when somebody asks for it by its name, and not before. A package
+A line says where the thing is defined, and in a sentence what it is; it is imported when somebody asks for it by its
+name, and not before. A package
 that brings one of its own lists it under the same group, for example in its pyproject.toml:
 
     [project.entry-points."pdml_spdz.algorithms"]
@@ -12,24 +13,37 @@ from __future__ import annotations
 import difflib
 import importlib
 from functools import cached_property
-from importlib.metadata import entry_points
-from typing import Generic, TypeVar
+from typing import Generic, NamedTuple, TypeVar
 
 from pdml_spdz.errors import StudyError
 
 T = TypeVar("T")
 
 
-class Registry(Generic[T]):
-    """Names of one kind of thing, and where each of them is defined ("module:attribute")."""
+class Line(NamedTuple):
+    """where : "module:attribute"; about : a sentence for a list"""
 
-    def __init__(self, kind: str, known: dict[str, str]) -> None:
+    where: str
+    about: str = ""
+
+
+class Registry(Generic[T]):
+    """Names of one kind of thing, and where each of them is defined."""
+
+    def __init__(self, kind: str, known: dict[str, Line]) -> None:
         self.kind, self._known = kind, known
         self._loaded: dict[str, T] = {}
 
+    @property
+    def lines(self) -> dict[str, Line]:
+        """Our own."""
+        return self._known
+
     @cached_property
-    def _others(self) -> dict[str, str]:
-        return {point.name: point.value for point in entry_points(group=f"pdml_spdz.{self.kind}s")}
+    def _others(self) -> dict[str, Line]:
+        from importlib.metadata import entry_points  # looks at every package that is installed
+
+        return {point.name: Line(point.value) for point in entry_points(group=f"pdml_spdz.{self.kind}s")}
 
     def names(self) -> tuple[str, ...]:
         """Our own, in the order of their lines, then those of other packages."""
@@ -41,11 +55,11 @@ class Registry(Generic[T]):
     def __getitem__(self, name: str) -> T:
         """The thing of that name, imported now if it was not before; StudyError if there is none."""
         if name not in self._loaded:
-            module, _, attribute = self._where(name).partition(":")
+            module, _, attribute = self._line(name).where.partition(":")
             self._loaded[name] = getattr(importlib.import_module(module), attribute)
         return self._loaded[name]
 
-    def _where(self, name: str) -> str:
+    def _line(self, name: str) -> Line:
         found = self._known.get(name) or self._others.get(name)
         if found is None:
             near = difflib.get_close_matches(name, self.names(), 1)

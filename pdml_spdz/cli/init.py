@@ -11,14 +11,15 @@ from click.core import ParameterSource
 from pdml_spdz.cli.options import CENTRE, FACTORISATION, SCALING, options, study_settings
 from pdml_spdz.errors import StorageError
 from pdml_spdz.study import file as study_file
-from pdml_spdz.study.model import ALGORITHMS, MAX_PARTIES, USUAL, PartyEntry, Study
+from pdml_spdz.study.algorithm import ALGORITHMS
+from pdml_spdz.study.model import MAX_PARTIES, PartyEntry, Study
 
 
 @click.command()
-@click.option("--algorithm", type=click.Choice(ALGORITHMS), default="svd", show_default=True)
+@click.option("--algorithm", type=click.Choice(ALGORITHMS.names()), default="svd", show_default=True)
 @click.option("--parties", type=click.IntRange(2, MAX_PARTIES), required=True, help="How many parties.")
 @click.option("--rank", "-k", type=click.IntRange(1), help="Number of vectors or topics. Not for normed-sum.")
-@options(FACTORISATION[1:], CENTRE, SCALING)
+@options(FACTORISATION, CENTRE, SCALING)
 @click.option("--dim", "d", type=click.IntRange(0), default=0, help="Number of features; 0: the files must agree.")
 @click.option("--port", type=click.IntRange(1, 65535), default=7000, show_default=True, help="Party i gets PORT + i.")
 @click.option("--out", type=click.Path(path_type=Path), default=Path("study.toml"), show_default=True)
@@ -32,14 +33,12 @@ def init(parties: int, port: int, out: Path, force: bool, **given: Any) -> None:
       pdml-spdz init --algorithm pca --parties 3 --rank 7 --centre hidden --offset near-the-means.csv
       pdml-spdz init --algorithm nmf --parties 3 --rank 20        its own defaults: 200 sweeps, engine secsum
     """
-    context, algorithm = click.get_current_context(), given["algorithm"]
-    if given["rank"] is None:
-        if algorithm != "normed-sum":
-            raise click.UsageError("Missing option '--rank' / '-k'.")
-        given["rank"] = 1
-    for name, value in USUAL.get(algorithm, {}).items():
+    context = click.get_current_context()
+    for name, value in ALGORITHMS[given["algorithm"]].defaults.items():
         if context.get_parameter_source(name) == ParameterSource.DEFAULT:
             given[name] = value
+    if given["rank"] is None:
+        raise click.UsageError("Missing option '--rank' / '-k'.")
     if out.exists() and not force:
         raise StorageError(f"{out} is already there.", do="choose another --out, or pass --force to replace it")
     entries = tuple(PartyEntry(host=f"host-{i}.example", port=port + i) for i in range(parties))

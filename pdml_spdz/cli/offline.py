@@ -31,17 +31,18 @@ from pdml_spdz.offline.stock import Kind
 from pdml_spdz.run.context import PartyRun, stock_root
 from pdml_spdz.run.engine_setup import DEFAULT_PROTOCOL, mp_spdz_plan, stock_plan
 from pdml_spdz.run.party import make_stock
+from pdml_spdz.study.algorithm import ALGORITHMS
 from pdml_spdz.study.file import load
-from pdml_spdz.study.model import ALGORITHMS, MAX_PARTIES, Study
+from pdml_spdz.study.model import MAX_PARTIES, Study
 
 _json: Option = click.option("--json", "as_json", is_flag=True, help="Machine-readable output.")
 # The study's own options, less those that only a run needs.
 PROBLEM: list[Option] = [
-    click.option("--algorithm", type=click.Choice(ALGORITHMS), default="svd", show_default=True),
+    click.option("--algorithm", type=click.Choice(ALGORITHMS.names()), default="svd", show_default=True),
     click.option("--parties", "-M", type=click.IntRange(2, MAX_PARTIES), default=3, show_default=True),
     click.option("--dim", "-d", type=click.IntRange(0), default=0, help="Number of features."),
     click.option("--rank", "-k", type=click.IntRange(1), default=1, show_default=True),
-    *FACTORISATION[1:],
+    *FACTORISATION,
     *CENTRE,
     click.option("--mp-spdz", type=click.Path(path_type=Path), help="Where MP-SPDZ is [default: MP_SPDZ_HOME]."),
 ]

@@ -9,6 +9,7 @@ from typing import Any, TypeVar
 import click
 
 from pdml_spdz.rows.data import vector_settings
+from pdml_spdz.study.algorithm import ALGORITHMS
 from pdml_spdz.study.model import (
     COLUMNS,
     ENGINES,
@@ -18,7 +19,6 @@ from pdml_spdz.study.model import (
     ONLINE,
     PROGRAMS,
     REVEALS,
-    USUAL,
     VOLE,
     W_STARTS,
     PrecisionSettings,
@@ -113,7 +113,6 @@ ENGINE: list[Option] = [
     *COMMON,
 ]
 FACTORISATION: list[Option] = [
-    click.option("--rank", "-k", type=click.IntRange(1), required=True, help="Number of singular vectors."),
     click.option(
         "--iterations",
         type=click.IntRange(1),
@@ -136,6 +135,9 @@ FACTORISATION: list[Option] = [
 CENTRE: list[Option] = [
     _choice("--centre", CENTRES, "pca: around a mean that every party sees, or that nobody sees, or around zero."),
 ]
+VARIANCE: Option = click.option(
+    "--variance", is_flag=True, help="Reveal the explained variance of each component (--centre open, none)."
+)
 SCALING: list[Option] = [
     click.option(
         "--offset",
@@ -152,18 +154,17 @@ SCALING: list[Option] = [
 ]
 _penalty = click.FloatRange(0)
 NMF: list[Option] = [
-    click.option("--rank", "-k", type=click.IntRange(1), required=True, help="Number of topics."),
     click.option(
         "--iterations",
         type=click.IntRange(1),
-        default=USUAL["nmf"]["iterations"],
+        default=ALGORITHMS["nmf"].defaults["iterations"],
         show_default=True,
         help="Maximum number of sweeps.",
     ),
     click.option(
         "--tol",
         type=click.FloatRange(0),
-        default=USUAL["nmf"]["tol"],
+        default=ALGORITHMS["nmf"].defaults["tol"],
         show_default=True,
         help="Stop when no topic changes by more in a sweep (l1).",
     ),
@@ -209,6 +210,10 @@ LOCAL: list[Option] = [
     click.option("--force", is_flag=True, help="Replace a finished run in --out."),
     click.option("--json", "as_json", is_flag=True, help="Print report.json, and nothing else, on standard output."),
 ]
+
+
+def rank(unit: str) -> Option:
+    return click.option("--rank", "-k", type=click.IntRange(1), required=True, help=f"Number of {unit}.")
 
 
 def options(*groups: list[Option]) -> Callable[[F], F]:

@@ -11,7 +11,7 @@ from rich.markup import escape
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TaskID, TextColumn, TimeElapsedColumn
 from rich.table import Table
 
-from pdml_spdz.run.output import RESULTS
+from pdml_spdz.study.algorithm import ALGORITHMS
 
 Event = dict[str, Any]
 
@@ -88,7 +88,11 @@ def show_result(console: Console, report: Event, party_reports: list[Event], out
         console.print(f"explained variance (revealed): {values}")
     for warning in report["warnings"]:
         console.print(f"[yellow]note:[/yellow] {escape(warning)}", highlight=False)
-    files = [RESULTS[report["algorithm"]], "report.json", *(["party-*/"] if report["party_id"] is None else [])]
+    files = [
+        ALGORITHMS[report["algorithm"]].result,
+        "report.json",
+        *(["party-*/"] if report["party_id"] is None else []),
+    ]
     console.print(f"files: {', '.join(f'{out}/{name}' for name in files)}", highlight=False, markup=False)
 
 

@@ -13,10 +13,9 @@ from pdml_spdz.primitives import bound as bounds
 from pdml_spdz.primitives.bound import Bound
 from pdml_spdz.run import own_secret
 from pdml_spdz.run.context import PartyRun
-from pdml_spdz.study.bound import measure_of
+from pdml_spdz.study.algorithm import GRAM, SQUARES
 from pdml_spdz.transport.base import Link
 
-SQUARES = "||X_m||_F^2"
 MEAN_BLUR = 8  # the mean itself is opened, and with it nearly all that its exponent says
 
 
@@ -34,14 +33,14 @@ def check_rows(run: PartyRun, X: Rows) -> None:
 
 def find_bound(run: PartyRun, norm: float, engine: Engine, link: Link, d: int) -> Bound:
     """The bound of sums of S_m v, where this party has ||S_m||_F <= norm; the study says where it comes from."""
-    study, what = run.study, measure_of(run.study)
-    either = f"{what}, or {SQUARES}" if study.algorithm in ("svd", "pca") else what  # by the form that S_m has
+    study, what = run.study, run.study.spec.measure
+    either = f"{what}, or {SQUARES}" if what == GRAM else what  # by the form that S_m has
     if study.quotas is not None:
         return bounds.agreed_bound(norm, run.me, study.quotas, either)
     if study.bound_kind == "window":
         return bounds.window(norm, study.M, either)
     if study.bound_kind == "exponent":
-        one = what if study.algorithm == "normed-sum" else SQUARES
+        one = what if study.spec.vector else SQUARES
         found = bounds.bound_by_exponent(norm, link, _shift(run, "fit", d, bounds.BLUR), one)
     else:
         found = bounds.bound_by_sec_sum(norm, engine.sec_sum, either)

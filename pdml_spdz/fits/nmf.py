@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable
 from dataclasses import asdict, replace
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -15,17 +15,19 @@ from pdml_spdz.algorithms.rri import Penalties, part
 from pdml_spdz.engines.base import Engine, Shape
 from pdml_spdz.errors import InputError
 from pdml_spdz.fits.limits import find_bound
-from pdml_spdz.fits.prepare import view
+from pdml_spdz.fits.loop import IterativeFit
+from pdml_spdz.fits.prepare import View, view
 from pdml_spdz.numerics.fixedpoint import Reals
 from pdml_spdz.numerics.linalg import Rows, covariance, entries
 from pdml_spdz.primitives.agree import Agreement
 from pdml_spdz.primitives.sec_sum import SecSum, check_size
 from pdml_spdz.rows.data import Data
-from pdml_spdz.run.checkpoint import Checkpoint, Checkpoints
+from pdml_spdz.run.checkpoint import Checkpoint
 from pdml_spdz.run.context import PartyRun, showing
 from pdml_spdz.run.output import Fitted
-from pdml_spdz.run.report import Outcome, run_report
-from pdml_spdz.study.model import Study
+from pdml_spdz.study.algorithm import SQUARES, SUMS, Algorithm, Want
+from pdml_spdz.study.model import INITS, W_STARTS, Study
+from pdml_spdz.study.values import shown
 from pdml_spdz.system.files import save_array
 from pdml_spdz.transport.base import Link
 
@@ -35,62 +37,86 @@ OBJECTIVE = "||X - W T||_F^2 at the end"
 
 
 def fit(run: PartyRun, data: Data, link: Link, engine: Engine) -> Fitted:
-    study, clock = run.study, link.clock
+    """PD-NMF of all rows, scaled as the study has it."""
     check_rows(data)
-    agree = Agreement(link)
-    checkpoints = Checkpoints(run.directory / "checkpoint")
-    rows = view(run, data, link, engine)
-    local = part(rows.X, study.rank, weighted=study.nmf.weighted)
-    if run.resume:
-        checkpoint = checkpoints.common(link)
-        meta = dict(checkpoint.meta)
-        state = State(T=checkpoint.V, strikes=tuple(meta.pop("strikes")), **meta)
-        bound = checkpoint.bound
-        local.restore(_own(checkpoint), state.T)
-        run.note(f"resuming after sweep {state.t}")
-    else:
-        bound = rows.bound or find_bound(run, local.norm(), engine, link, data.d)
-    settings = settings_of(study, bound.total)
-    if run.resume:
-        # The study may ask for more than the run that was cut off; all do what party 0 makes of it.
-        _, (stop,) = agree(state.T, (verdict(state, settings),), np.zeros(data.d))
-        state = replace(state, stop=stop)
-    else:
-        nmf.check_size(local.norm(), settings, engine.sec_sum.accuracy(1.0))
-        state = _start(run, rows.X, link, engine, agree, settings)
+    return NmfFit(run, data, link, engine, view(run, data, link, engine)).fitted()
+
+
+class NmfFit(IterativeFit[State, nmf.Result]):
+    """PD-NMF: sweeps over all topics, from a start that the study chooses."""
+
+    step = "sweep"
+
+    def __init__(self, run: PartyRun, data: Data, link: Link, engine: Engine, rows: View) -> None:
+        super().__init__(run, data, link, engine, rows)
+        self.part = part(rows.X, self.study.rank, weighted=self.study.nmf.weighted)
+
+    @property
+    def settings(self) -> Settings:
+        return settings_of(self.study, self.bound.total)
+
+    def norm(self) -> float:
+        return self.part.norm()
+
+    def start(self) -> State:
+        run, settings = self.run, self.settings
+        nmf.check_size(self.norm(), settings, self.engine.sec_sum.accuracy(1.0))
+        state = _start(run, self.rows.X, self.link, self.engine, self.agree, settings)
         save_array(run.directory / "T0.npy", state.T)
         run.see("T0", state.T)
-        if study.nmf.w_start == "nnls":
-            with clock("local"):
-                local.fit(state.T, settings.penalties)
+        if self.study.nmf.w_start == "nnls":
+            with self.link.clock("local"):
+                self.part.fit(state.T, settings.penalties)
+        return state
 
-    def done(state: State) -> None:
-        run.see("T", state.T)
-        with clock("local"):
-            meta = {name: value for name, value in asdict(state).items() if name != "T"}
-            checkpoints.save(Checkpoint(state.t, state.T, meta, bound, local.W))
-        run.notify({"event": "iteration", "t": state.t, "of": study.iterations, "change": state.change})
+    def saved(self, state: State) -> Checkpoint:
+        meta = {name: value for name, value in asdict(state).items() if name != "T"}
+        return Checkpoint(state.t, state.T, meta, self.bound, self.part.W)
 
-    began = time.perf_counter()
-    sec_sum = ShownSum(engine.sec_sum, run, *_seen_of_sweeps(study))
-    result = pd_nmf_iter(local, state, settings, sec_sum, agree, clock=clock, done=done)
-    loop = time.perf_counter() - began
-    error = _objective(local.error(result.T), engine) if study.nmf.objective else None
-    run.show(*([OBJECTIVE] if study.nmf.objective else []))
-    digest = agree.digest("result", result.T.tobytes())
-    published = _start_kind(study) == "best_of_M"
-    warnings = [*([NOT_PRIVATE] if published else []), *result.warnings]
-    outcome = Outcome(data, digest, warnings, [*rows.observables, *observables(study)])
-    report = run_report(study, engine, link, bound, outcome)
-    report["insecure"] = engine.insecure or published
-    report["seconds"]["loop"] = round(loop, 6)
-    report |= _facts(study, result, error)
-    arrays = {"T.npy": result.T, "W.npy": local.W}
-    return Fitted(report, arrays if rows.scale is None else arrays | {"scale.npy": rows.scale})
+    def restored(self, checkpoint: Checkpoint) -> State:
+        meta = dict(checkpoint.meta)
+        state = State(T=checkpoint.V, strikes=tuple(meta.pop("strikes")), **meta)
+        self.part.restore(_own(checkpoint), state.T)
+        return state
 
+    def verdict(self, state: State) -> int:
+        return verdict(state, self.settings)
 
-def _objective(own: float, engine: Engine) -> float:
-    return float(engine.sec_sum.positive(np.array([own]), "objective")[0])
+    def iterate(self, state: State, done: Callable[[State], None]) -> nmf.Result:
+        def seen(state: State) -> None:
+            self.run.see("T", state.T)
+            done(state)
+
+        sec_sum = ShownSum(self.engine.sec_sum, self.run, *_seen_of_sweeps(self.study))
+        return pd_nmf_iter(self.part, state, self.settings, sec_sum, self.agree, clock=self.link.clock, done=seen)
+
+    def arrays(self, result: nmf.Result) -> dict[str, Reals]:
+        return {"T.npy": result.T, "W.npy": self.part.W}
+
+    def facts(self, result: nmf.Result) -> dict[str, Any]:
+        study, state, published = self.study, result.state, _start_kind(self.study) == "best_of_M"
+        if published:
+            result.warnings.insert(0, NOT_PRIVATE)
+        return {
+            "insecure": self.engine.insecure or published,
+            "rank": study.rank,
+            "rank_found": study.rank - nmf.died(state),
+            "iterations": state.t,
+            "converged": state.stop == nmf.CONVERGED,
+            "stop_reason": STOP_REASONS[state.stop],
+            "topic_change": state.change,
+            "squared_error": self._objective(result.T) if study.nmf.objective else None,
+            "start": {"kind": _start_kind(study), "seed": study.seed},
+            "penalties": {name: getattr(study.nmf, name) for name in ("alpha", "beta", "gamma", "delta")},
+        }
+
+    def observables(self) -> list[str]:
+        return observables(self.study)
+
+    def _objective(self, T: Reals) -> float:
+        error = self.engine.sec_sum.positive(np.array([self.part.error(T)]), "objective")
+        self.run.show(OBJECTIVE)
+        return float(error[0])
 
 
 def check_rows(data: Data) -> None:
@@ -201,17 +227,56 @@ def _own(checkpoint: Checkpoint) -> Any:
     return checkpoint.private
 
 
-def _facts(study: Study, result: nmf.Result, error: float | None) -> dict[str, Any]:
-    """What the report says of a PD-NMF beyond what it says of every run."""
-    state = result.state
-    return {
-        "rank": study.rank,
-        "rank_found": study.rank - nmf.died(state),
-        "iterations": state.t,
-        "converged": state.stop == nmf.CONVERGED,
-        "stop_reason": STOP_REASONS[state.stop],
-        "topic_change": state.change,
-        "squared_error": error,
-        "start": {"kind": _start_kind(study), "seed": study.seed},
-        "penalties": {name: getattr(study.nmf, name) for name in ("alpha", "beta", "gamma", "delta")},
-    }
+def check(study: Study, want: Want) -> None:
+    want(
+        study.reveal == "sum",
+        f"`engine` is {study.engine!r} for nmf.",
+        "secsum (or plain): PD-NMF needs sums, not directions",
+    )
+    want(
+        not any(study.offsets),
+        "`offsets` are given for nmf.",
+        "scales only: rows less an offset have negative entries",
+    )
+    for name, choices in (("init", INITS), ("w_start", W_STARTS)):
+        value = getattr(study.nmf, name)
+        want(value in choices, f"`nmf.{name}` is {shown(value)}.", f"one of {', '.join(choices)}")
+
+
+def reference(result: Any, files: list[Path]) -> dict[str, Any]:
+    """RRI-NMF of the pooled files, from the start that the run had."""
+    from pdml_spdz.fits.accuracy import nmf_accuracy  # only where one machine has all files
+
+    start = np.load(result.out / "party-0" / "T0.npy")
+    return nmf_accuracy(result.V, start, result.report["iterations"], result.study, files, result.prepared)
+
+
+HELP = """Topics: a non-negative factorisation of the rows of all FILES, one party for each file.
+
+Every party keeps its own coefficients W (party-<i>/W.npy); the topics T are common. Parties see, for every topic
+and sweep, sums over all rows (docs/security.md).
+
+\b
+Examples:
+  pdml-spdz nmf a.npz b.npz c.npz --rank 20
+  pdml-spdz nmf a.npz b.npz --rank 7 --weighted --beta 1 --delta 1     ratings: what is not stored is missing
+  pdml-spdz nmf a.csv b.csv --rank 5 --init random --objective --json
+"""
+
+NMF = Algorithm(
+    "nmf",
+    fit,
+    result="T.npy",
+    unit="topics",
+    kept=("W.npy", "scale.npy"),
+    starts=("centre.npz", "T0.npy"),
+    needs=SUMS,
+    own=("nmf",),
+    idle=("protocol", "program", "insecure_benchmark", "normalise", "online", "offline", "vole", "precision"),
+    defaults={"iterations": 200, "tol": 1e-6},
+    measure=SQUARES,
+    check=check,
+    of_two=lambda study: {"its W_t^T R_t and ||W_t||^2 of every topic in every sweep": True},
+    reference=reference,
+    help=HELP,
+)

@@ -2,20 +2,27 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+from typing import Any
+
 import numpy as np
 
 from pdml_spdz.engines.base import Engine, Shape
 from pdml_spdz.engines.projection import COARSE
 from pdml_spdz.fits.limits import find_bound
-from pdml_spdz.numerics.linalg import dense
+from pdml_spdz.numerics.linalg import dense, sine
 from pdml_spdz.primitives.agree import Agreement
+from pdml_spdz.rows import data as data_files
 from pdml_spdz.rows.data import Data
 from pdml_spdz.run import repeats
 from pdml_spdz.run.checkpoint import Checkpoints
 from pdml_spdz.run.context import PartyRun, showing
 from pdml_spdz.run.output import Fitted
 from pdml_spdz.run.report import Outcome, run_report
+from pdml_spdz.study.algorithm import Algorithm, Want
+from pdml_spdz.study.bound import BOUNDS
 from pdml_spdz.study.model import Study
+from pdml_spdz.study.values import shown
 from pdml_spdz.transport.base import Link
 
 
@@ -63,3 +70,52 @@ def observables(study: Study) -> list[str]:
         return ["the sum of all parties' vectors, to every party"]
     seen = ["u, the direction of the sum of all parties' vectors, to f_out bits, to every party"]
     return [*seen, COARSE] if study.program == "paper" else seen
+
+
+def check(study: Study, want: Want) -> None:
+    want(not study.offsets, "`offsets` are given for a normed-sum.", "none")
+    want(not (study.scales or study.scale == "secsum"), "scales are given for a normed-sum.", "none")
+    want(
+        not study.bound.startswith("rows:"),
+        f"`bound` is {shown(study.bound)} for a normed-sum.",
+        f"a number (the largest norm of any party's vector) or one of {', '.join(BOUNDS)}",
+    )
+    want(study.rank == 1, f"`rank` is {study.rank} for a normed-sum.", "1")
+
+
+def reference(result: Any, files: list[Path]) -> dict[str, Any]:
+    """The sum of the pooled vectors."""
+    vectors = [dense(data_files.load(path, vector=True).as_in(result.report).X)[0] for path in files]
+    s = np.sum(vectors, axis=0)
+    angle = sine((s / np.linalg.norm(s))[:, None], result.V[:, None])
+    return {"reference": "the sum of the pooled vectors", "largest_angle_sine": angle}
+
+
+HELP = """The direction s/||s|| of the sum s of one vector from each party, one party for each of FILES.
+
+A file holds one vector: a .npy array of one dimension, or a table with a single row. Sums of small integers
+(counts) can be told from their direction: see docs/security.md before using this on such vectors.
+
+\b
+Examples:
+  pdml-spdz normed-sum a.npy b.npy c.npy --bound 1.0
+  pdml-spdz normed-sum a.csv b.csv --bits 20 --json
+"""
+
+NORMED_SUM = Algorithm(
+    "normed-sum",
+    fit,
+    result="u.npy",
+    unit="vector",
+    kept=(),
+    starts=(),
+    vector=True,
+    idle=("iterations", "tol", "normalise", "online", "start", "offsets", "scales", "scale"),
+    defaults={"rank": 1},
+    measure="||x_m||",
+    check=check,
+    calls=lambda study: (1, 1),
+    of_two=lambda study: {"its vector": study.reveal == "sum"},
+    reference=reference,
+    help=HELP,
+)

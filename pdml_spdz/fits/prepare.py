@@ -81,7 +81,7 @@ def fitting(data: Data, study: Study, order: Names | None = None) -> Data:
     d = study.d or len(study.features)
     if d and data.d != d:
         raise InputError(f"{data.source} has {data.d} columns.", f"the study's {d} features")
-    if study.algorithm != "normed-sum":
+    if not study.spec.vector:
         check_rank(study.rank, data.d, data.source)
     offsets, _ = offsets_and_scales(study, data)
     if np.any(offsets) and sp.issparse(data.X):
@@ -95,10 +95,10 @@ def fitting(data: Data, study: Study, order: Names | None = None) -> Data:
 
 def agreed(data: Data, study: Study) -> Data:
     """The rows less the study's offsets, over its scales, and what their party should know of them: all of it local."""
-    if study.algorithm == "normed-sum":
+    if study.spec.vector:
         return data
     rows = replace(data, X=moved(data, study))
-    centred = study.algorithm == "pca" and study.centre != "none"
+    centred = "centre" in study.spec.own and study.centre != "none"
     dominant = suspects.dominant(rows, centred=centred) if study.scale == "agreed" else []
     return replace(rows, warnings=(*suspects.identifiers(data), *dominant))
 
@@ -157,7 +157,7 @@ def view(run: PartyRun, data: Data, link: Link, engine: Engine) -> View:
     Ref: [PDML App. Extension to PCA]; as printed it subtracts a multiple of the party's own mean, which is not PCA.
     """
     study = run.study
-    pca, by_sec_sum = study.algorithm == "pca", study.scale == "secsum"
+    pca, by_sec_sum = "centre" in study.spec.own, study.scale == "secsum"
     needed = by_sec_sum or (pca and (study.centre != "none" or study.variance))
     if needed:
         check_rows(run, data.X)

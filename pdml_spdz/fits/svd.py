@@ -1,9 +1,9 @@
-"""One party's PD-SVD: bound, start, iterations with checkpoints, files."""
+"""One party's PD-SVD: what its iterations need, its checkpoints, its report."""
 
 from __future__ import annotations
 
-import time
-from dataclasses import replace
+from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -23,18 +23,16 @@ from pdml_spdz.algorithms.svd import (
 )
 from pdml_spdz.engines.base import Engine, Shape
 from pdml_spdz.errors import ProtocolError
-from pdml_spdz.fits.limits import find_bound
+from pdml_spdz.fits.loop import IterativeFit
 from pdml_spdz.fits.prepare import View, view
 from pdml_spdz.numerics.fixedpoint import Reals
 from pdml_spdz.numerics.linalg import Covariance, centred_covariance, covariance, covariance_around_own_mean
-from pdml_spdz.primitives.agree import Agreement
-from pdml_spdz.primitives.bound import Bound
 from pdml_spdz.primitives.normed_sum import NormedColumns, positive_at_first
 from pdml_spdz.rows.data import Data
-from pdml_spdz.run.checkpoint import Checkpoint, Checkpoints
+from pdml_spdz.run.checkpoint import Checkpoint
 from pdml_spdz.run.context import PartyRun, showing
 from pdml_spdz.run.output import Fitted
-from pdml_spdz.run.report import Outcome, run_report
+from pdml_spdz.study.algorithm import Algorithm
 from pdml_spdz.study.model import Study
 from pdml_spdz.system.files import save_array
 from pdml_spdz.transport.base import Link
@@ -43,58 +41,97 @@ VARIANCE = "the explained variance of each component and the variance of all row
 
 
 def fit(run: PartyRun, data: Data, link: Link, engine: Engine) -> Fitted:
-    """PD-SVD of all rows, scaled and centred as the study has it."""
-    return fit_view(run, data, link, engine, view(run, data, link, engine))
+    """PD-SVD of all rows, scaled as the study has it."""
+    return SvdFit(run, data, link, engine, view(run, data, link, engine)).fitted()
 
 
-def fit_view(run: PartyRun, data: Data, link: Link, engine: Engine, rows: View) -> Fitted:
-    """PD-SVD of the rows as they are to be factorised. data : as they came, by which a resumed run knows them"""
-    study, clock = run.study, link.clock
-    settings = Settings(study.rank, study.iterations, study.tol)
-    checkpoints = Checkpoints(run.directory / "checkpoint")
-    agree = Agreement(link)
-    with clock("local"):
-        S_m = _covariance(rows, study)
-    if run.resume:
-        checkpoint = checkpoints.common(link)
-        state, bound = _restored(checkpoint), checkpoint.bound
-        # The study may ask for more than the run that was cut off; all do what party 0 makes of it.
-        _, (stop,) = agree(state.V, (verdict(state, settings),), np.zeros(study.rank))
-        state = replace(state, stop=stop)
-        run.note(f"resuming after iteration {state.t}")
-    else:
-        norm = S_m.trace() if _by_trace(study) else S_m.norm_bound()
-        bound = rows.bound or find_bound(run, norm, engine, link, data.d)
-        state = _start(study, data.d, engine, agree)
-        save_array(run.directory / "V0.npy", state.V)
+class SvdFit(IterativeFit[State, Result]):
+    """PD-SVD of the rows as they are to be factorised.
 
-    def done(state: State) -> None:
-        with clock("local"):
-            checkpoints.save(_saved(state, bound))
-        run.notify({"event": "iteration", "t": state.t, "of": study.iterations, "change": state.change})
+    data : as they came, by which a resumed run knows them
+    """
 
-    # A run that has nothing left to do needs no material.
-    left = study.iterations - state.t if state.stop == GO_ON else 0
-    shape = Shape(data.d, study.rank, left, _lengths(state))
-    normed_sum = engine.normed_sum(bound, shape, rows.sums) if left else _nothing_left
-    if study.reveal == "normed" and study.normalise == "fit":
-        normed_sum = positive_at_first(normed_sum, rows.sums, data.n / (rows.n or data.n))
-    began = time.perf_counter()
-    shown = showing(normed_sum, run, *engine.observables())
-    result = pd_svd(S_m, state, settings, shown, agree, clock=clock, done=done)
-    engine.finish()
-    loop = time.perf_counter() - began
-    variance = _variance(S_m, result.V, rows, engine) if study.variance else {}
-    run.show(*([VARIANCE] if variance else []))
-    digest = agree.digest("result", result.V.tobytes())
-    report = run_report(study, engine, link, bound, Outcome(data, digest, result.warnings))
-    report["seconds"]["loop"] = round(loop, 6)
-    report |= _svd_facts(study, result) | variance
-    report["bound"]["measure"] = "trace" if _by_trace(study) else S_m.measure
-    report["observables"] = [*rows.observables, *report["observables"], *([VARIANCE] if variance else [])]
-    run.see("V", result.V)
-    arrays = {"V.npy": result.V}
-    return Fitted(report, arrays if rows.scale is None else arrays | {"scale.npy": rows.scale})
+    def __init__(self, run: PartyRun, data: Data, link: Link, engine: Engine, rows: View) -> None:
+        super().__init__(run, data, link, engine, rows)
+        self.settings = Settings(self.study.rank, self.study.iterations, self.study.tol)
+        with link.clock("local"):
+            self.S_m = _covariance(rows, self.study)
+
+    def norm(self) -> float:
+        return self.S_m.trace() if _by_trace(self.study) else self.S_m.norm_bound()
+
+    def start(self) -> State:
+        study, d = self.study, self.data.d
+        if study.seed is not None:
+            state = start_by_seed(d, study.rank, study.seed, self.agree)
+        else:
+            state = start_by_sec_sum(d, study.rank, study.M, self.engine.sec_sum, self.agree)
+        save_array(self.run.directory / "V0.npy", state.V)
+        return state
+
+    def saved(self, state: State) -> Checkpoint:
+        meta = {name: getattr(state, name) for name in ("t", "change", "strikes", "stop", "error")}
+        public = state.product.arrays() if state.product else {}
+        return Checkpoint(state.t, state.V, meta, self.bound, public=public)
+
+    def restored(self, checkpoint: Checkpoint) -> State:
+        meta, product = dict(checkpoint.meta), Product.restored(checkpoint.public)
+        return State(checkpoint.V, strikes=tuple(meta.pop("strikes")), product=product, **meta)
+
+    def verdict(self, state: State) -> int:
+        return verdict(state, self.settings)
+
+    def iterate(self, state: State, done: Callable[[State], None]) -> Result:
+        study, rows, n = self.study, self.rows, self.data.n
+        # A run that has nothing left to do needs no material.
+        left = study.iterations - state.t if state.stop == GO_ON else 0
+        shape = Shape(self.data.d, study.rank, left, _lengths(state))
+        normed_sum = self.engine.normed_sum(self.bound, shape, rows.sums) if left else _nothing_left
+        if study.reveal == "normed" and study.normalise == "fit":
+            normed_sum = positive_at_first(normed_sum, rows.sums, n / (rows.n or n))
+        shown = showing(normed_sum, self.run, *self.engine.observables())
+        return pd_svd(self.S_m, state, self.settings, shown, self.agree, clock=self.link.clock, done=done)
+
+    def arrays(self, result: Result) -> dict[str, Reals]:
+        self.run.see("V", result.V)
+        return {"V.npy": result.V}
+
+    def facts(self, result: Result) -> dict[str, Any]:
+        state = result.state
+        facts = {
+            "rank": self.study.rank,
+            "rank_found": result.V.shape[1],
+            "iterations": state.t,
+            "converged": state.stop == CONVERGED,
+            "stop_reason": STOP_REASONS[state.stop],
+            "subspace_change": state.change,
+            "column_errors": [float(e) for e in result.errors],
+            "singular_values": None if result.sigma is None else [float(s) for s in result.sigma],
+            "start": {"kind": self.study.start, "seed": self.study.seed},
+        }
+        return facts | self._variance(result.V) if self.study.variance else facts
+
+    def fitted(self) -> Fitted:
+        fitted = super().fitted()
+        fitted.report["bound"]["measure"] = "trace" if _by_trace(self.study) else self.S_m.measure
+        return fitted
+
+    def _variance(self, V: Reals) -> dict[str, Any]:
+        """The variance of all rows along each column of V, and in all.
+
+        1. lambda_i <- SecSum(v_i.S_m v_i); total <- SecSum(trace S_m); both over n - 1
+
+        Reveals: both, each to 44 bits below its own size, and with them the scale that NormedSecSum hides.
+        Cost: that of one SecSum `positive` of k + 1 numbers. Ref: -
+        """
+        n = self.rows.n
+        assert n is not None  # the view has counted the rows
+        own = np.append(np.sum(V * self.S_m.times(V), axis=0), self.S_m.trace())
+        # Rounding may leave a little below zero.
+        *along, total = self.engine.sec_sum.positive(np.maximum(own, 0.0), "variance")
+        self.show(VARIANCE)
+        share = [float(x / total) if total > 0 else 0.0 for x in along]
+        return {"explained_variance": [float(x / (n - 1)) for x in along], "explained_variance_ratio": share}
 
 
 def _covariance(rows: View, study: Study) -> Covariance:
@@ -104,34 +141,9 @@ def _covariance(rows: View, study: Study) -> Covariance:
     return covariance(rows.X, *size) if rows.sums is None else covariance_around_own_mean(rows.X, *size)
 
 
-def _saved(state: State, bound: Bound) -> Checkpoint:
-    meta = {name: getattr(state, name) for name in ("t", "change", "strikes", "stop", "error")}
-    return Checkpoint(state.t, state.V, meta, bound, public=state.product.arrays() if state.product else {})
-
-
-def _restored(checkpoint: Checkpoint) -> State:
-    meta = dict(checkpoint.meta)
-    return State(checkpoint.V, strikes=tuple(meta.pop("strikes")), product=Product.restored(checkpoint.public), **meta)
-
-
 def _lengths(state: State) -> tuple[float, ...]:
     """How long the next sums will be, about: v_i.S v_i(before), up to the factor of what was seen."""
     return () if state.product is None else tuple(float(x) for x in np.sum(state.V * state.product.SV, axis=0))
-
-
-def _variance(S_m: Covariance, V: Reals, rows: View, engine: Engine) -> dict[str, Any]:
-    """The variance of all rows along each column of V, and in all.
-
-    1. lambda_i <- SecSum(v_i.S_m v_i); total <- SecSum(trace S_m); both over n - 1
-
-    Reveals: both, each to 44 bits below its own size, and with them the scale that NormedSecSum hides.
-    Cost: that of one SecSum `positive` of k + 1 numbers. Ref: -
-    """
-    assert rows.n is not None  # the view has counted the rows
-    own = np.append(np.sum(V * S_m.times(V), axis=0), S_m.trace())
-    *along, total = engine.sec_sum.positive(np.maximum(own, 0.0), "variance")  # rounding may leave a little below zero
-    share = [float(x / total) if total > 0 else 0.0 for x in along]
-    return {"explained_variance": [float(x / (rows.n - 1)) for x in along], "explained_variance_ratio": share}
 
 
 def _by_trace(study: Study) -> bool:
@@ -143,23 +155,38 @@ def _nothing_left(x: Reals, g: Reals) -> NormedColumns:
     raise ProtocolError("an iteration was asked for, and none is left.")
 
 
-def _svd_facts(study: Study, result: Result) -> dict[str, Any]:
-    """What the report says of a PD-SVD beyond what it says of every run."""
-    state = result.state
-    return {
-        "rank": study.rank,
-        "rank_found": result.V.shape[1],
-        "iterations": state.t,
-        "converged": state.stop == CONVERGED,
-        "stop_reason": STOP_REASONS[state.stop],
-        "subspace_change": state.change,
-        "column_errors": [float(e) for e in result.errors],
-        "singular_values": None if result.sigma is None else [float(s) for s in result.sigma],
-        "start": {"kind": study.start, "seed": study.seed},
-    }
+def of_two(study: Study) -> dict[str, bool]:
+    """What opened sums show of the other party, where there are two."""
+    return {"its S_m V_t in every iteration": study.reveal == "sum"}
 
 
-def _start(study: Study, d: int, engine: Engine, agree: Agreement) -> State:
-    if study.seed is not None:
-        return start_by_seed(d, study.rank, study.seed, agree)
-    return start_by_sec_sum(d, study.rank, study.M, engine.sec_sum, agree)
+def reference(result: Any, files: list[Path]) -> dict[str, Any]:
+    """The SVD of the pooled files."""
+    from pdml_spdz.fits.accuracy import accuracy  # only where one machine has all files
+
+    return accuracy(result.V, files, rows=result.prepared)
+
+
+HELP = """The top singular vectors of the rows of all FILES, one party for each file.
+
+Every party is a process of its own that talks to the others over mutual TLS, as it would on a machine of its own.
+
+\b
+FILES: .npy, .npz (dense or scipy.sparse), .csv or .csv.gz with a header, .mtx, .parquet
+Examples:
+  pdml-spdz svd a.csv b.csv c.csv --rank 5
+  pdml-spdz svd a.npz b.npz --rank 20 --bound rows:1.0,50000 --out runs/mine
+  pdml-spdz svd a.csv b.csv --rank 5 --reveal sum --json | jq .singular_values
+  pdml-spdz svd a.csv b.csv --rank 5 --scale secsum
+"""
+
+SVD = Algorithm(
+    "svd",
+    fit,
+    result="V.npy",
+    unit="singular vectors",
+    starts=("centre.npz", "V0.npy"),
+    of_two=of_two,
+    reference=reference,
+    help=HELP,
+)

@@ -22,12 +22,11 @@ from pdml_spdz.numerics.fixedpoint import Reals
 from pdml_spdz.numerics.linalg import Rows, over
 from pdml_spdz.rows.data import Data, columns_of, vector_settings
 from pdml_spdz.rows.formats import save_npz
-from pdml_spdz.run.output import FEATURES, RESULTS, commit, finished, refuse_finished
+from pdml_spdz.run.output import commit, finished, refuse_finished
 from pdml_spdz.study.model import PartyEntry, Study, choose_engine
 from pdml_spdz.system.files import locked
 
 Event = dict[str, Any]
-KEPT = (*FEATURES, "W.npy")
 
 
 @dataclass(frozen=True)
@@ -120,15 +119,15 @@ def run_local(run: LocalRun, compare: Compare | None = None) -> LocalResult:
         if compare is not None and "accuracy" not in result.report:
             result.report["accuracy"] = compare(result)
         if not same:
-            commit(run.out, {RESULTS[run.study.algorithm]: result.V}, result.report)
+            commit(run.out, {run.study.spec.result: result.V}, result.report)
     return result
 
 
 def _gathered(run: LocalRun, reports: list[dict[str, Any]]) -> LocalResult:
     """What the parties have left on the disk."""
     parts = [run.out / f"party-{m}" for m in range(run.study.M)]
-    V = np.load(parts[0] / RESULTS[run.study.algorithm])
-    arrays = {name: [np.load(p / name) for p in parts] for name in KEPT if (parts[0] / name).exists()}
+    V = np.load(parts[0] / run.study.spec.result)
+    arrays = {name: [np.load(p / name) for p in parts] for name in run.study.spec.kept if (parts[0] / name).exists()}
     recorded = run.record_transcript and (parts[0] / transcripts.FILE).exists()
     seen = transcripts.load(parts[0] / transcripts.FILE) if recorded else None
     return LocalResult(V, run.study, joint_report(reports), reports, run.out, arrays, seen)

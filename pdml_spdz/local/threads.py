@@ -23,7 +23,6 @@ from pdml_spdz.rows.data import from_rows
 from pdml_spdz.run import handshake, own_secret
 from pdml_spdz.run.checkpoint import Checkpoints
 from pdml_spdz.run.context import Event, PartyRun
-from pdml_spdz.run.output import FEATURES, RESULTS
 from pdml_spdz.run.party import run_fit
 from pdml_spdz.study.model import Study
 from pdml_spdz.transport.base import Link
@@ -70,8 +69,8 @@ def run_in_threads(
             return run_on_link(link, study, tables[link.me], out, notify, transcript)
 
         reports = between_threads(study.M, party, mesh(study.M, timeout=study.timeouts.round))
-        result = np.load(out / "party-0" / RESULTS[study.algorithm])
-        paths = [out / "party-0" / name for name in FEATURES]
+        result = np.load(out / "party-0" / study.spec.result)
+        paths = [out / "party-0" / name for name in ("mean.npy", "scale.npy")]
         mean, scale = (np.load(path) if path.exists() else None for path in paths)
     return ThreadsResult(result, mean, scale, joint_report(reports), kept, seen)
 
@@ -96,7 +95,7 @@ def run_on_link(
         transcript=transcript,
     )
     with run.output():
-        data = prepare.fitting(from_rows(X, f"the rows of P{link.me}", vector=study.algorithm == "normed-sum"), study)
+        data = prepare.fitting(from_rows(X, f"the rows of P{link.me}", vector=study.spec.vector), study)
         agreed = handshake.meet(link, study, (), resume=False)
         data = prepare.agreed(handshake.compare_features(link, data, study, agreed.run), study)
         # Only mp-spdz, which needs processes, would use an identity.

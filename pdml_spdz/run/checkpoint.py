@@ -59,7 +59,7 @@ class Checkpoints:
                 old.unlink()
         salt = secrets.token_bytes(16)
         content: dict[str, Any] = {"problem": study.problem_digest, "salt": salt.hex(), "data": data.digest(salt)}
-        content |= {"features": data.features, "format": FORMAT}
+        content |= {"features": data.features, "format": FORMAT, "algorithm": study.algorithm}
         save_json(self.directory / "run.json", content)
 
     def features(self) -> Names | None:

@@ -68,7 +68,7 @@ def precision_of(study: Study) -> Precision:
     # MP-SPDZ's primes have no room for all bits of g.
     f_g = F_G if study.engine == "mp-spdz" else FULL_G
     usual = Precision(study.M, study.precision.bits, study.range, f_g=f_g)
-    if study.algorithm != "normed-sum":
+    if not study.spec.vector:
         return usual
     # For any vector and a random g: 1/(g.u) may be larger than between iterates, if the ring has room for it.
     wider = (replace(usual, H=h) for h in range(usual.H, 21))
@@ -77,7 +77,7 @@ def precision_of(study: Study) -> Precision:
 
 def embedded_options(study: Study, source: Source) -> Options:
     """How the embedded engine is to run this study."""
-    normalise = "per-column" if study.algorithm == "normed-sum" else study.normalise
+    normalise = "per-column" if study.spec.vector else study.normalise
     return Options(
         precision_of(study),
         normalise,
@@ -92,13 +92,13 @@ def embedded_options(study: Study, source: Source) -> Options:
 
 def mp_spdz_options(study: Study) -> MpSpdzOptions:
     """How the engine mp-spdz is to run this study."""
-    normalise = "per-column" if study.algorithm == "normed-sum" else study.normalise
+    normalise = "per-column" if study.spec.vector else study.normalise
     return MpSpdzOptions(
         precision_of(study),
         normalise,
         study.online,
         study.offline,
-        study.iterations if study.algorithm != "normed-sum" else 1,
+        study.spec.calls(study)[1],
         protocol(study.protocol or DEFAULT_PROTOCOL).own_masks,
         study.program,
         study.aggregator,
@@ -137,7 +137,7 @@ def _shape(study: Study) -> Shape:
             "a number of features: the offline phase needs it before there is any data",
             "set `d` (or `features`) in the study (`init --dim D`), or pass --dim without a study",
         )
-    return Shape(d, study.rank, study.iterations) if study.algorithm != "normed-sum" else Shape(d, 1, 1)
+    return Shape(d, *study.spec.calls(study))
 
 
 def _source(run: PartyRun, session: bytes) -> Source:

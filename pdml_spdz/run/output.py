@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -12,13 +12,11 @@ from pdml_spdz.engines import transcript as transcripts
 from pdml_spdz.engines.transcript import Transcript
 from pdml_spdz.errors import StorageError
 from pdml_spdz.numerics.fixedpoint import Reals
+from pdml_spdz.study.algorithm import ALGORITHMS, Algorithm
 from pdml_spdz.system.files import save_array, save_json, sync, writing
 
 REPORT = "report.json"
-RESULTS = {"svd": "V.npy", "pca": "V.npy", "nmf": "T.npy", "normed-sum": "u.npy"}
-FEATURES = ("mean.npy", "scale.npy")  # what a fit keeps of the features besides its result
-ARRAYS = (*dict.fromkeys(RESULTS.values()), "W.npy", *FEATURES)
-STARTS = ("centre.npz", "V0.npy", "T0.npy")  # written when a fit begins
+BEGUN = "checkpoint/run.json"  # says what began in a directory
 
 
 @dataclass(frozen=True)
@@ -39,9 +37,10 @@ def commit(
     3. report.json: whoever finds it finds all the rest
     """
     with writing(directory):
+        older = {name for algorithm in _algorithms(directory) for name in (algorithm.result, *algorithm.kept)}
         (directory / REPORT).unlink(missing_ok=True)
         sync(directory)
-        for name in set(ARRAYS) - set(arrays):
+        for name in older - set(arrays):
             (directory / name).unlink(missing_ok=True)
     if transcript is not None:
         transcript.save(directory / transcripts.FILE)
@@ -53,15 +52,25 @@ def commit(
 def remove(directory: Path) -> None:
     """The results of an older run, its mark first."""
     with writing(directory):
-        for name in (REPORT, *ARRAYS, *STARTS, transcripts.FILE):
+        older = [name for algorithm in _algorithms(directory) for name in algorithm.files]
+        for name in (REPORT, *older, transcripts.FILE):
             (directory / name).unlink(missing_ok=True)
+
+
+def _algorithms(directory: Path) -> Iterator[Algorithm]:
+    """Of the run that has finished, or begun, in a directory."""
+    for mark in (REPORT, BEGUN):
+        try:
+            yield ALGORITHMS[json.loads((directory / mark).read_text(encoding="utf-8"))["algorithm"]]
+        except (OSError, ValueError, KeyError, TypeError):
+            continue
 
 
 def finished(directory: Path) -> dict[str, Any] | None:
     """The report of the finished run in `directory`, with its result beside it; None if there is none."""
     try:
         report = dict(json.loads((directory / REPORT).read_text(encoding="utf-8")))
-        return report if (directory / RESULTS[report["algorithm"]]).is_file() else None
+        return report if (directory / ALGORITHMS[report["algorithm"]].result).is_file() else None
     except (OSError, ValueError, KeyError, TypeError):
         return None
 

@@ -13,10 +13,6 @@ import numpy as np
 from pdml_spdz.engines import transcript as transcripts
 from pdml_spdz.engines.mp_spdz import offline as mp_spdz_offline
 from pdml_spdz.errors import PdmlError, StudyError
-from pdml_spdz.fits import nmf as fit_nmf
-from pdml_spdz.fits import normed_sum as fit_normed_sum
-from pdml_spdz.fits import pca as fit_pca
-from pdml_spdz.fits import svd as fit_svd
 from pdml_spdz.fits.prepare import agreed, fitting
 from pdml_spdz.offline.make import make
 from pdml_spdz.primitives.agree import Agreement
@@ -33,8 +29,6 @@ from pdml_spdz.transport.base import Link
 from pdml_spdz.transport.certs import Identity
 from pdml_spdz.transport.clock import Clock
 from pdml_spdz.transport.connect import Meeting, connect, listen
-
-FITS = {"svd": fit_svd.fit, "pca": fit_pca.fit, "nmf": fit_nmf.fit, "normed-sum": fit_normed_sum.fit}
 
 
 def run_party(run: PartyRun) -> dict[str, Any]:
@@ -67,7 +61,7 @@ def run_fit(run: PartyRun, data: Data, link: Link, session: bytes, identity: Ide
         run.note("the run has finished at every party, and nothing more is asked of it: it is left as it is")
         return report
     with make_engine(run, link, session, identity) as engine:
-        fitted = _recorded(run, lambda: FITS[run.study.algorithm](run, data, link, engine))
+        fitted = _recorded(run, lambda: run.study.spec.fit(run, data, link, engine))
     commit(run.directory, fitted.arrays, fitted.report, run.transcript)
     return fitted.report
 
@@ -197,7 +191,7 @@ def _load(run: PartyRun) -> Data:
     """This party's rows, checked against the study."""
     study = run.study
     begun = Checkpoints(run.directory / "checkpoint")
-    data = data_files.load(run.data, vector=study.algorithm == "normed-sum")
+    data = data_files.load(run.data, vector=study.spec.vector)
     data = fitting(data, study, begun.features() if run.resume else None)
     if run.resume:
         begun.check_resumable(study, agreed(data, study))

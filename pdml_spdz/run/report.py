@@ -59,21 +59,17 @@ def two_parties(study: Study) -> list[str]:
 
     What follows from the openings of NormedSecSum, whose scale is hidden, is not among them (docs/security.md).
     """
-    pca, deviations = study.algorithm == "pca", study.scale == "secsum"
-    mean, rows = pca and study.centre == "open", pca and (study.centre != "none" or study.variance)
+    deviations, of_two = study.scale == "secsum", study.spec.of_two(study)
     shown = {
-        "the number of its rows": rows or deviations,
-        "their mean": mean,
+        **of_two,
+        "the number of its rows": deviations or of_two.get("the number of its rows", False),
         "the mean square of each feature": deviations,
-        "the variance of its rows along each component": pca and study.variance,
-        "its W_t^T R_t and ||W_t||^2 of every topic in every sweep": study.algorithm == "nmf",
-        "its S_m V_t in every iteration": study.algorithm in ("svd", "pca") and study.reveal == "sum",
-        "its vector": study.algorithm == "normed-sum" and study.reveal == "sum",
         "the norm of its rows": study.bound_kind == "secsum" and not deviations,  # these make the bound public
     }
     parts = [what for what, is_shown in shown.items() if is_shown]
     if study.M != 2 or not parts:
         return []
+    mean = of_two.get("their mean", False)
     hide = "; --centre hidden keeps the mean from both" if mean and not (deviations or study.variance) else ""
     text = "with two parties an opened sum less one's own part is the other's: each of them learns of the other"
     return [f"{text} {', '.join(parts)}{hide}"]

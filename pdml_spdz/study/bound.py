@@ -6,7 +6,8 @@ import math
 from typing import TYPE_CHECKING
 
 from pdml_spdz.errors import StudyError
-from pdml_spdz.study.values import LARGEST, SMALLEST, Want, shown, usable
+from pdml_spdz.study.algorithm import Want
+from pdml_spdz.study.values import LARGEST, SMALLEST, shown, usable
 
 if TYPE_CHECKING:
     from pdml_spdz.study.model import Study
@@ -14,13 +15,7 @@ if TYPE_CHECKING:
 BOUNDS = ("auto", "window", "exponent", "secsum")  # or a number, or rows:R,N
 WIDE_RANGE, USUAL_RANGE = 96, 40  # bits: of the window, which suits all ordinary data, and below a bound that is known
 EXPONENT_RANGE = 30  # at least: a blurred exponent may be 16 too large, and a sum is smaller than the bound by itself
-MEASURES = {"nmf": "||X_m||_F^2", "normed-sum": "||x_m||"}  # what a quota bounds; "||X_m^T X_m||_F" of the others
 RANGES = {"mp-spdz": 44}  # the most that an engine's numbers have room for: its primes have 256 bits
-
-
-def measure_of(study: Study) -> str:
-    """What a party's quota bounds, in letters."""
-    return MEASURES.get(study.algorithm, "||X_m^T X_m||_F")
 
 
 def kind_of(study: Study) -> str:
@@ -42,11 +37,6 @@ def check_bound(study: Study, want: Want) -> None:
         parse_bound(study.bound) is not None or all(some) or not any(some),
         f"some parties have a quota, others have none, and `bound` is {study.bound}.",
         "a quota for every party, or a `bound` that holds for the others",
-    )
-    want(
-        study.algorithm != "normed-sum" or not study.bound.startswith("rows:"),
-        f"`bound` is {shown(study.bound)} for a normed-sum.",
-        f"a number (the largest norm of any party's vector) or one of {', '.join(BOUNDS)}",
     )
     want(
         study.bound_kind != "window" or study.engine == "embedded",

@@ -13,18 +13,11 @@ from typing import Any
 
 from pdml_spdz.errors import StudyError
 from pdml_spdz.programs.template_files import environment
-from pdml_spdz.study.bound import measure_of
 from pdml_spdz.study.model import NmfSettings, PartyEntry, PrecisionSettings, Study, Timeouts
 from pdml_spdz.study.values import typed
 from pdml_spdz.system.files import replaced
 
 TABLES: dict[str, type[Any]] = {"timeouts": Timeouts, "precision": PrecisionSettings, "nmf": NmfSettings}
-
-# Settings that an algorithm makes no use of: a file has them only if the study has set them all the same.
-IDLE = {
-    "nmf": ("protocol", "program", "insecure_benchmark", "normalise", "online", "offline", "vole", "precision"),
-    "normed-sum": ("iterations", "tol", "normalise", "online", "start", "offsets", "scales", "scale"),
-}
 
 
 def render(study: Study) -> str:
@@ -32,13 +25,14 @@ def render(study: Study) -> str:
     env = environment()
     env.filters["toml"] = _toml
     template = env.get_template("study.toml.j2")
-    return template.render(study=study, size=measure_of(study), written=lambda name: _written(study, name))
+    spec = study.spec
+    return template.render(study=study, spec=spec, size=spec.measure, written=lambda name: _written(study, name))
 
 
 def _written(study: Study, name: str) -> bool:
     f = Study.__dataclass_fields__[name]
     usual = f.default if f.default_factory is MISSING else f.default_factory()
-    return name not in IDLE.get(study.algorithm, ()) or getattr(study, name) != usual
+    return name not in study.spec.idle or getattr(study, name) != usual
 
 
 def _toml(value: object) -> str:

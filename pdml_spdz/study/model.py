@@ -5,15 +5,15 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Iterable, Mapping
-from dataclasses import asdict, dataclass, field
+from dataclasses import MISSING, asdict, dataclass, field, fields, is_dataclass
 from typing import Any
 
 from pdml_spdz.errors import StudyError
+from pdml_spdz.study.algorithm import ALGORITHMS, SUMS, Algorithm, having
 from pdml_spdz.study.bound import USUAL_RANGE, WIDE_RANGE, check_bound, kind_of, parse_bound
 from pdml_spdz.study.preparation import CENTRES, SCALES, check_rows
 from pdml_spdz.study.values import check_values, settle, shown
 
-ALGORITHMS = ("svd", "pca", "nmf", "normed-sum")
 ENGINES = {"embedded": "normed", "mp-spdz": "normed", "secsum": "sum", "plain": "sum"}  # and what each of them reveals
 REVEALS = ("normed", "sum")
 NORMALISE = ("fit", "per-column")
@@ -25,8 +25,8 @@ PROGRAMS = ("projection", "paper")
 STARTS = ("secsum", "seed")
 INITS = ("pd", "random", "nnsvd", "best_of_M")
 W_STARTS = ("zero", "nnls")
+OWN = ("centre", "variance", "nmf")  # settings that only some algorithms have
 MAX_PARTIES = 30
-USUAL = {"nmf": {"iterations": 200, "tol": 1e-6}}  # defaults of an algorithm that are not those of a Study
 
 
 @dataclass(frozen=True)
@@ -137,6 +137,11 @@ class Study:
         return len(self.parties)
 
     @property
+    def spec(self) -> Algorithm:
+        """What there is to know of the study's algorithm."""
+        return ALGORITHMS[self.algorithm]
+
+    @property
     def quotas(self) -> list[float] | None:
         """B_m by party, or None if the bound is to come from the data."""
         value = parse_bound(self.bound)
@@ -169,7 +174,7 @@ class Study:
 def choose_engine(engine: str | None, reveal: str | None, algorithm: str = "svd") -> tuple[str, str]:
     """(engine, reveal) when the user names one of them, both or none: private in the paper's sense by default."""
     if engine is None:
-        engine = "secsum" if reveal == "sum" or algorithm == "nmf" else "embedded"
+        engine = "secsum" if reveal == "sum" or ALGORITHMS[algorithm].needs == SUMS else "embedded"
     return engine, reveal or ENGINES.get(engine, "normed")
 
 
@@ -189,8 +194,9 @@ def _validate(study: Study) -> None:
     shares = ENGINES[study.engine] == "normed"
     check_values(study, want, shares=shares)
     _check_engine(study, shares=shares)
-    check_rows(study, want, shares=shares)
-    _check_nmf(study)
+    check_rows(study, want)
+    _check_own(study)
+    study.spec.check(study, want)
     _check_numbers(study)
     _check_parties(study)
     check_bound(study, want)
@@ -199,7 +205,7 @@ def _validate(study: Study) -> None:
 def _check_choices(study: Study) -> None:
     choices: Iterable[str]
     for name, choices in (
-        ("algorithm", ALGORITHMS),
+        ("algorithm", ALGORITHMS.names()),
         ("engine", ENGINES),
         ("reveal", REVEALS),
         ("normalise", NORMALISE),
@@ -247,30 +253,24 @@ def _check_engine(study: Study, *, shares: bool) -> None:
     )
     want(
         study.program == "projection"
-        or (study.engine == "mp-spdz" and (study.normalise == "per-column" or study.algorithm == "normed-sum")),
+        or (study.engine == "mp-spdz" and (study.normalise == "per-column" or study.spec.vector)),
         f"`program` is {study.program!r} with engine {study.engine!r} and normalise = {study.normalise!r}.",
         'engine mp-spdz and normalise = "per-column": the paper\'s program normalises each column by itself',
     )
-    want(
-        study.algorithm != "nmf" or not shares,
-        f"`engine` is {study.engine!r} for nmf.",
-        "secsum (or plain): PD-NMF needs sums, not directions",
-    )
 
 
-def _check_nmf(study: Study) -> None:
-    want(
-        study.algorithm == "nmf" or study.nmf == NmfSettings(),
-        f"settings of [nmf] are given for {study.algorithm}.",
-        "the algorithm nmf with them",
-    )
-    for name, choices in (("init", INITS), ("w_start", W_STARTS)):
-        value = getattr(study.nmf, name)
-        want(value in choices, f"`nmf.{name}` is {shown(value)}.", f"one of {', '.join(choices)}")
+def _check_own(study: Study) -> None:
+    """Settings of another algorithm are as they usually are."""
+    for f in fields(study):
+        value = getattr(study, f.name)
+        usual = f.default if f.default_factory is MISSING else f.default_factory()
+        if f.name not in OWN or f.name in study.spec.own or value == usual:
+            continue
+        found = f"settings of [{f.name}] are given" if is_dataclass(value) else f"`{f.name}` is {value!r}"
+        raise StudyError(f"{found} for {study.algorithm}.", f"the algorithm {having(f.name)} with that")
 
 
 def _check_numbers(study: Study) -> None:
-    want(study.algorithm != "normed-sum" or study.rank == 1, f"`rank` is {study.rank} for a normed-sum.", "1")
     want(not study.d or study.rank <= study.d, f"`rank` is {study.rank} and `d` is {study.d}.", "a rank of at most d")
     want(
         not (study.d and study.features) or len(study.features) == study.d,

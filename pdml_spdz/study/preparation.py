@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from pdml_spdz.rows.names import quoted
+from pdml_spdz.study.algorithm import Want
 from pdml_spdz.study.values import LARGEST, usable
 
 if TYPE_CHECKING:
@@ -15,44 +15,9 @@ CENTRES = ("open", "hidden", "none")
 SCALES = ("agreed", "secsum")
 
 
-def check_rows(study: Study, want: Callable[..., None], *, shares: bool) -> None:
-    """want(ok, found, wanted) raises unless ok; shares : the engine computes on secret shares"""
-    for name in ("centre", "variance"):
-        usual = study.__dataclass_fields__[name].default
-        want(
-            study.algorithm == "pca" or getattr(study, name) == usual,
-            f"`{name}` is {getattr(study, name)!r} for {study.algorithm}.",
-            "the algorithm pca with it",
-        )
-    hidden = study.centre == "hidden"
-    loop = shares and study.normalise == "fit" and study.program == "projection"
-    want(
-        loop or not hidden,
-        f"`centre` is hidden with engine {study.engine!r}, normalise {study.normalise!r}, program {study.program!r}.",
-        "engine embedded or mp-spdz, normalise fit, program projection",
-    )
-    want(
-        not (hidden and study.variance),
-        "`variance` is true and `centre` is hidden.",
-        "open: by SecSum the variance along v shows the mean along v",
-    )
-    want(
-        not (hidden and study.scale == "secsum"),
-        "`scale` is secsum and `centre` is hidden.",
-        "agreed scales: deviations by SecSum show the mean",
-    )
+def check_rows(study: Study, want: Want) -> None:
+    """want(ok, found, wanted) raises unless ok"""
     want(study.scale == "agreed" or not study.scales, "`scale` is secsum and `scales` are given.", "one of the two")
-    want(not study.offsets or study.algorithm != "normed-sum", "`offsets` are given for a normed-sum.", "none")
-    want(
-        not (study.scales or study.scale == "secsum") or study.algorithm != "normed-sum",
-        "scales are given for a normed-sum.",
-        "none",
-    )
-    want(
-        study.algorithm != "nmf" or not any(study.offsets),
-        "`offsets` are given for nmf.",
-        "scales only: rows less an offset have negative entries",
-    )
     d = study.d or len(study.features)
     for name in ("offsets", "scales"):
         values = getattr(study, name)
@@ -62,7 +27,7 @@ def check_rows(study: Study, want: Callable[..., None], *, shares: bool) -> None
     _check_names(study, want)
 
 
-def _check_names(study: Study, want: Callable[..., None]) -> None:
+def _check_names(study: Study, want: Want) -> None:
     """Names that the study lists are names, and those of offsets and scales are the same."""
     for name, values in (("offset_features", study.offsets), ("scale_features", study.scales)):
         listed = getattr(study, name)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
 from dataclasses import fields
 from numbers import Integral, Real
 from typing import TYPE_CHECKING, Any
@@ -12,6 +11,7 @@ import numpy as np
 
 from pdml_spdz.errors import StudyError
 from pdml_spdz.programs.precision import COLUMN_BITS, MAX_BITS, MAX_RANGE, MIN_BITS, MIN_RANGE
+from pdml_spdz.study.algorithm import Want
 
 if TYPE_CHECKING:
     from pdml_spdz.study.model import PartyEntry, Study
@@ -26,8 +26,6 @@ MAX_SECONDS = 10**6  # the operating system counts milliseconds in 32 bits
 # allows for, are neither infinite nor denormal.
 SMALLEST, LARGEST = 2.0**-900, 2.0**900
 FINGERPRINT = re.compile(r"[0-9a-f]{64}")
-
-Want = Callable[[bool, str, str], None]
 
 
 def settle(settings: Any, where: str) -> None:

@@ -1,0 +1,140 @@
+"""What every fit by iterations has in common: resume or start, checkpoints, and the report at its end."""
+
+from __future__ import annotations
+
+import time
+from abc import ABC, abstractmethod
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any, Generic, Protocol, TypeVar
+
+import numpy as np
+
+from pdml_spdz.engines.base import Engine
+from pdml_spdz.fits.limits import find_bound
+from pdml_spdz.fits.prepare import View
+from pdml_spdz.numerics.fixedpoint import Reals
+from pdml_spdz.primitives.agree import Agreement
+from pdml_spdz.primitives.bound import Bound
+from pdml_spdz.rows.data import Data
+from pdml_spdz.run.checkpoint import Checkpoint, Checkpoints
+from pdml_spdz.run.context import PartyRun
+from pdml_spdz.run.output import Fitted
+from pdml_spdz.run.report import Outcome, run_report
+from pdml_spdz.transport.base import Link
+
+
+class State(Protocol):
+    """What an iteration hands on, a dataclass: public, the same at every party."""
+
+    @property
+    def t(self) -> int: ...
+    @property
+    def change(self) -> float: ...
+    @property
+    def stop(self) -> int: ...
+
+
+class Result(Protocol):
+    """What the last iteration has left, and what whoever relies on it must know."""
+
+    @property
+    def warnings(self) -> list[str]: ...
+
+
+S = TypeVar("S", bound=State)
+R = TypeVar("R", bound=Result)
+
+
+class IterativeFit(ABC, Generic[S, R]):
+    """One party's part of a fit whose iterations all parties make together.
+
+    1. resumed: the latest state that all parties have on their disks, and the bound that belongs to it; otherwise a
+       bound, as the study says, and a start
+    2. iterations; after each of them a checkpoint, and a word to whoever watches
+    3. the parties compare digests of the result; the report
+    """
+
+    step = "iteration"  # what an iteration is called
+
+    def __init__(self, run: PartyRun, data: Data, link: Link, engine: Engine, rows: View) -> None:
+        self.run, self.data, self.link, self.engine, self.rows = run, data, link, engine, rows
+        self.study, self.agree = run.study, Agreement(link)
+        self.bound = Bound(1.0, 1.0, "public")  # until `fitted` has found it
+        self._shown: list[str] = []  # at the end
+
+    @abstractmethod
+    def norm(self) -> float:
+        """What the bound is to bound, of this party."""
+
+    @abstractmethod
+    def start(self) -> S:
+        """The first state, when the bound is known."""
+
+    @abstractmethod
+    def restored(self, checkpoint: Checkpoint) -> S: ...
+
+    @abstractmethod
+    def saved(self, state: S) -> Checkpoint: ...
+
+    @abstractmethod
+    def verdict(self, state: S) -> int:
+        """Whether a fit with the study's settings ends here."""
+
+    @abstractmethod
+    def iterate(self, state: S, done: Callable[[S], None]) -> R: ...
+
+    @abstractmethod
+    def arrays(self, result: R) -> dict[str, Reals]:
+        """By the names of their files; that of the result first."""
+
+    @abstractmethod
+    def facts(self, result: R) -> dict[str, Any]:
+        """What the report says of this result beyond what it says of every run; may open more."""
+
+    def observables(self) -> list[str] | None:
+        """What the iterations have shown, if it is not what the engine says."""
+        return None
+
+    def show(self, observable: str) -> None:
+        """Every party has seen this at the end, besides what the iterations have shown."""
+        self._shown.append(observable)
+        self.run.show(observable)
+
+    def fitted(self) -> Fitted:
+        """The whole fit."""
+        run, study = self.run, self.study
+        checkpoints = Checkpoints(run.directory / "checkpoint")
+        if run.resume:
+            state = self._resumed(checkpoints.common(self.link))
+        else:
+            found = self.rows.bound
+            self.bound = found or find_bound(run, self.norm(), self.engine, self.link, self.data.d)
+            state = self.start()
+
+        def done(state: S) -> None:
+            with self.link.clock("local"):
+                checkpoints.save(self.saved(state))
+            run.notify({"event": "iteration", "t": state.t, "of": study.iterations, "change": state.change})
+
+        began = time.perf_counter()
+        result = self.iterate(state, done)
+        self.engine.finish()
+        loop = time.perf_counter() - began
+        facts, arrays = self.facts(result), self.arrays(result)
+        digest = self.agree.digest("result", next(iter(arrays.values())).tobytes())
+        outcome = Outcome(self.data, digest, result.warnings, self.observables())
+        report = run_report(study, self.engine, self.link, self.bound, outcome)
+        report["seconds"]["loop"] = round(loop, 6)
+        report["observables"] = [*self.rows.observables, *report["observables"], *self._shown]
+        if self.rows.scale is not None:
+            arrays["scale.npy"] = self.rows.scale
+        return Fitted(report | facts, arrays)
+
+    def _resumed(self, checkpoint: Checkpoint) -> S:
+        self.bound = checkpoint.bound
+        state = self.restored(checkpoint)
+        # The study may ask for more than the run that was cut off; all do what party 0 makes of it.
+        _, (stop,) = self.agree(checkpoint.V, (self.verdict(state),), np.zeros(checkpoint.V.shape[1]))
+        self.run.note(f"resuming after {self.step} {state.t}")
+        return replace(state, stop=stop)  # type: ignore[type-var]

@@ -1,0 +1,99 @@
+"""What there is to know of an algorithm before it runs: one descriptor for each, found by its name."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from pdml_spdz.registry import Line, Registry
+
+if TYPE_CHECKING:
+    from pdml_spdz.study.model import Study
+
+DIRECTIONS, SUMS = "directions", "sums"  # what an algorithm needs of the parties' numbers
+GRAM, SQUARES = "||X_m^T X_m||_F", "||X_m||_F^2"
+Want = Callable[[bool, str, str], None]
+
+
+def _no_check(study: Study, want: Want) -> None:
+    """Nothing beyond what every study has to be."""
+
+
+def _iterations_of_rank(study: Study) -> tuple[int, int]:
+    return study.rank, study.iterations
+
+
+@dataclass(frozen=True)
+class Algorithm:
+    """An algorithm, as studies, commands, engines, reports and directories of results know it.
+
+    name : as a study has it
+    fit : fit(run, data, link, engine) -> Fitted, party m's part of it
+    result : the file of the result that all parties have
+    unit : what the rank counts
+    kept : files that a party may have besides the result
+    starts : files that are written when a fit begins
+    needs : directions of sums (NormedSecSum), or the sums themselves
+    vector : a party has one row, and its columns are not features of many
+    own : settings of a study that no other algorithm has, unless it says so too
+    idle : settings that it makes no use of
+    defaults : settings whose usual value is not that of a Study
+    measure : what a party's quota bounds
+    check : check(study, want) refuses settings that do not go with it; want(ok, found, wanted) raises unless ok
+    calls : columns in one call of NormedSecSum, and calls at most
+    of_two : of the other party's numbers, what opened sums show where there are two parties
+    reference : reference(result, files), what the report says of the accuracy where one machine has all files
+    help : of the command that runs it on this machine
+    """
+
+    name: str
+    fit: Callable[..., Any]
+    result: str
+    unit: str
+    kept: tuple[str, ...] = ("scale.npy",)
+    starts: tuple[str, ...] = ("centre.npz",)
+    needs: str = DIRECTIONS
+    vector: bool = False
+    own: tuple[str, ...] = ()
+    idle: tuple[str, ...] = ()
+    defaults: Mapping[str, Any] = field(default_factory=dict)
+    measure: str = GRAM
+    check: Callable[[Study, Want], None] = _no_check
+    calls: Callable[[Study], tuple[int, int]] = _iterations_of_rank
+    of_two: Callable[[Study], dict[str, bool]] = field(default=lambda study: {})
+    reference: Callable[..., dict[str, Any]] | None = None
+    help: str = ""
+
+    @property
+    def files(self) -> tuple[str, ...]:
+        """Everything that a fit writes into its directory, but for the report."""
+        return (self.result, *self.kept, *self.starts)
+
+
+ALGORITHMS: Registry[Algorithm] = Registry(
+    "algorithm",
+    {
+        "svd": Line(
+            "pdml_spdz.fits.svd:SVD",
+            "The top singular vectors of the rows of all FILES, one party for each file.",
+        ),
+        "pca": Line(
+            "pdml_spdz.fits.pca:PCA",
+            "The principal components of the rows of all FILES, one party for each file.",
+        ),
+        "nmf": Line(
+            "pdml_spdz.fits.nmf:NMF",
+            "Topics: a non-negative factorisation of the rows of all FILES, one party for each file.",
+        ),
+        "normed-sum": Line(
+            "pdml_spdz.fits.normed_sum:NORMED_SUM",
+            "The direction s/||s|| of the sum s of one vector from each party, one party for each of FILES.",
+        ),
+    },
+)
+
+
+def having(setting: str) -> str:
+    """The algorithms that have a setting of their own, in words: for a message."""
+    return " or ".join(name for name in ALGORITHMS.names() if setting in ALGORITHMS[name].own)

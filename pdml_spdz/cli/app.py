@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import json
 import signal
 import sys
@@ -11,33 +12,79 @@ from typing import Any, NoReturn
 import click
 
 from pdml_spdz import __version__
-from pdml_spdz.cli.bench import bench
-from pdml_spdz.cli.certs import certs
-from pdml_spdz.cli.doctor import doctor
-from pdml_spdz.cli.documents import documents
-from pdml_spdz.cli.init import init
-from pdml_spdz.cli.mp_spdz import mp_spdz
-from pdml_spdz.cli.nmf import nmf
-from pdml_spdz.cli.normed_sum import normed_sum
-from pdml_spdz.cli.offline import offline
-from pdml_spdz.cli.party import party
-from pdml_spdz.cli.pca import pca
-from pdml_spdz.cli.privacy import privacy
-from pdml_spdz.cli.programs import precision, render
-from pdml_spdz.cli.svd import svd
 from pdml_spdz.errors import PdmlError, exit_codes
-from pdml_spdz.system import memory
 
 INTERRUPTED = 130
 
 
-def _table() -> str:
+# Name, where it is (module of this package : attribute), and the first sentence of its help.
+COMMANDS = (
+    ("svd", "svd:svd", "The top singular vectors of the rows of all FILES, one party for each file."),
+    ("pca", "pca:pca", "The principal components of the rows of all FILES, one party for each file."),
+    ("nmf", "nmf:nmf", "Topics: a non-negative factorisation of the rows of all FILES, one party for each file."),
+    (
+        "normed-sum",
+        "normed_sum:normed_sum",
+        "The direction s/||s|| of the sum s of one vector from each party, one party for each of FILES.",
+    ),
+    (
+        "documents",
+        "documents:documents",
+        "Count the words of this party's documents in SOURCE: a directory, .txt or .jsonl file (also .gz).",
+    ),
+    ("party", "party:party", "Run one party of STUDY, with this party's rows."),
+    ("offline", "offline:offline", "The offline phase: make a stock before any data exists, use it once."),
+    ("privacy", "privacy:privacy", "What do the others learn about any one of my records?"),
+    (
+        "init",
+        "init:init",
+        "Write a commented study.toml: edit hosts, add fingerprints, then give the same file to every party.",
+    ),
+    ("certs", "certs:certs", "Keys and certificates: made where they are used, pinned by fingerprint."),
+    ("doctor", "doctor:doctor", "Check this machine and, with STUDY, this party's certificates and port."),
+    (
+        "mp-spdz",
+        "mp_spdz:mp_spdz",
+        "MP-SPDZ, the program behind the engine for malicious parties: what is here of it, and how to get it.",
+    ),
+    ("render", "programs:render", "Render the MP-SPDZ program NAME from its template."),
+    ("precision", "programs:precision", "Explain the bit budget: what is computed with how many bits, and why."),
+    ("bench", "bench:bench", "What things cost on this machine, with where every number comes from."),
+)
+
+
+class Listed(click.Command):
+    """What a list of commands says of one of them; the command itself is imported when somebody calls it."""
+
+    def __init__(self, name: str, where: str, text: str) -> None:
+        super().__init__(name, help=text)
+        self.where = where
+
+    def load(self) -> click.Command:
+        module, _, attribute = self.where.partition(":")
+        command: click.Command = getattr(importlib.import_module(f"pdml_spdz.cli.{module}"), attribute)
+        return command
+
+
+class ByName(click.Group):
+    """Help and completion are content with the list; to call a command is to import it, and no other one."""
+
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        name, command, rest = super().resolve_command(ctx, args)
+        return name, command.load() if isinstance(command, Listed) else command, rest
+
+
+def _exit_codes() -> str:
     return "\n".join(f"  {code:>3}  {name:<17} {meaning}" for code, name, meaning in exit_codes())
 
 
 @click.group(
+    cls=ByName,
+    commands=[Listed(*line) for line in COMMANDS],
     context_settings={"help_option_names": ["-h", "--help"]},
-    epilog="\b\nExit codes:\n" + _table(),
+    epilog="\b\nExit codes:\n" + _exit_codes(),
 )
 @click.version_option(__version__, prog_name="pdml-spdz")
 def cli() -> None:
@@ -55,20 +102,14 @@ def cli() -> None:
       pdml-spdz privacy assess a.csv --rank 5        what would the others learn of my records?
       pdml-spdz doctor                               what is installed, what is missing
     """
+    from pdml_spdz.system import memory  # not to show a list or a version
 
-
-COMMANDS = (
-    *(svd, pca, nmf, normed_sum, documents),
-    *(party, offline, privacy, init, certs, doctor, mp_spdz, render, precision, bench),
-)
-for command in COMMANDS:
-    cli.add_command(command)
+    memory.keep_freed()
 
 
 def main() -> NoReturn:
     """The entry point: errors in words on standard error, and their class as exit code."""
     signal.signal(signal.SIGTERM, _terminated)
-    memory.keep_freed()
     try:
         code: Any = cli.main(standalone_mode=False)
         sys.exit(code if isinstance(code, int) else 0)

@@ -25,7 +25,7 @@ RELEASE = "install one release at all parties"
 COMPARED = {
     "protocol": ("protocol version", RELEASE),
     "version": ("version", RELEASE),
-    "build": ("build (its constants differ)", f"{RELEASE}, built from the same source"),
+    "build": ("build (its sources differ)", f"{RELEASE}, built from the same source"),
     "study": ("study", "send the same study.toml to all parties"),
     "certificates": (
         "list of pinned certificates",
@@ -58,7 +58,7 @@ def required_fingerprints(study: Study) -> dict[int, str]:
 def meet(link: Link, study: Study, fingerprints: Sequence[str], *, resume: bool) -> Agreed:
     """Compare what was agreed beforehand.
 
-    1. each party sends protocol and package version, digests of the build's parameters, of the study and of all M
+    1. each party sends protocol and package version, digests of the build, of the study and of all M
        certificates' fingerprints as it has pinned them (its own included), whether it resumes, and a nonce
     2. all must be equal but the nonces; run = H(all digests, nonces)
 

@@ -89,7 +89,7 @@ class Process:
 @functools.cache
 def _forkserver() -> Any:
     context = multiprocessing.get_context("forkserver")
-    context.set_forkserver_preload(["tests.parties.helpers"])
+    context.set_forkserver_preload(["tests.parties.helpers", "pdml_spdz.cli.party"])
     return context
 
 

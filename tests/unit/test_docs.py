@@ -11,7 +11,7 @@ import click
 import pytest
 
 from pdml_spdz import __version__, errors
-from pdml_spdz.cli.app import cli
+from pdml_spdz.cli.app import Listed, cli
 from pdml_spdz.ot.prg import BLOCK
 from pdml_spdz.programs.precision import FULL_G, Precision
 from pdml_spdz.run import repeats
@@ -85,7 +85,8 @@ def test_limits_that_security_states_are_those_of_the_code() -> None:
 
 
 def commands(group: click.Group, name: str = "pdml-spdz") -> Iterator[tuple[str, click.Command]]:
-    for part, command in group.commands.items():
+    for part, listed in group.commands.items():
+        command = listed.load() if isinstance(listed, Listed) else listed
         yield f"{name} {part}", command
         if isinstance(command, click.Group):
             yield from commands(command, f"{name} {part}")

@@ -5,11 +5,11 @@ from __future__ import annotations
 import json
 import os
 import re
-import struct
 import subprocess
 import sys
 from collections.abc import Callable
 from dataclasses import replace
+from pathlib import Path
 from types import ModuleType
 from typing import Any
 
@@ -17,7 +17,7 @@ import numpy as np
 import pytest
 
 from pdml_spdz.engines.mp_spdz import compiler
-from pdml_spdz.errors import MismatchError
+from pdml_spdz.errors import EngineError, MismatchError
 from pdml_spdz.fits import limits
 from pdml_spdz.fits.prepare import fitting
 from pdml_spdz.local.processes import local_study
@@ -63,7 +63,7 @@ def changed(send: Callable[..., Any], change: dict[str, Any]) -> Callable[..., A
         ({"version": "0.0.0"}, "version"),
         ({"protocol": 99}, "protocol version"),
         ({"study": "other"}, "study"),
-        ({"build": "other"}, "build (its constants differ)"),
+        ({"build": "other"}, "build (its sources differ)"),
         ({"certificates": "other"}, "list of pinned certificates"),
         ({"resume": True}, "--resume setting"),
     ],
@@ -101,45 +101,71 @@ def test_certificates_and_build_are_part_of_the_identity_of_a_run(monkeypatch: p
     first = run(CERTIFICATES)
     assert run(CERTIFICATES) == first
     assert run(CERTIFICATES[::-1]) != first
-    monkeypatch.setattr(lpn, "ONES", 9)
+    monkeypatch.setattr(handshake.build, "digest", lambda: "another")
     assert run(CERTIFICATES) != first
 
 
+@pytest.fixture
+def copy(tmp_path: Path) -> Path:
+    """Another build of the same sources."""
+    for path in build.sources(build.PACKAGE):
+        target = tmp_path / path.relative_to(build.PACKAGE)
+        target.parent.mkdir(parents=True, exist_ok=True)
+        target.write_bytes(path.read_bytes())
+    assert build.digest_of(tmp_path) == build.digest()
+    return tmp_path
+
+
 @pytest.mark.parametrize(
-    ("module", "name", "value"),
+    ("module", "name"),
     [
-        (base, "HEADER", struct.Struct("<3sB21sQQ")),
-        (base, "MAGIC", b"PD2"),
-        (masks, "DOMAIN", b"another"),
-        (extension, "DEPTH", 5),
-        (vole, "KAPPA", 5),
-        (lpn, "ONES", 11),
-        (lpn, "LARGE", replace(lpn.LARGE, blocks=3401)),
-        (precision, "SIGMA", 79),
-        (fixedpoint, "WORD", 32),
-        (on_demand, "LEVELS", (lpn.LARGE,)),
-        (stock, "FORMAT", 0),
-        (limits, "MEAN_BLUR", 4),
-        (study_bound, "WIDE_RANGE", 95),
-        (compiler, "SECURITY", 41),
+        (base, "HEADER"),
+        (base, "MAGIC"),
+        (masks, "DOMAIN"),
+        (extension, "DEPTH"),
+        (vole, "KAPPA"),
+        (lpn, "ONES"),
+        (lpn, "LARGE"),
+        (precision, "SIGMA"),
+        (precision, "G"),
+        (fixedpoint, "WORD"),
+        (on_demand, "LEVELS"),
+        (stock, "FORMAT"),
+        (limits, "MEAN_BLUR"),
+        (study_bound, "WIDE_RANGE"),
+        (compiler, "SECURITY"),
     ],
 )
-def test_digest_of_a_build_knows_every_constant(
-    monkeypatch: pytest.MonkeyPatch, module: ModuleType, name: str, value: object
-) -> None:
-    before = build.digest()
-    assert build.digest() == before
-    monkeypatch.setattr(module, name, value)
-    assert build.digest() != before
+def test_digest_of_a_build_knows_every_constant(copy: Path, module: ModuleType, name: str) -> None:
+    path = copy / Path(module.__file__ or "").relative_to(build.PACKAGE)
+    text = path.read_text()
+    value = re.compile(rf"^([\w ,]*\b{name}\b[\w ,:]*) = ", re.MULTILINE)
+    assert len(value.findall(text)) == 1
+    path.write_text(value.sub(r"\1 = 1 + ", text))
+    assert build.digest_of(copy) != build.digest()
+    path.write_text(text)
+    assert build.digest_of(copy) == build.digest()
 
 
-def test_digest_of_a_build_knows_defaults_and_new_constants(monkeypatch: pytest.MonkeyPatch) -> None:
-    before = build.digest()
-    monkeypatch.setattr(precision.Precision.__dataclass_fields__["G"], "default", 15)
-    assert build.digest() != before
-    monkeypatch.undo()
-    monkeypatch.setattr(vole, "ADDED_LATER", 7, raising=False)
-    assert build.digest() != before
+@pytest.mark.parametrize("owner", ["algorithms", "engines", "engines/embedded", "engines/mp_spdz", "ot", "transport"])
+def test_digest_of_a_build_knows_new_modules_and_where_each_is(copy: Path, owner: str) -> None:
+    added = copy / owner / "added_later.py"
+    added.write_text("")
+    with_it = build.digest_of(copy)
+    assert with_it != build.digest()
+    added.rename(added.with_stem("added_now"))
+    assert build.digest_of(copy) not in (with_it, build.digest())
+
+
+def test_digest_of_a_build_does_not_depend_on_line_ends(copy: Path) -> None:
+    for path in build.sources(copy):
+        path.write_bytes(path.read_bytes().replace(b"\n", b"\r\n"))
+    assert build.digest_of(copy) == build.digest()
+
+
+def test_build_without_sources_is_an_error(tmp_path: Path) -> None:
+    with pytest.raises(EngineError, match="there are no sources"):
+        build.digest_of(tmp_path)
 
 
 def test_digest_of_a_build_is_that_of_another_process() -> None:

@@ -13,20 +13,14 @@ import click
 
 from pdml_spdz import __version__
 from pdml_spdz.errors import PdmlError, exit_codes
+from pdml_spdz.study.algorithm import ALGORITHMS
 
 INTERRUPTED = 130
 
 
-# Name, where it is (module of this package : attribute), and the first sentence of its help.
+# Name, where it is (module of this package : attribute), the first sentence of its help. Before them comes a command
+# for each algorithm.
 COMMANDS = (
-    ("svd", "svd:svd", "The top singular vectors of the rows of all FILES, one party for each file."),
-    ("pca", "pca:pca", "The principal components of the rows of all FILES, one party for each file."),
-    ("nmf", "nmf:nmf", "Topics: a non-negative factorisation of the rows of all FILES, one party for each file."),
-    (
-        "normed-sum",
-        "normed_sum:normed_sum",
-        "The direction s/||s|| of the sum s of one vector from each party, one party for each of FILES.",
-    ),
     (
         "documents",
         "documents:documents",
@@ -66,8 +60,25 @@ class Listed(click.Command):
         return command
 
 
+class Fitting(Listed):
+    """The command of an algorithm."""
+
+    def __init__(self, name: str, text: str) -> None:
+        super().__init__(name, "fit:command", text)
+
+    def load(self) -> click.Command:
+        from pdml_spdz.cli.fit import command
+
+        return command(str(self.name))
+
+
 class ByName(click.Group):
     """Help and completion are content with the list; to call a command is to import it, and no other one."""
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        found = super().get_command(ctx, cmd_name)
+        # An algorithm of another package has a command, too, and is looked for only if somebody asks for it.
+        return Fitting(cmd_name, "") if found is None and cmd_name in ALGORITHMS else found
 
     def resolve_command(
         self, ctx: click.Context, args: list[str]
@@ -82,7 +93,7 @@ def _exit_codes() -> str:
 
 @click.group(
     cls=ByName,
-    commands=[Listed(*line) for line in COMMANDS],
+    commands=[*(Fitting(name, line.about) for name, line in ALGORITHMS.lines.items()), *(Listed(*c) for c in COMMANDS)],
     context_settings={"help_option_names": ["-h", "--help"]},
     epilog="\b\nExit codes:\n" + _exit_codes(),
 )

@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import click
+from rich.console import Console
 
 from pdml_spdz.cli.options import (
     CENTRE,
@@ -34,8 +35,10 @@ def command(name: str) -> click.Command:
     def fit(files: tuple[Path, ...], compare: bool = True, **given: Any) -> None:
         if "nmf" in spec.own:
             given["nmf"] = NmfSettings(**{setting: given.pop(setting) for setting in _NMF})
-        reference = (lambda result: spec.reference(result, list(files))) if compare and spec.reference else None
-        run_and_show(files, {"algorithm": spec.name} | dict(spec.defaults) | given, reference)
+        of_all = spec.reference
+        reference = (lambda result: of_all(result, list(files))) if compare and of_all is not None else None
+        settings = {"algorithm": spec.name} | dict(spec.defaults) | given
+        run_and_show(files, settings, reference, Console(stderr=given["as_json"]))
 
     fit.__doc__ = spec.help
     argument = click.argument("files", nargs=-1, required=True, type=click.Path(path_type=Path))

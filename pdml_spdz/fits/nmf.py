@@ -14,6 +14,7 @@ from pdml_spdz.algorithms.nmf import STOP_REASONS, Settings, State, pd_nmf_iter,
 from pdml_spdz.algorithms.rri import Penalties, part
 from pdml_spdz.engines.base import Engine, Shape
 from pdml_spdz.errors import InputError
+from pdml_spdz.fits import prepare
 from pdml_spdz.fits.limits import find_bound
 from pdml_spdz.fits.loop import IterativeFit
 from pdml_spdz.fits.prepare import View, view
@@ -38,7 +39,6 @@ OBJECTIVE = "||X - W T||_F^2 at the end"
 
 def fit(run: PartyRun, data: Data, link: Link, engine: Engine) -> Fitted:
     """PD-NMF of all rows, scaled as the study has it."""
-    check_rows(data)
     return NmfFit(run, data, link, engine, view(run, data, link, engine)).fitted()
 
 
@@ -119,8 +119,9 @@ class NmfFit(IterativeFit[State, nmf.Result]):
         return float(error[0])
 
 
-def check_rows(data: Data) -> None:
+def accept(run: PartyRun, data: Data) -> None:
     """NMF is for numbers that are zero or more."""
+    prepare.accept(run, data)
     negative = int(np.sum(entries(data.X) < 0))
     if negative:
         raise InputError(
@@ -276,6 +277,7 @@ NMF = Algorithm(
     defaults={"iterations": 200, "tol": 1e-6},
     measure=SQUARES,
     check=check,
+    accept=accept,
     of_two=lambda study: {"its W_t^T R_t and ||W_t||^2 of every topic in every sweep": True},
     reference=reference,
     help=HELP,

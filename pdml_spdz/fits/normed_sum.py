@@ -37,11 +37,8 @@ def fit(run: PartyRun, data: Data, link: Link, engine: Engine) -> Fitted:
     `reveal = "sum"` s itself.
     Cost: that of one NormedSecSum. Ref: [PDML App. NormedSecSum].
     """
-    checkpoints = Checkpoints(run.directory / "checkpoint")
-    if run.resume:
-        checkpoints.common(link)  # there is none: one call has nothing to go on from
-    run.remove_older()
-    checkpoints.begin(run.study, data)
+    if run.resume:  # one call has nothing to go on from
+        Checkpoints(run.directory / "checkpoint").common(link)
     x = dense(data.X).reshape(-1, 1)
     uses = repeats.count(x.tobytes(), run.repeats)
     bound = find_bound(run, float(np.linalg.norm(x)), engine, link, data.d)

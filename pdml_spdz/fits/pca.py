@@ -7,7 +7,7 @@ from typing import Any
 
 from pdml_spdz.engines.base import Engine
 from pdml_spdz.fits import svd
-from pdml_spdz.fits.prepare import original_mean, view
+from pdml_spdz.fits.prepare import accept, original_mean, view
 from pdml_spdz.fits.svd import SvdFit
 from pdml_spdz.rows.data import Data
 from pdml_spdz.run.context import PartyRun
@@ -104,6 +104,7 @@ PCA = Algorithm(
     starts=("centre.npz", "V0.npy"),
     own=("centre", "variance"),
     check=check,
+    accept=accept,
     of_two=of_two,
     reference=reference,
     help=HELP,

@@ -18,7 +18,6 @@ from pdml_spdz.primitives.bound import Bound
 from pdml_spdz.rows import suspects
 from pdml_spdz.rows.data import Data
 from pdml_spdz.rows.names import Names, positions
-from pdml_spdz.run.checkpoint import Checkpoints
 from pdml_spdz.run.context import PartyRun
 from pdml_spdz.study.model import Study
 from pdml_spdz.system.files import replaced
@@ -141,6 +140,18 @@ def original_mean(rows: View, study: Study, data: Data) -> Reals:
     return mean
 
 
+def accept(run: PartyRun, data: Data) -> None:
+    """A quota is checked before the first sum, if what is opened before the fit depends on rows that exceed it."""
+    if _counted(run.study):
+        check_rows(run, data.X)
+
+
+def _counted(study: Study) -> bool:
+    """Whether n, and more of all rows, is found before the fit."""
+    pca = "centre" in study.spec.own and (study.centre != "none" or study.variance)
+    return pca or study.scale == "secsum"
+
+
 def view(run: PartyRun, data: Data, link: Link, engine: Engine) -> View:
     """What the study wants to be known of all rows, and the rows as they are factorised.
 
@@ -158,14 +169,7 @@ def view(run: PartyRun, data: Data, link: Link, engine: Engine) -> View:
     """
     study = run.study
     pca, by_sec_sum = "centre" in study.spec.own, study.scale == "secsum"
-    needed = by_sec_sum or (pca and (study.centre != "none" or study.variance))
-    if needed:
-        check_rows(run, data.X)
-    if not run.resume:
-        # Before centre.npz is written: a run that is killed then leaves none beside an older run's checkpoints.
-        run.remove_older()
-        Checkpoints(run.directory / "checkpoint").begin(study, data)
-    if not needed:
+    if not _counted(study):
         return View(data.X)
     kept = run.directory / "centre.npz"
     if run.resume and kept.is_file():

@@ -24,7 +24,7 @@ from pdml_spdz.algorithms.svd import (
 from pdml_spdz.engines.base import Engine, Shape
 from pdml_spdz.errors import ProtocolError
 from pdml_spdz.fits.loop import IterativeFit
-from pdml_spdz.fits.prepare import View, view
+from pdml_spdz.fits.prepare import View, accept, view
 from pdml_spdz.numerics.fixedpoint import Reals
 from pdml_spdz.numerics.linalg import Covariance, centred_covariance, covariance, covariance_around_own_mean
 from pdml_spdz.primitives.normed_sum import NormedColumns, positive_at_first
@@ -186,6 +186,7 @@ SVD = Algorithm(
     result="V.npy",
     unit="singular vectors",
     starts=("centre.npz", "V0.npy"),
+    accept=accept,
     of_two=of_two,
     reference=reference,
     help=HELP,

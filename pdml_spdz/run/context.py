@@ -14,7 +14,9 @@ import platformdirs
 from pdml_spdz.engines.transcript import Transcript
 from pdml_spdz.errors import ProtocolError
 from pdml_spdz.numerics.fixedpoint import Reals
+from pdml_spdz.rows.data import Data
 from pdml_spdz.run import output as results
+from pdml_spdz.run.checkpoint import Checkpoints
 from pdml_spdz.study.model import Study
 from pdml_spdz.system.files import locked, writing
 
@@ -75,9 +77,10 @@ class PartyRun:
                 self.directory.chmod(0o700)  # W and checkpoints are this party's alone
             yield
 
-    def remove_older(self) -> None:
-        """The results of an older run go when the parties have met and mean the same thing, not before."""
+    def begin(self, data: Data) -> None:
+        """A new run: the results of an older one go, when the parties have met and mean the same thing, not before."""
         results.remove(self.directory)
+        Checkpoints(self.directory / "checkpoint").begin(self.study, data)
 
 
 def showing(opening: Callable[..., Opened], run: PartyRun, *observables: str) -> Callable[..., Opened]:

@@ -60,6 +60,9 @@ def run_fit(run: PartyRun, data: Data, link: Link, session: bytes, identity: Ide
     if run.resume and (report := finished_everywhere(link, run.directory, run.study)) is not None:
         run.note("the run has finished at every party, and nothing more is asked of it: it is left as it is")
         return report
+    run.study.spec.accept(run, data)
+    if not run.resume:
+        run.begin(data)
     with make_engine(run, link, session, identity) as engine:
         fitted = _recorded(run, lambda: run.study.spec.fit(run, data, link, engine))
     commit(run.directory, fitted.arrays, fitted.report, run.transcript)

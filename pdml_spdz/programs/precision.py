@@ -21,6 +21,8 @@ RATIO = 40
 COLUMN_BITS = 12  # c is COLUMNS / rho: up to 4096 columns
 MIN_RANGE, MAX_RANGE = 4, 96  # a window for all ordinary data; a wider one would take a ring of 256 bits
 
+MAX_VECTOR_BITS, MAX_SCALAR_BITS = 224, 512
+
 # The growing step t <- t h(t) takes t from 2^-R to the neighbourhood of 1, the polishing step is Newton's.
 # Reciprocal:      h = (56 - 49 t) / 16, then 2 - t.       On (0, 1] t h stays in (0, 1], and grows 3.5-fold while
 # small. Inverse square:  h = (36 - 27 t^2) / 16, then (3 - t^2)/2.   The same, 2.25-fold.
@@ -156,7 +158,8 @@ class Precision:
         yield "mean in rho", of_rho + 1, self.scalar_value_bits, "hidden centring: t.v times g.t, before truncation"
         yield "scaled mean", scaled + 1, self.scalar_value_bits, "hidden centring: c t, before truncation to f_inv"
         yield "opened number", 1 + self.H + self.f_out, self.open_bits, "sign, head-room, fraction"
-        yield "float64 input", 53, self.f_in + 53, "x_m is computed in float64, never less"
+        yield "vector ring", self.vector_bits, MAX_VECTOR_BITS, "the widest in which shares, VOLE and LPN are tested"
+        yield "scalar ring", self.scalar_bits, MAX_SCALAR_BITS, "the widest in which triples are tested"
 
     def explain(self) -> str:
         """The budget in words."""

@@ -49,7 +49,8 @@ def test_algorithm_of_another_package_has_command_report_resume_init_and_doctor(
     assert np.abs(np.load(outside / "r" / "average.npy") - mean).max() <= allowed
     command(outside, "init", "--algorithm", "averaging", "--parties", "2", "--rank", "1")
     assert "# k, the number of averages" in (outside / "study.toml").read_text()
-    assert "averaging" in command(outside, "averaging", "--help")
+    assert "2 parties, averaging, rank 1" in command(outside, "doctor", "study.toml", "--json")
+    assert "The mean." in command(outside, "averaging", "--help")
 
 
 def test_name_that_nobody_brought_is_refused_with_those_that_there_are(outside: Path) -> None:

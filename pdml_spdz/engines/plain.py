@@ -16,12 +16,7 @@ class PlainEngine(SumEngine):
     warnings = ("INSECURE: engine plain shows every party's own S_m V_t to all others",)
 
     def __init__(self, link: Link) -> None:
-        super().__init__(link)
-        self._sec_sum = ClearSum(link)
-
-    @property
-    def sec_sum(self) -> ClearSum:
-        return self._sec_sum
+        super().__init__(link, ClearSum(link))
 
     def observables(self) -> list[str]:
         return ["every party's own S_m V_t in every iteration t, to every party", "V_t in every iteration t"]

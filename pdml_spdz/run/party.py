@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import socket
 from collections.abc import Callable
-from contextlib import ExitStack
+from contextlib import ExitStack, closing
 from dataclasses import asdict
 from typing import Any
 
@@ -66,7 +66,7 @@ def run_fit(run: PartyRun, data: Data, link: Link, session: bytes, identity: Ide
     if run.resume and (report := finished_everywhere(link, run.directory, run.study)) is not None:
         run.note("the run has finished at every party, and nothing more is asked of it: it is left as it is")
         return report
-    with make_engine(run, link, session, identity) as engine:
+    with closing(make_engine(run, link, session, identity)) as engine:
         fitted = _recorded(run, lambda: FITS[run.study.algorithm](run, data, link, engine))
     commit(run.directory, fitted.arrays, fitted.report, run.transcript)
     return fitted.report

@@ -5,6 +5,7 @@ not private.
 from __future__ import annotations
 
 from pdml_spdz.engines.base import Security, SumEngine
+from pdml_spdz.engines.spec import EngineSpec
 from pdml_spdz.primitives.sec_sum import ClearSum
 from pdml_spdz.transport.base import Link
 
@@ -20,3 +21,6 @@ class PlainEngine(SumEngine):
 
     def observables(self) -> list[str]:
         return ["every party's own S_m V_t in every iteration t, to every party", "V_t in every iteration t"]
+
+
+PLAIN = EngineSpec("plain", "sum", "INSECURE.", lambda context: PlainEngine(context.link), in_the_clear=True)

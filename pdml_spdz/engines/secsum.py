@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pdml_spdz.engines.base import Security, SumEngine
+from pdml_spdz.engines.spec import EngineSpec
 from pdml_spdz.primitives.sec_sum import masked_sum
 from pdml_spdz.transport.base import Link
 
@@ -17,3 +18,11 @@ class SecSumEngine(SumEngine):
 
     def observables(self) -> list[str]:
         return ["S V_t in every iteration t, to every party (and so Sigma)", "V_t in every iteration t, to every party"]
+
+
+SECSUM = EngineSpec(
+    "secsum",
+    "sum",
+    "masks that cancel.",
+    lambda context: SecSumEngine(context.link, context.session, context.study.aggregator),
+)

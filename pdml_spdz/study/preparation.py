@@ -5,7 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
+from pdml_spdz.errors import StudyError
 from pdml_spdz.rows.names import quoted
+from pdml_spdz.study.engines import engines_that
 from pdml_spdz.study.values import LARGEST, usable
 
 if TYPE_CHECKING:
@@ -26,11 +28,13 @@ def check_rows(study: Study, want: Callable[..., None], *, shares: bool) -> None
         )
     hidden = study.centre == "hidden"
     loop = shares and study.normalise == "fit" and study.program == "projection"
-    want(
-        loop or not hidden,
-        f"`centre` is hidden with engine {study.engine!r}, normalise {study.normalise!r}, program {study.program!r}.",
-        "engine embedded or mp-spdz, normalise fit, program projection",
-    )
+    if hidden and not loop:
+        engines = engines_that(lambda e: e.shares)
+        raise StudyError(
+            f"`centre` is hidden with engine {study.engine!r}, normalise {study.normalise!r}, program "
+            f"{study.program!r}.",
+            f"engine {engines}, normalise fit, program projection",
+        )
     want(
         not (hidden and study.variance),
         "`variance` is true and `centre` is hidden.",

@@ -13,31 +13,9 @@ from pdml_spdz.algorithms.rri import FullPart, Penalties, part
 from pdml_spdz.numerics.fixedpoint import Reals
 from pdml_spdz.numerics.linalg import Rows, entries
 from pdml_spdz.primitives.agree import Agreement
-from pdml_spdz.primitives.sec_sum import EXACT, Accuracy, SecSum
+from pdml_spdz.primitives.alone import Alone, own_sum
+from pdml_spdz.primitives.sec_sum import SecSum
 from pdml_spdz.transport.clock import Clock
-
-
-class Alone(Agreement):
-    """Agreement of a party with itself: for its local model."""
-
-    def __init__(self) -> None:
-        """There is no link."""
-
-    def __call__(self, V: Reals, verdict: tuple[int, ...], tolerance: Reals) -> tuple[Reals, tuple[int, ...]]:
-        return V, verdict
-
-
-class OwnSum:
-    """SecSum of a party with itself."""
-
-    def __call__(self, x: Reals, bound: float, purpose: str) -> Reals:
-        return x
-
-    def accuracy(self, bound: float) -> Accuracy:
-        return EXACT
-
-
-own_sum = OwnSum()
 
 
 def rri_nmf(X: Rows, T: Reals, settings: Settings, *, w_start: str = "zero") -> tuple[Reals, Reals]:

@@ -10,13 +10,13 @@ from dataclasses import dataclass
 import numpy as np
 
 from pdml_spdz.algorithms import nmf, svd
-from pdml_spdz.algorithms.nmf_start import Alone, fitted_error, own_topics
+from pdml_spdz.algorithms.nmf_start import fitted_error, own_topics
 from pdml_spdz.algorithms.rri import Penalties, part
 from pdml_spdz.applications import low_rank, recommender, regression
 from pdml_spdz.applications.recommender import Scale
 from pdml_spdz.numerics.fixedpoint import Reals
 from pdml_spdz.numerics.linalg import Rows, centred_covariance, column_sums, covariance
-from pdml_spdz.primitives.normed_sum import NormedColumns, normalise
+from pdml_spdz.primitives.alone import Alone, own_directions
 from pdml_spdz.transport.clock import Clock
 
 
@@ -35,21 +35,12 @@ class Uplift:
         return 100.0 * (self.local - self.joint) / self.local
 
 
-class _Alone(Alone):
-    def subspace(self, V: Reals, tolerance: float) -> Reals:
-        return V
-
-
-def _own_directions(x: Reals, g: Reals) -> NormedColumns:
-    return normalise(x, 0.0)
-
-
 def local_svd(X: Rows, k: int, *, mean: Reals | None = None, tau: int = 300, tol: float = 1e-9) -> Reals:
     """V (d, k) of one party's rows (less a mean): PD-SVD with one party."""
     k = min(k, X.shape[0], X.shape[1])
     S = covariance(X, k, tau) if mean is None else centred_covariance(X, mean, k, tau)
-    start = svd.start_by_seed(X.shape[1], k, 0, _Alone())
-    return svd.pd_svd(S, start, svd.Settings(k, tau, tol), _own_directions, _Alone(), clock=Clock()).V
+    start = svd.start_by_seed(X.shape[1], k, 0, Alone())
+    return svd.pd_svd(S, start, svd.Settings(k, tau, tol), own_directions, Alone(), clock=Clock()).V
 
 
 def local_pca(X: Rows, k: int, *, tau: int = 300, tol: float = 1e-9) -> tuple[Reals, Reals]:

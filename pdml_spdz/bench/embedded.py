@@ -16,7 +16,7 @@ from pdml_spdz.offline.material import Material, Plan, ScalarMaterial
 from pdml_spdz.offline.on_demand import LEVELS, OnDemand, levels
 from pdml_spdz.ot.triples import Triples
 from pdml_spdz.primitives.masks import Keys
-from pdml_spdz.primitives.sec_sum import ClearSum, MaskedSum
+from pdml_spdz.primitives.sec_sum import ClearSum, EngineSum, MaskedSum
 from pdml_spdz.programs.precision import FULL_G, Precision
 from pdml_spdz.programs.render import render
 from pdml_spdz.study.bound import USUAL_RANGE, WIDE_RANGE
@@ -121,7 +121,7 @@ def sums(link: Link, d: int, repeats: int) -> dict[str, list[Costs]]:
     return found
 
 
-def summing(link: Link) -> dict[str, MaskedSum | ClearSum]:
+def summing(link: Link) -> dict[str, EngineSum]:
     return {"secsum": MaskedSum(link, Keys.agree(link, SESSION)), "plain": ClearSum(link)}
 
 

@@ -7,7 +7,7 @@ import json
 import os
 import sys
 from collections.abc import Iterator
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from pathlib import Path
 
 import click
@@ -15,24 +15,15 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
-from pdml_spdz.engines.mp_spdz import home as mp_spdz
-from pdml_spdz.engines.mp_spdz.home import Found, Installation
+from pdml_spdz.engines.spec import Finding
 from pdml_spdz.errors import PdmlError
 from pdml_spdz.programs.template_files import template_directory
 from pdml_spdz.run.handshake import required_fingerprints
 from pdml_spdz.run.report import versions
+from pdml_spdz.study.engines import ENGINES
 from pdml_spdz.study.file import load
 from pdml_spdz.transport import certs
 from pdml_spdz.transport.connect import listen
-
-
-@dataclass(frozen=True)
-class Finding:
-    """level : "ok", "note" (works without) or "problem" (will fail)."""
-
-    level: str
-    what: str
-    found: str
 
 
 @click.command()
@@ -49,7 +40,7 @@ def doctor(study_file: Path | None, me: int | None, directory: Path | None, home
       pdml-spdz doctor
       pdml-spdz doctor study.toml --id 0
     """
-    findings = [*_machine(), *_mp_spdz(home)]
+    findings = [*_machine(), *(f for name in ENGINES.names() for f in ENGINES[name].doctor(home))]
     if study_file is not None:
         findings += _study(study_file, me, directory or study_file.parent / "certs")
     if as_json:
@@ -73,38 +64,6 @@ def _machine() -> Iterator[Finding]:
         yield Finding("ok", "loopback", "can listen on 127.0.0.1: local runs work")
     except PdmlError as error:
         yield Finding("problem", "loopback", error.found)
-
-
-def _mp_spdz(home: Path | None) -> Iterator[Finding]:
-    found = mp_spdz.find(home)
-    if found is None:
-        needed = "Not needed for the engines embedded, secsum and plain."
-        yield Finding("note", "MP-SPDZ", f"{mp_spdz.missing_text(home)} {needed}")
-        return
-    yield Finding("ok", "MP-SPDZ", str(found.path))
-    yield Finding("ok", "MP-SPDZ version", found.version())
-    yield Finding("ok", "MP-SPDZ compiler", str(found.compiler))
-    rows = [row for row in found.protocols() if row.party]
-    if not rows:
-        looked = ", ".join(str(path) for path in found.directories)
-        yield Finding("note", "MP-SPDZ", f"only the compiler: no program of a known protocol in {looked}")
-    for row in rows:
-        yield _protocol(found, row)
-
-
-def _protocol(found: Installation, row: Found) -> Finding:
-    programs = [path for path in (row.party, row.offline) if path]
-    insecure = [path.name for path in programs if found.is_insecure(path)]
-    what = f"MP-SPDZ {row.protocol.name}"
-    if insecure:
-        names = " and ".join(insecure)
-        return Finding(
-            "note", what, f"{names}: INSECURE build, reuses offline material; refused outside --insecure-benchmark"
-        )
-    text = ", ".join(path.name for path in programs)
-    if row.offline is None:
-        text += f", no {row.protocol.name}-offline.x: the offline phase happens on demand"
-    return Finding("ok", what, text)
 
 
 def _study(path: Path, me: int | None, directory: Path) -> Iterator[Finding]:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import tempfile
 from collections.abc import Callable
-from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -17,21 +16,14 @@ from rich.table import Table
 from pdml_spdz.cli.options import CENTRE, FACTORISATION, STOCK, Option, options, study_settings
 from pdml_spdz.cli.party import address, listening_socket, supervised_run
 from pdml_spdz.cli.show import Watcher
-from pdml_spdz.engines.mp_spdz import home as homes
-from pdml_spdz.engines.mp_spdz import offline as mp_spdz_offline
-from pdml_spdz.engines.mp_spdz.compiler import Compiled
-from pdml_spdz.engines.mp_spdz.pool import Manifest, list_stocks
-from pdml_spdz.engines.mp_spdz.protocols import protocol
+from pdml_spdz.engines.spec import Stocks
 from pdml_spdz.local.crew import Crew, run_crew
 from pdml_spdz.local.processes import local_study
-from pdml_spdz.offline.make import forecast
-from pdml_spdz.offline.material import Plan
-from pdml_spdz.offline.status import Row, status
-from pdml_spdz.offline.stock import Kind
 from pdml_spdz.run.context import PartyRun, stock_root
-from pdml_spdz.run.engine_setup import DEFAULT_PROTOCOL, mp_spdz_plan, stock_plan
+from pdml_spdz.run.engine_setup import offline_phase
 from pdml_spdz.run.party import make_stock
 from pdml_spdz.study.algorithm import ALGORITHMS
+from pdml_spdz.study.engines import ENGINES
 from pdml_spdz.study.file import load
 from pdml_spdz.study.model import MAX_PARTIES, Study
 
@@ -81,37 +73,8 @@ def plan(study_file: Path | None, as_json: bool, **given: Any) -> None:
     """What one run takes from the offline phase, and what making it will cost."""
     home = given.pop("mp_spdz")
     agreed = _study(study_file, given)
-    if agreed.engine == "mp-spdz":
-        compiled, executions = mp_spdz_plan(agreed, homes.require(home))
-        facts = {"counts": asdict(compiled.counts), "domain": compiled.domain, "executions": executions}
-        click.echo(json.dumps(facts) if as_json else _mp_spdz_forecast(agreed, compiled, executions))
-        return
-    wanted, kind = stock_plan(agreed)
-    if as_json:
-        expected = asdict(forecast(wanted, kind))
-        click.echo(json.dumps({"plan": asdict(wanted), "kind": asdict(kind), "forecast": expected}))
-    else:
-        click.echo(_forecast(wanted, kind))
-
-
-def _forecast(wanted: Plan, kind: Kind) -> str:
-    expected = forecast(wanted, kind)
-    return (
-        f"material for one run of {kind.M} parties: {wanted.triples:,} triples in Z_2^{kind.scalar_bits}, "
-        f"{wanted.numbers:,} VOLE numbers in Z_2^{kind.vector_bits} under {len(wanted.vectors):,} secret scalar(s)\n"
-        f"forecast for each party: {expected.disk / 1e6:,.1f} MB on disk, {expected.sent / 1e6:,.1f} MB sent, "
-        f"about {expected.seconds:,.0f} s of one core"
-    )
-
-
-def _mp_spdz_forecast(agreed: Study, compiled: Compiled, executions: int) -> str:
-    chosen = protocol(agreed.protocol or DEFAULT_PROTOCOL)
-    disk = executions * mp_spdz_offline.forecast(compiled, malicious=chosen.malicious)
-    return (
-        f"material for one run of {agreed.M} parties with {chosen.name}, over {compiled.domain}: "
-        f"{compiled.counts.in_words}, {executions} time(s), by MP-SPDZ's own count\n"
-        f"forecast for each party: about {disk / 1e6:,.1f} MB on disk"
-    )
+    wanted = offline_phase(agreed).plan(agreed, home)
+    click.echo(json.dumps(wanted.facts) if as_json else wanted.text)
 
 
 @offline.command("make")
@@ -163,10 +126,7 @@ def make_command(
         supervised_run(party)
         return
     console = Console(stderr=as_json)
-    if agreed.engine == "mp-spdz":
-        console.print(_mp_spdz_forecast(agreed, *mp_spdz_plan(agreed, homes.require(home))), highlight=False)
-    else:
-        console.print(_forecast(*stock_plan(agreed)), highlight=False)
+    console.print(offline_phase(agreed).plan(agreed, home).text, highlight=False)
     with Watcher(console) as watcher:
         if me is None:
             reports = _make_here(agreed, root, home, watcher)
@@ -198,46 +158,20 @@ def _make_here(agreed: Study, root: Path, home: Path | None, watcher: Watcher) -
 def status_command(stock: Path | None, as_json: bool) -> None:
     """What stocks there are, what is left of them, and which runs claimed the rest."""
     root = stock_root(stock)
-    rows, others = status(root), list_stocks(root)
+    phases = (ENGINES[name].offline for name in ENGINES.names())
+    found = [phase.status(root) for phase in phases if phase is not None]
     if as_json:
-        click.echo(json.dumps([*map(asdict, rows), *map(asdict, others)], default=str))
+        click.echo(json.dumps([fact for stocks in found for fact in stocks.facts], default=str))
         return
-    if others:
-        Console().print(_mp_spdz_table(others))
-    if not rows and not others:
+    if not any(stocks.rows for stocks in found):
         click.echo(f"no stock in {root}; make one with `pdml-spdz offline make`")
-    if not rows:
-        return
-    table = Table()
-    for column in ("stock", "party", "of", "rings", "triples left", "scalars left", "MB", "made", "claimed by"):
-        table.add_column(column)
-    for row in rows:
-        table.add_row(*_cells(row))
-    Console().print(table)
+    for stocks in found:
+        if stocks.rows:
+            Console().print(_table(stocks))
 
 
-def _mp_spdz_table(stocks: list[Manifest]) -> Table:
-    table = Table(title="MP-SPDZ, one execution each")
-    for column in ("stock", "party", "of", "protocol", "program", "triples", "MB", "made"):
-        table.add_column(column)
-    for s in stocks:
-        triples, size = f"{s.counts['triples']:,}", f"{s.bytes / 1e6:.1f}"
-        table.add_row(s.id, f"P{s.party}", str(s.parties), s.protocol, s.program, triples, size, s.created)
+def _table(stocks: Stocks) -> Table:
+    table = Table(*stocks.columns, title=stocks.title)
+    for row in stocks.rows:
+        table.add_row(*row)
     return table
-
-
-def _cells(row: Row) -> list[str]:
-    if row.kind is None:
-        return [row.stock, f"P{row.party}", "?", "?", "?", "?", f"{row.bytes / 1e6:.1f}", "?", row.problem]
-    claims = ", ".join(f"{claim.run[:12]} ({claim.time})" for claim in row.claims) or "nobody"
-    return [
-        row.stock,
-        f"P{row.party}",
-        str(row.kind.M),
-        f"{row.kind.vector_bits}/{row.kind.scalar_bits}",
-        f"{row.triples_left:,} of {row.triples:,}",
-        f"{len(row.scalars_left)} of {row.scalars}",
-        f"{row.bytes / 1e6:.1f}",
-        row.created,
-        claims,
-    ]

@@ -7,12 +7,13 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 import click
+from click.shell_completion import CompletionItem
 
 from pdml_spdz.rows.data import vector_settings
 from pdml_spdz.study.algorithm import ALGORITHMS
+from pdml_spdz.study.engines import DEFAULTS, ENGINES
 from pdml_spdz.study.model import (
     COLUMNS,
-    ENGINES,
     INITS,
     NORMALISE,
     OFFLINE,
@@ -38,6 +39,32 @@ def _default(name: str) -> Any:
 
 def _choice(name: str, choices: tuple[str, ...], text: str) -> Option:
     return click.option(name, type=click.Choice(choices), default=choices[0], show_default=True, help=text)
+
+
+class EngineOption(click.Option):
+    """--engine: which engines there are is found out when somebody names one, or asks for help.
+
+    reveals : only those that reveal this; "" for all
+    """
+
+    def __init__(self, *declarations: Any, reveals: str = "", **settings: Any) -> None:
+        super().__init__(*declarations, **settings)
+        self.reveals = reveals
+
+    def _choice(self) -> click.Choice[str]:
+        return click.Choice([name for name in ENGINES.names() if self.reveals in ("", ENGINES[name].reveals)])
+
+    def type_cast_value(self, ctx: click.Context, value: Any) -> Any:
+        return None if value is None else self._choice()(value, self, ctx)
+
+    def shell_complete(self, ctx: click.Context, incomplete: str) -> list[CompletionItem]:
+        return self._choice().shell_complete(ctx, self, incomplete)
+
+    def get_help_record(self, ctx: click.Context) -> tuple[str, str] | None:
+        self.type = choice = self._choice()
+        default = DEFAULTS[self.reveals or "normed"]
+        self.help = " ".join(f"{name}: {ENGINES[name].help}" for name in choice.choices) + f"  [default: {default}]"
+        return super().get_help_record(ctx)
 
 
 _seconds = click.FloatRange(0, min_open=True)
@@ -91,12 +118,7 @@ COMMON: list[Option] = [
     ),
 ]
 ENGINE: list[Option] = [
-    click.option(
-        "--engine",
-        type=click.Choice(list(ENGINES)),
-        help="embedded: secret shares. mp-spdz: the same on MP-SPDZ. secsum: masks that cancel. plain: INSECURE.  "
-        "[default: embedded]",
-    ),
+    click.option("--engine", cls=EngineOption),
     click.option(
         "--protocol", default="", metavar="NAME", help="MP-SPDZ protocol: semi, hemi, mascot (malicious), ..."
     ),
@@ -185,13 +207,7 @@ NMF: list[Option] = [
     click.option("--gamma", type=_penalty, default=0.0, help="Penalty on ||W||_1."),
     click.option("--delta", type=_penalty, default=0.0, help="Penalty on ||W||_F^2 / 2."),
     click.option("--seed", type=int, help="Start from a public seed instead of --init."),
-    click.option(
-        "--engine",
-        type=click.Choice([name for name, reveals in ENGINES.items() if reveals == "sum"]),
-        default="secsum",
-        show_default=True,
-        help="secsum: masks that cancel. plain: INSECURE.",
-    ),
+    click.option("--engine", cls=EngineOption, reveals="sum"),
 ]
 RECORD: Option = click.option(
     "--record-transcript", is_flag=True, help="Keep all that a party sees (transcript.npz), for `privacy attack`."

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
-from typing import Any, Self
+from typing import Any, Protocol
 
 from pdml_spdz.errors import EngineError
 from pdml_spdz.numerics.fixedpoint import Reals
 from pdml_spdz.primitives.bound import Bound
 from pdml_spdz.primitives.normed_sum import NormedSum, RevealedNorm
-from pdml_spdz.primitives.sec_sum import ClearSum, MaskedSum
+from pdml_spdz.primitives.sec_sum import EngineSum
 from pdml_spdz.transport.base import Link
 
 
@@ -36,8 +36,50 @@ class Shape:
     lengths: tuple[float, ...] = ()
 
 
-class Engine(ABC):
-    """sec_sum and normed_sum on one party's link, and what they reveal."""
+class Engine(Protocol):
+    """What a fit asks of an engine: sec_sum and normed_sum on one party's link, and what they reveal."""
+
+    @property
+    def name(self) -> str: ...
+
+    @property
+    def reveal(self) -> str: ...
+
+    @property
+    def insecure(self) -> bool: ...
+
+    @property
+    def security(self) -> Security: ...
+
+    @property
+    def warnings(self) -> tuple[str, ...]:
+        """To be said in the report; there may be more of them when the run ends."""
+
+    @property
+    def sec_sum(self) -> EngineSum:
+        """SecSum of reals and of integers."""
+
+    def normed_sum(self, bound: Bound, shape: Shape, sums: Reals | None = None) -> NormedSum:
+        """NormedSecSum for sums within `bound`; takes what it needs from the offline phase.
+
+        sums : this party's column sums over the root of the number of all rows, where their mean is to be taken off
+        """
+
+    def facts(self) -> dict[str, Any]:
+        """What the report says of programs, precision and offline material; engines that have none say nothing."""
+
+    def finish(self) -> None:
+        """All columns are done: whatever still runs terminates successfully at every party, before a result is used."""
+
+    def observables(self) -> list[str]:
+        """What the other parties see of one run's columns, in words."""
+
+    def close(self) -> None:
+        """However the run ended, nothing stays behind."""
+
+
+class EngineBase(ABC):
+    """What engines have in common."""
 
     name: str
     reveal: str
@@ -45,46 +87,30 @@ class Engine(ABC):
     security: Security
     warnings: tuple[str, ...] = ()
 
-    def __init__(self, link: Link) -> None:
-        self.link = link
-
-    @property
-    @abstractmethod
-    def sec_sum(self) -> MaskedSum | ClearSum: ...
+    def __init__(self, link: Link, sec_sum: EngineSum) -> None:
+        self.link, self.sec_sum = link, sec_sum
 
     @abstractmethod
-    def normed_sum(self, bound: Bound, shape: Shape, sums: Reals | None = None) -> NormedSum:
-        """NormedSecSum for sums within `bound`; takes what it needs from the offline phase.
+    def normed_sum(self, bound: Bound, shape: Shape, sums: Reals | None = None) -> NormedSum: ...
 
-        sums : this party's column sums over the root of the number of all rows, where their mean is to be taken off
-        """
+    @abstractmethod
+    def observables(self) -> list[str]: ...
 
     def warn(self, text: str) -> None:
         """To be said in the report."""
         self.warnings = (*self.warnings, text)
 
     def facts(self) -> dict[str, Any]:
-        """What the report says of programs, precision and offline material; engines that have none say nothing."""
         return {}
 
-    def finish(self) -> None:  # noqa: B027 - most engines have nothing to do
-        """All columns are done: whatever still runs ends, and well, at every party, before a result is used."""
+    def finish(self) -> None:
+        return None
 
-    def close(self) -> None:  # noqa: B027
-        """However the run ended, nothing stays behind."""
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *error: object) -> None:
-        self.close()
-
-    @abstractmethod
-    def observables(self) -> list[str]:
-        """What the other parties see of one run's columns, in words."""
+    def close(self) -> None:
+        return None
 
 
-class SumEngine(Engine):
+class SumEngine(EngineBase):
     """An engine that normalises after the sum is known to all: NormedSecSum by way of its SecSum."""
 
     reveal = "sum"

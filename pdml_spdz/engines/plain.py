@@ -5,6 +5,7 @@ not private.
 from __future__ import annotations
 
 from pdml_spdz.engines.base import Security, SumEngine
+from pdml_spdz.engines.spec import EngineSpec
 from pdml_spdz.primitives.sec_sum import ClearSum
 from pdml_spdz.transport.base import Link
 
@@ -16,12 +17,10 @@ class PlainEngine(SumEngine):
     warnings = ("INSECURE: engine plain shows every party's own S_m V_t to all others",)
 
     def __init__(self, link: Link) -> None:
-        super().__init__(link)
-        self._sec_sum = ClearSum(link)
-
-    @property
-    def sec_sum(self) -> ClearSum:
-        return self._sec_sum
+        super().__init__(link, ClearSum(link))
 
     def observables(self) -> list[str]:
         return ["every party's own S_m V_t in every iteration t, to every party", "V_t in every iteration t"]
+
+
+PLAIN = EngineSpec("plain", "sum", "INSECURE.", lambda context: PlainEngine(context.link), in_the_clear=True)

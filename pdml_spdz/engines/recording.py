@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -11,35 +12,39 @@ from pdml_spdz.engines.transcript import Transcript
 from pdml_spdz.numerics.fixedpoint import OPENED_BITS, Reals
 from pdml_spdz.primitives.bound import Bound
 from pdml_spdz.primitives.normed_sum import NormedColumns, NormedSum
-from pdml_spdz.primitives.sec_sum import ClearSum, MaskedSum
+from pdml_spdz.primitives.sec_sum import Accuracy, EngineSum
 
 
 class RecordedSum:
-    """A SecSum that keeps its results; all else is the inner one's."""
+    """A SecSum that keeps its results."""
 
-    def __init__(self, inner: Any, transcript: Transcript) -> None:
+    def __init__(self, inner: EngineSum, transcript: Transcript) -> None:
         self._inner, self._transcript = inner, transcript
+        self.link = inner.link
 
     def __call__(self, x: Reals, bound: float, purpose: str) -> Reals:
-        s: Reals = self._inner(x, bound, purpose)
+        s = self._inner(x, bound, purpose)
         self._transcript.see(f"sum:{purpose}", s=s)
         return s
 
     def positive(self, x: Reals, purpose: str, bits: int = OPENED_BITS) -> Reals:
-        s: Reals = self._inner.positive(x, purpose, bits)
+        s = self._inner.positive(x, purpose, bits)
         self._transcript.see(f"sum:{purpose}", s=s)
         return s
 
     def integer(self, n: int, purpose: str) -> int:
-        s: int = self._inner.integer(n, purpose)
+        s = self._inner.integer(n, purpose)
         self._transcript.see(f"sum:{purpose}", s=np.array([float(s)]))
         return s
 
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self._inner, name)
+    def anywhere(self, flags: Sequence[bool], purpose: str) -> list[bool]:
+        return self._inner.anywhere(flags, purpose)
+
+    def accuracy(self, bound: float) -> Accuracy:
+        return self._inner.accuracy(bound)
 
 
-class RecordingEngine(Engine):
+class RecordingEngine:
     """`inner`, with every SecSum and every NormedSecSum in a transcript.
 
     Of a NormedSecSum: V (the public directions it was asked for), the columns U, what is known of them up to one factor
@@ -48,23 +53,18 @@ class RecordingEngine(Engine):
     """
 
     def __init__(self, inner: Engine, transcript: Transcript) -> None:
-        super().__init__(inner.link)
         self.inner, self.transcript = inner, transcript
         self.name, self.reveal, self.insecure = inner.name, inner.reveal, inner.insecure
         self.security = inner.security
-        self._sum = RecordedSum(inner.sec_sum, transcript)
+        self.sec_sum = RecordedSum(inner.sec_sum, transcript)
 
     @property
-    def warnings(self) -> tuple[str, ...]:  # type: ignore[override]
+    def warnings(self) -> tuple[str, ...]:
         """The inner one's, also those it gives while it runs."""
         return self.inner.warnings
 
-    @property
-    def sec_sum(self) -> MaskedSum | ClearSum:
-        return self._sum  # type: ignore[return-value]
-
-    def normed_sum(self, bound: Bound, shape: Shape, *more: Any) -> NormedSum:
-        inner = self.inner.normed_sum(bound, shape, *more)
+    def normed_sum(self, bound: Bound, shape: Shape, sums: Reals | None = None) -> NormedSum:
+        inner = self.inner.normed_sum(bound, shape, sums)
 
         def recorded(x: Reals, g: Reals) -> NormedColumns:
             columns = inner(x, g)

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from pdml_spdz.engines.base import Security, SumEngine
-from pdml_spdz.primitives.masks import Keys
-from pdml_spdz.primitives.sec_sum import MaskedSum, choose_aggregator
+from pdml_spdz.engines.spec import EngineSpec
+from pdml_spdz.primitives.sec_sum import masked_sum
 from pdml_spdz.transport.base import Link
 
 
@@ -14,12 +14,15 @@ class SecSumEngine(SumEngine):
     warnings = ("reveal sum: the sums S V_t, and with them Sigma, are seen by every party",)
 
     def __init__(self, link: Link, run: bytes, aggregator: str) -> None:
-        super().__init__(link)
-        self._sec_sum = MaskedSum(link, Keys.agree(link, run), aggregator=choose_aggregator(aggregator, link.M))
-
-    @property
-    def sec_sum(self) -> MaskedSum:
-        return self._sec_sum
+        super().__init__(link, masked_sum(link, run, aggregator))
 
     def observables(self) -> list[str]:
         return ["S V_t in every iteration t, to every party (and so Sigma)", "V_t in every iteration t, to every party"]
+
+
+SECSUM = EngineSpec(
+    "secsum",
+    "sum",
+    "masks that cancel.",
+    lambda context: SecSumEngine(context.link, context.session, context.study.aggregator),
+)

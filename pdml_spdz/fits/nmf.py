@@ -13,7 +13,7 @@ from pdml_spdz.algorithms import nmf, nmf_start, svd
 from pdml_spdz.algorithms.nmf import STOP_REASONS, Settings, State, pd_nmf_iter, verdict
 from pdml_spdz.algorithms.rri import Penalties, part
 from pdml_spdz.engines.base import Engine, Shape
-from pdml_spdz.errors import InputError
+from pdml_spdz.errors import InputError, StudyError
 from pdml_spdz.fits import prepare
 from pdml_spdz.fits.limits import find_bound
 from pdml_spdz.fits.loop import IterativeFit
@@ -27,6 +27,7 @@ from pdml_spdz.run.checkpoint import Checkpoint
 from pdml_spdz.run.context import PartyRun, showing
 from pdml_spdz.run.output import Fitted
 from pdml_spdz.study.algorithm import SQUARES, SUMS, Algorithm, Want
+from pdml_spdz.study.engines import engines_that
 from pdml_spdz.study.model import INITS, W_STARTS, Study
 from pdml_spdz.study.values import shown
 from pdml_spdz.system.files import save_array
@@ -229,11 +230,10 @@ def _own(checkpoint: Checkpoint) -> Any:
 
 
 def check(study: Study, want: Want) -> None:
-    want(
-        study.reveal == "sum",
-        f"`engine` is {study.engine!r} for nmf.",
-        "secsum (or plain): PD-NMF needs sums, not directions",
-    )
+    if study.engine_spec.shares:
+        first, _, others = engines_that(lambda e: not e.shares).partition(" or ")
+        needs = f"{first} (or {others}): PD-NMF needs sums, not directions"
+        raise StudyError(f"`engine` is {study.engine!r} for nmf.", needs)
     want(
         not any(study.offsets),
         "`offsets` are given for nmf.",

@@ -61,7 +61,7 @@ def fit(run: PartyRun, data: Data, link: Link, engine: Engine) -> Fitted:
 
 def observables(study: Study) -> list[str]:
     """What every party sees of a NormedSecSum of single vectors, in words."""
-    if study.engine == "plain":
+    if study.engine_spec.in_the_clear:
         return ["every party's own vector, to every party"]
     if study.reveal == "sum":
         return ["the sum of all parties' vectors, to every party"]

@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from pdml_spdz.engines.base import Engine
+from pdml_spdz.errors import StudyError
 from pdml_spdz.fits import svd
 from pdml_spdz.fits.prepare import accept, original_mean, view
 from pdml_spdz.fits.svd import SvdFit
@@ -13,6 +14,7 @@ from pdml_spdz.rows.data import Data
 from pdml_spdz.run.context import PartyRun
 from pdml_spdz.run.output import Fitted
 from pdml_spdz.study.algorithm import Algorithm, Want
+from pdml_spdz.study.engines import engines_that
 from pdml_spdz.study.model import Study
 from pdml_spdz.transport.base import Link
 
@@ -44,12 +46,13 @@ def fit(run: PartyRun, data: Data, link: Link, engine: Engine) -> Fitted:
 
 def check(study: Study, want: Want) -> None:
     hidden = study.centre == "hidden"
-    loop = study.reveal == "normed" and study.normalise == "fit" and study.program == "projection"
-    want(
-        loop or not hidden,
-        f"`centre` is hidden with engine {study.engine!r}, normalise {study.normalise!r}, program {study.program!r}.",
-        "engine embedded or mp-spdz, normalise fit, program projection",
-    )
+    loop = study.engine_spec.shares and study.normalise == "fit" and study.program == "projection"
+    if hidden and not loop:
+        raise StudyError(
+            f"`centre` is hidden with engine {study.engine!r}, normalise {study.normalise!r}, program "
+            f"{study.program!r}.",
+            f"engine {engines_that(lambda e: e.shares)}, normalise fit, program projection",
+        )
     want(
         not (hidden and study.variance),
         "`variance` is true and `centre` is hidden.",

@@ -54,8 +54,10 @@ def run_in_threads(
     seen = Transcript() if record_transcript else None
     if len(tables) != study.M:
         raise StudyError(f"{len(tables)} tables for {study.M} parties.", "one table for each party")
-    if study.engine == "mp-spdz":
-        raise EngineError("the engine mp-spdz needs processes.", "another engine, or parties that are processes")
+    if study.engine_spec.needs_processes:
+        raise EngineError(
+            f"the engine {study.engine} needs processes.", "another engine, or parties that are processes"
+        )
     with tempfile.TemporaryDirectory(prefix="pdml-spdz-") as private:
         out = Path(private)
         kept: dict[int, Reals] = {}
@@ -98,5 +100,5 @@ def run_on_link(
         data = prepare.fitting(from_rows(X, f"the rows of P{link.me}", vector=study.spec.vector), study)
         agreed = handshake.meet(link, study, (), resume=False)
         data = prepare.agreed(handshake.compare_features(link, data, study, agreed.run), study)
-        # Only mp-spdz, which needs processes, would use an identity.
+        # Only an engine that needs processes would use an identity.
         return run_fit(run, data, link, agreed.run, Identity(link.me, out, {}))

@@ -16,7 +16,7 @@ import numpy as np
 
 from pdml_spdz.errors import InputError, QuotaError
 from pdml_spdz.primitives.largest import largest
-from pdml_spdz.primitives.sec_sum import ClearSum, MaskedSum, positive_tolerance
+from pdml_spdz.primitives.sec_sum import EngineSum, positive_tolerance
 from pdml_spdz.transport.base import Link
 
 WINDOW = 2.0**64  # with a range of 96 bits sums from 2^-32 to 2^64 have their place below it
@@ -75,7 +75,7 @@ def check_norm(norm: float, most: float, what: str) -> None:
         )
 
 
-def bound_by_sec_sum(norm: float, sec_sum: MaskedSum | ClearSum, what: str = "norm") -> Bound:
+def bound_by_sec_sum(norm: float, sec_sum: EngineSum, what: str = "norm") -> Bound:
     """A bound from the data, as the paper has it.
 
     1. B <- SecSum(||S_m||_F), to SHOWN_BITS bits, and as much more as it may be too small

@@ -48,6 +48,19 @@ class SecSum(Protocol):
     def accuracy(self, bound: float) -> Accuracy: ...
 
 
+class EngineSum(SecSum, Protocol):
+    """What an engine offers: SecSum of reals within a bound, of reals of any size, of integers, and of flags."""
+
+    @property
+    def link(self) -> Link: ...
+
+    def positive(self, x: Reals, purpose: str, bits: int = OPENED_BITS) -> Reals: ...
+
+    def integer(self, n: int, purpose: str) -> int: ...
+
+    def anywhere(self, flags: Sequence[bool], purpose: str) -> list[bool]: ...
+
+
 class MaskedSum:
     """The sum of M vectors by masks that cancel, to 44 bits below their bound.
 
@@ -194,6 +207,11 @@ class ClearSum:
 
     def anywhere(self, flags: Sequence[bool], purpose: str) -> list[bool]:
         return [bool(s) for s in self(np.array(flags, np.float64), 0.0, purpose)]
+
+
+def masked_sum(link: Link, run: bytes, aggregator: str) -> MaskedSum:
+    """With fresh keys for this run. aggregator : as in the study"""
+    return MaskedSum(link, Keys.agree(link, run), aggregator=choose_aggregator(aggregator, link.M))
 
 
 def choose_aggregator(setting: str, M: int) -> int | None:

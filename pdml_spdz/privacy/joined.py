@@ -7,9 +7,9 @@ from collections.abc import Sequence
 import numpy as np
 
 from pdml_spdz.algorithms.nmf import Settings, State, Summands, pd_nmf_iter
-from pdml_spdz.algorithms.nmf_start import Alone, own_sum
 from pdml_spdz.algorithms.rri import Penalties
 from pdml_spdz.numerics.fixedpoint import Reals
+from pdml_spdz.primitives.alone import Alone, own_sum
 from pdml_spdz.transport.clock import Clock
 
 

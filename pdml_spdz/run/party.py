@@ -4,24 +4,20 @@ from __future__ import annotations
 
 import socket
 from collections.abc import Callable
-from contextlib import ExitStack
-from dataclasses import asdict
+from contextlib import ExitStack, closing
 from typing import Any
 
 import numpy as np
 
 from pdml_spdz.engines import transcript as transcripts
-from pdml_spdz.engines.mp_spdz import offline as mp_spdz_offline
 from pdml_spdz.errors import PdmlError, StudyError
 from pdml_spdz.fits.prepare import agreed, fitting
-from pdml_spdz.offline.make import make
-from pdml_spdz.primitives.agree import Agreement
 from pdml_spdz.rows import data as data_files
 from pdml_spdz.rows.data import Data
 from pdml_spdz.run import handshake
 from pdml_spdz.run.checkpoint import Checkpoints, finished_everywhere
-from pdml_spdz.run.context import PartyRun, stock_root
-from pdml_spdz.run.engine_setup import make_engine, make_place, mp_spdz_plan, stock_plan
+from pdml_spdz.run.context import PartyRun
+from pdml_spdz.run.engine_setup import context_of, make_engine, offline_phase
 from pdml_spdz.run.output import Fitted, commit
 from pdml_spdz.run.report import two_parties
 from pdml_spdz.transport import certs
@@ -63,7 +59,7 @@ def run_fit(run: PartyRun, data: Data, link: Link, session: bytes, identity: Ide
     run.study.spec.accept(run, data)
     if not run.resume:
         run.begin(data)
-    with make_engine(run, link, session, identity) as engine:
+    with closing(make_engine(run, link, session, identity)) as engine:
         fitted = _recorded(run, lambda: run.study.spec.fit(run, data, link, engine))
     commit(run.directory, fitted.arrays, fitted.report, run.transcript)
     return fitted.report
@@ -113,11 +109,11 @@ def _telling(run: PartyRun, fit: Callable[[], Fitted]) -> Callable[[], Fitted]:
 
 def make_stock(run: PartyRun) -> dict[str, Any]:
     """The offline phase of party `me`, with the others: a stock for one run of the study; returns what was made."""
-    maker = _make_mp_spdz if run.study.engine == "mp-spdz" else _make_embedded
+    phase = offline_phase(run.study)
     meeting, listener = _meeting(run)
     with _meet(run, meeting, listener, Clock()) as link:
         met = handshake.meet(link, run.study, meeting.identity.fingerprints, resume=False)
-        made = maker(run, link, met.run, meeting.identity)
+        made = phase.make_stock(context_of(run, link, met.run, meeting.identity))
         traffic = link.offline_traffic
         return {
             "engine": run.study.engine,
@@ -127,40 +123,6 @@ def make_stock(run: PartyRun) -> dict[str, Any]:
             "rounds": traffic.rounds,
             "seconds": round(link.clock.seconds["offline"], 3),
         } | made
-
-
-def _make_embedded(run: PartyRun, link: Link, session: bytes, identity: Identity) -> dict[str, Any]:
-    plan, kind = stock_plan(run.study)
-
-    def progress(done: int, total: int, sent: int) -> None:
-        run.notify({"event": "offline", "done": done, "of": total, "detail": f"{sent / 1e6:,.1f} MB sent"})
-
-    stock = make(link, stock_root(run.stock), plan, kind, session, progress)
-    return {"stock": stock.id, "triples": plan.triples, "numbers": plan.numbers, "path": str(stock.path)}
-
-
-def _make_mp_spdz(run: PartyRun, link: Link, session: bytes, identity: Identity) -> dict[str, Any]:
-    """One stock for each execution of the program."""
-    place = make_place(run, link, identity)
-    compiled, executions = mp_spdz_plan(run.study, place.home, run.note)
-    Agreement(link).digest("bytecode", compiled.digest.encode())
-
-    def progress(done: int, of: int) -> None:
-        run.notify({"event": "offline", "done": done, "of": of, "detail": "bytes on disk, about"})
-
-    stocks = []
-    for i in range(executions):
-        if executions > 1:
-            run.note(f"stock {i + 1} of {executions}")
-        stocks.append(mp_spdz_offline.make(place, compiled, progress))
-    return {
-        "stock": stocks[0],
-        "stocks": stocks,
-        "protocol": place.protocol.name,
-        "counts": asdict(compiled.counts),
-        "bytes_sent": None,  # MP-SPDZ's offline programs do not say
-        "path": str(place.stocks),
-    }
 
 
 def _meeting(run: PartyRun) -> tuple[Meeting, socket.socket]:

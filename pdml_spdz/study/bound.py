@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from pdml_spdz.errors import StudyError
 from pdml_spdz.study.algorithm import Want
+from pdml_spdz.study.engines import engines_that
 from pdml_spdz.study.values import LARGEST, SMALLEST, shown, usable
 
 if TYPE_CHECKING:
@@ -15,7 +16,6 @@ if TYPE_CHECKING:
 BOUNDS = ("auto", "window", "exponent", "secsum")  # or a number, or rows:R,N
 WIDE_RANGE, USUAL_RANGE = 96, 40  # bits: of the window, which suits all ordinary data, and below a bound that is known
 EXPONENT_RANGE = 30  # at least: a blurred exponent may be 16 too large, and a sum is smaller than the bound by itself
-RANGES = {"mp-spdz": 44}  # the most that an engine's numbers have room for: its primes have 256 bits
 
 
 def kind_of(study: Study) -> str:
@@ -26,8 +26,7 @@ def kind_of(study: Study) -> str:
         return study.bound
     if study.reveal == "sum" or study.program == "paper":
         return "secsum"  # the sums, or the paper's coarse inputs, show the norms anyway
-    # MP-SPDZ's numbers have no room for the window.
-    return "exponent" if study.engine == "mp-spdz" else "window"
+    return "window" if study.engine_spec.has_window else "exponent"
 
 
 def check_bound(study: Study, want: Want) -> None:
@@ -38,17 +37,20 @@ def check_bound(study: Study, want: Want) -> None:
         f"some parties have a quota, others have none, and `bound` is {study.bound}.",
         "a quota for every party, or a `bound` that holds for the others",
     )
-    want(
-        study.bound_kind != "window" or study.engine == "embedded",
-        f"`bound` is window with engine {study.engine!r}.",
-        "the engine embedded with it; exponent with mp-spdz; secsum with reveal sum, which shows the norms anyway",
-    )
+    spec = study.engine_spec
+    if study.bound_kind == "window" and not spec.has_window:
+        wide = engines_that(lambda e: e.has_window)
+        narrow = engines_that(lambda e: e.shares and not e.has_window)
+        raise StudyError(
+            f"`bound` is window with engine {study.engine!r}.",
+            f"the engine {wide} with it; exponent with {narrow}; secsum with reveal sum, which shows the norms anyway",
+        )
     want(
         study.bound_kind != "exponent" or study.range >= EXPONENT_RANGE,
         f"`precision.range` is {study.range} and `bound` is {study.bound}, which a blurred exponent finds.",
         f"at least {EXPONENT_RANGE}, or a bound that the parties agree on",
     )
-    most = RANGES.get(study.engine, WIDE_RANGE)
+    most = spec.largest_range
     want(study.range <= most, f"`precision.range` is {study.range} with engine {study.engine!r}.", f"at most {most}")
 
 

@@ -6,15 +6,18 @@ import hashlib
 import json
 from collections.abc import Iterable, Mapping
 from dataclasses import MISSING, asdict, dataclass, field, fields, is_dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from pdml_spdz.errors import StudyError
 from pdml_spdz.study.algorithm import ALGORITHMS, SUMS, Algorithm, having
 from pdml_spdz.study.bound import USUAL_RANGE, WIDE_RANGE, check_bound, kind_of, parse_bound
+from pdml_spdz.study.engines import DEFAULTS, ENGINES, engines_that
 from pdml_spdz.study.preparation import CENTRES, SCALES, check_rows
 from pdml_spdz.study.values import check_values, settle, shown
 
-ENGINES = {"embedded": "normed", "mp-spdz": "normed", "secsum": "sum", "plain": "sum"}  # and what each of them reveals
+if TYPE_CHECKING:
+    from pdml_spdz.engines.spec import EngineSpec
+
 REVEALS = ("normed", "sum")
 NORMALISE = ("fit", "per-column")
 ONLINE = ("stream", "per-column")
@@ -26,6 +29,7 @@ STARTS = ("secsum", "seed")
 INITS = ("pd", "random", "nnsvd", "best_of_M")
 W_STARTS = ("zero", "nnls")
 OWN = ("centre", "variance", "nmf")  # settings that only some algorithms have
+ENGINE_SETTINGS = ("protocol", "insecure_benchmark")  # which not every engine takes
 MAX_PARTIES = 30
 
 
@@ -104,7 +108,7 @@ class Study:
     columns: str = "name"  # which column is which: by its name, or by its position
     iterations: int = 300
     tol: float = 1e-9
-    engine: str = "embedded"
+    engine: str = DEFAULTS["normed"]
     protocol: str = ""  # of MP-SPDZ; "" for its default, or another engine
     program: str = "projection"
     reveal: str = "normed"
@@ -150,6 +154,10 @@ class Study:
         return [party.quota or float(value or 0.0) for party in self.parties]
 
     @property
+    def engine_spec(self) -> EngineSpec:
+        return ENGINES[self.engine]
+
+    @property
     def bound_kind(self) -> str:
         """Where the bound comes from: "agreed", "window", "exponent" or "secsum"."""
         return kind_of(self)
@@ -174,8 +182,8 @@ class Study:
 def choose_engine(engine: str | None, reveal: str | None, algorithm: str = "svd") -> tuple[str, str]:
     """(engine, reveal) when the user names one of them, both or none: private in the paper's sense by default."""
     if engine is None:
-        engine = "secsum" if reveal == "sum" or ALGORITHMS[algorithm].needs == SUMS else "embedded"
-    return engine, reveal or ENGINES.get(engine, "normed")
+        engine = DEFAULTS["sum" if reveal == "sum" or ALGORITHMS[algorithm].needs == SUMS else "normed"]
+    return engine, reveal or (ENGINES[engine].reveals if engine in ENGINES else "normed")
 
 
 def _digest(content: Mapping[str, Any]) -> str:
@@ -190,10 +198,10 @@ def want(ok: bool, found: str, wanted: str) -> None:
 def _validate(study: Study) -> None:
     """Everything that can be seen to be wrong before there is any data."""
     want(2 <= study.M <= MAX_PARTIES, f"the study has {study.M} parties.", f"2 to {MAX_PARTIES} parties")
+    spec = study.engine_spec  # StudyError if there is none of that name
     _check_choices(study)
-    shares = ENGINES[study.engine] == "normed"
-    check_values(study, want, shares=shares)
-    _check_engine(study, shares=shares)
+    check_values(study, want, shares=spec.shares)
+    _check_engine(study, spec)
     check_rows(study, want)
     _check_own(study)
     study.spec.check(study, want)
@@ -206,7 +214,6 @@ def _check_choices(study: Study) -> None:
     choices: Iterable[str]
     for name, choices in (
         ("algorithm", ALGORITHMS.names()),
-        ("engine", ENGINES),
         ("reveal", REVEALS),
         ("normalise", NORMALISE),
         ("online", ONLINE),
@@ -220,43 +227,44 @@ def _check_choices(study: Study) -> None:
     ):
         value = getattr(study, name)
         want(value in choices, f"`{name}` is {shown(value)}.", f"one of {', '.join(choices)}")
-    want(
-        ENGINES[study.engine] == study.reveal,
-        f"`engine` is {study.engine!r} and `reveal` is {study.reveal!r}.",
-        "embedded or mp-spdz with normed, secsum or plain with sum",
-    )
+    if study.engine_spec.reveals != study.reveal:
+        hiding, showing = engines_that(lambda e: e.shares), engines_that(lambda e: not e.shares)
+        raise StudyError(
+            f"`engine` is {study.engine!r} and `reveal` is {study.reveal!r}.",
+            f"{hiding} with normed, {showing} with sum",
+        )
 
 
-def _check_engine(study: Study, *, shares: bool) -> None:
-    """shares : the engine computes on secret shares"""
+def _check_engine(study: Study, spec: EngineSpec) -> None:
     want(
-        study.online == "stream" or study.normalise == "per-column" or not shares,
+        study.online == "stream" or study.normalise == "per-column" or not spec.shares,
         "`online` is per-column and `normalise` is fit.",
         'normalise = "per-column" with it: one scale for a fit is one stream of columns',
     )
     for name, usual in (("normalise", "fit"), ("online", "stream")):
         want(
-            shares or getattr(study, name) == usual,
+            spec.shares or getattr(study, name) == usual,
             f"`{name}` is {getattr(study, name)!r} with engine {study.engine!r}.",
             f"{usual!r}: that engine does not normalise",
         )
-    want(
-        shares or study.offline != "stock",
-        f"`offline` is stock with engine {study.engine!r}.",
-        "the engine embedded or mp-spdz: this one has no offline phase",
-    )
-    want(
-        study.engine == "mp-spdz" or not (study.protocol or study.insecure_benchmark),
-        f"`protocol` is {study.protocol!r} and `insecure_benchmark` {study.insecure_benchmark} with engine "
-        f"{study.engine!r}.",
-        "the engine mp-spdz with them",
-    )
-    want(
-        study.program == "projection"
-        or (study.engine == "mp-spdz" and (study.normalise == "per-column" or study.spec.vector)),
-        f"`program` is {study.program!r} with engine {study.engine!r} and normalise = {study.normalise!r}.",
-        'engine mp-spdz and normalise = "per-column": the paper\'s program normalises each column by itself',
-    )
+    if study.offline == "stock" and spec.offline is None:
+        others = engines_that(lambda e: e.offline is not None)
+        found = f"`offline` is stock with engine {study.engine!r}."
+        raise StudyError(found, f"the engine {others}: this one has no offline phase")
+    others_own = {name: getattr(study, name) for name in ENGINE_SETTINGS if name not in spec.settings}
+    if any(others_own.values()):
+        engines = engines_that(lambda e: set(others_own) <= set(e.settings))
+        values = " and ".join(f"`{name}` is {value!r}" for name, value in others_own.items())
+        raise StudyError(f"{values} with engine {study.engine!r}.", f"the engine {engines} with them")
+    if study.program != "projection" and not (
+        study.program in spec.programs and (study.normalise == "per-column" or study.spec.vector)
+    ):
+        others = engines_that(lambda e: study.program in e.programs)
+        raise StudyError(
+            f"`program` is {study.program!r} with engine {study.engine!r} and normalise = {study.normalise!r}.",
+            f'engine {others} and normalise = "per-column": the paper\'s program normalises each column by itself',
+        )
+    spec.check(study, want)
 
 
 def _check_own(study: Study) -> None:

@@ -10,7 +10,6 @@ import pytest
 import scipy.sparse as sp
 
 from pdml_spdz.algorithms.nmf import start_by_seed
-from pdml_spdz.algorithms.nmf_start import Alone, own_sum
 from pdml_spdz.algorithms.rri import Penalties
 from pdml_spdz.applications import recommender
 from pdml_spdz.applications.hyperband import Continued, hyperband, pd_nmf_loss, sample_penalties
@@ -19,6 +18,7 @@ from pdml_spdz.applications.uplift import local_topics, own_settings, recommende
 from pdml_spdz.engines.secsum import SecSumEngine
 from pdml_spdz.errors import InputError
 from pdml_spdz.primitives.agree import Agreement
+from pdml_spdz.primitives.alone import Alone, own_sum
 from tests.threads import run_threads
 
 SCALE = Scale(1, 5)

@@ -128,7 +128,7 @@ def test_delta_that_is_reused_shows_the_difference_of_two_scalars(reuse: bool) -
     size, modulus = precision.vector_bits // 8, 1 << precision.vector_bits
     (data,) = run.wire.payloads(0, 1, "scale")  # both products, each with b before its numbers
     b = [int.from_bytes(data[i : i + size], "little") for i in (0, (D + 1) * size)]
-    own = [scaling.c.shares[0] for scaling in run.shares[1]._scalings.values()]
+    own = [c.shares[0] for c in run.shares[1]._scalings]
     difference = (b[0] - b[1] + own[0] - own[1]) % modulus  # c - c', if both were hidden by the same delta
     distance = min(difference, modulus - difference)
     assert (distance <= 4 * precision.M) == reuse

@@ -11,11 +11,12 @@ from sklearn.datasets import load_digits
 
 from pdml_spdz.algorithms import nmf_start
 from pdml_spdz.algorithms.nmf import Result, Settings, State, pd_nmf_iter
-from pdml_spdz.algorithms.nmf_start import nnsvd, own_sum, pd_nmf_init, rri_nmf
+from pdml_spdz.algorithms.nmf_start import nnsvd, pd_nmf_init, rri_nmf
 from pdml_spdz.algorithms.rri import FullPart, Penalties
 from pdml_spdz.engines.secsum import SecSumEngine
 from pdml_spdz.numerics.linalg import EPS, Rows
 from pdml_spdz.primitives.agree import Agreement
+from pdml_spdz.primitives.alone import own_sum
 from pdml_spdz.primitives.sec_sum import SecSum
 from pdml_spdz.transport.base import Link
 from pdml_spdz.transport.clock import Clock

@@ -11,9 +11,10 @@ from sklearn.decomposition import NMF
 from sklearn.exceptions import ConvergenceWarning
 
 from pdml_spdz.algorithms.nmf import State, pd_nmf_iter
-from pdml_spdz.algorithms.nmf_start import Alone, nnsvd, own_sum, rri_nmf
+from pdml_spdz.algorithms.nmf_start import nnsvd, rri_nmf
 from pdml_spdz.algorithms.rri import Part, Penalties, part
 from pdml_spdz.numerics.linalg import EPS
+from pdml_spdz.primitives.alone import Alone, own_sum
 from pdml_spdz.transport.clock import Clock
 from tests.nmf.helpers import ALL, EACH, NONE, dense_rows, observed_rows, settings_for, topics
 

@@ -11,10 +11,11 @@ import scipy.optimize
 import scipy.sparse as sp
 
 from pdml_spdz.algorithms.nmf import State, pd_nmf_iter
-from pdml_spdz.algorithms.nmf_start import Alone, nnsvd, own_sum, rri_nmf
+from pdml_spdz.algorithms.nmf_start import nnsvd, rri_nmf
 from pdml_spdz.algorithms.rri import CAP, Penalties, part
 from pdml_spdz.errors import QuotaError
 from pdml_spdz.numerics.linalg import EPS
+from pdml_spdz.primitives.alone import Alone, own_sum
 from pdml_spdz.transport.clock import Clock
 from tests.nmf.helpers import NONE, observed_rows, rounding, settings_for, topics
 

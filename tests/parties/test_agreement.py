@@ -9,7 +9,8 @@ import pytest
 
 from pdml_spdz.errors import MismatchError, PeerError, StudyError
 from pdml_spdz.study import file as study_file
-from pdml_spdz.study.model import ENGINES, PartyEntry, Study
+from pdml_spdz.study.engines import ENGINES
+from pdml_spdz.study.model import PartyEntry, Study
 from tests.parties.helpers import HASTE, Parties, run
 
 
@@ -59,7 +60,7 @@ def test_id_out_of_range(parties: Callable[..., Parties]) -> None:
 @pytest.mark.parametrize(
     ("old", "new", "phrases"),
     [
-        ('engine = "plain"', 'engine = "spdz"', ["`engine` is 'spdz'", f"Wanted: one of {', '.join(ENGINES)}"]),
+        ('engine = "plain"', 'engine = "spdz"', ["`engine` is 'spdz'", f"Wanted: one of {', '.join(ENGINES.names())}"]),
         ("rank = 2", "ranks = 2", ["the study has no `rank`"]),
         ("iterations = 300", "iteration = 300", ["unknown key `iteration`", "Do this: did you mean `iterations`?"]),
         ("port = 1", "prot = 1", ["[[parties]] number 0 has an unknown key `prot`", "did you mean `port`?"]),
@@ -94,5 +95,5 @@ def test_study_that_is_wrong_at_one_party(parties: Callable[..., Parties]) -> No
     study = site.home(1) / "study.toml"
     study.write_text(study.read_text().replace('engine = "secsum"', 'engine = "spdz"'))
     waiting, ended = site.run()
-    ended.failed(StudyError, "`engine` is 'spdz'", f"Wanted: one of {', '.join(ENGINES)}")
+    ended.failed(StudyError, "`engine` is 'spdz'", f"Wanted: one of {', '.join(ENGINES.names())}")
     waiting.failed(PeerError, "P1 did not connect within 2 s", "Do this: start P1")

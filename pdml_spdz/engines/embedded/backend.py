@@ -58,7 +58,7 @@ class Backend(ABC):
 
     @abstractmethod
     def scale(self, c: Scalars, a: Share, n: int) -> Share:
-        """May wait for other products: the message goes out when one of them is wanted."""
+        """May wait for other products: all of them go out in one round when one of them is wanted."""
 
     @abstractmethod
     def outer(self, c: Scalars, w: Wide) -> Share:
@@ -98,9 +98,8 @@ class Counting(Backend):
     me: int = 0
     modulus: int = 2
     triples: int = 0
-    scaled: dict[tuple[int, int], int] = field(default_factory=dict)  # by scalar, and its number in a vector
+    scaled: dict[tuple[Scalars, int], int] = field(default_factory=dict)  # by scalar, and its number in a vector
     truncated: list[list[Truncation]] = field(default_factory=lambda: [[]])  # by output
-    _kept: list[object] = field(default_factory=list)
 
     @property
     def plan(self) -> Plan:
@@ -137,13 +136,11 @@ class Counting(Backend):
         return None
 
     def scale(self, c: Scalars, a: Share, n: int) -> Share:
-        self._kept.append(c)  # so that no other scalar gets its identity
-        self.scaled[id(c), 0] = self.scaled.get((id(c), 0), 0) + n
+        self.scaled[c, 0] = self.scaled.get((c, 0), 0) + n
 
     def outer(self, c: Scalars, w: Wide) -> Share:
-        self._kept.append(w)
         for j in range(len(w)):
-            self.scaled[id(w), j] = self.scaled.get((id(w), j), 0) + 1
+            self.scaled[w, j] = self.scaled.get((w, j), 0) + 1
 
     def open_vector(self, a: Share, n: int, drop: int) -> Any:
         return None

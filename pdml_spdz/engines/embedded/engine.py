@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from pdml_spdz.engines.base import Engine, Security, Shape
+from pdml_spdz.engines.base import EngineBase, Security, Shape
 from pdml_spdz.engines.centred import CentredScale
 from pdml_spdz.engines.embedded import machine
 from pdml_spdz.engines.embedded.runner import EmbeddedRunner
@@ -15,9 +15,8 @@ from pdml_spdz.numerics.fixedpoint import Reals
 from pdml_spdz.offline.material import Material, Plan
 from pdml_spdz.primitives.agree import Agreement
 from pdml_spdz.primitives.bound import Bound
-from pdml_spdz.primitives.masks import Keys
 from pdml_spdz.primitives.normed_sum import NormedSum
-from pdml_spdz.primitives.sec_sum import MaskedSum, choose_aggregator
+from pdml_spdz.primitives.sec_sum import masked_sum
 from pdml_spdz.programs.precision import Precision
 from pdml_spdz.programs.render import Program, render
 from pdml_spdz.transport.base import Link
@@ -59,25 +58,20 @@ def program_and_plan(options: Options, shape: Shape) -> tuple[Program, int, Plan
     return program, columns, Plan(one.triples + more * (two.triples - one.triples), kept + new)
 
 
-class EmbeddedEngine(Engine):
+class EmbeddedEngine(EngineBase):
     name = "embedded"
     reveal = "normed"
 
     def __init__(self, link: Link, run: bytes, options: Options) -> None:
-        super().__init__(link)
-        aggregator = choose_aggregator(options.aggregator, link.M)
+        self._masked = masked_sum(link, run, options.aggregator)
+        super().__init__(link, self._masked)
         self.options = options
         assumed = "OT on ristretto255, AES" + (", LPN for many numbers" if options.lpn else "")
         model = f"semi-honest, computational ({assumed}; TLS 1.3 channels)"
         self.security = Security(model, False, "any M - 1 parties")
-        self._sec_sum = MaskedSum(link, Keys.agree(link, run), aggregator=aggregator)
         self._program: Program | None = None
         self._material: Material | None = None
         self._plan: Plan | None = None
-
-    @property
-    def sec_sum(self) -> MaskedSum:
-        return self._sec_sum
 
     def normed_sum(self, bound: Bound, shape: Shape, sums: Reals | None = None) -> NormedSum:
         precision = self.options.precision
@@ -87,7 +81,7 @@ class EmbeddedEngine(Engine):
         self._program, self._material, self._plan = program, material, plan
         fit = self.options.normalise == "fit"
         scale = scale_for(bound, shape, fit=fit, hidden=sums is not None)
-        runner = EmbeddedRunner(self._sec_sum, precision, scale, material)
+        runner = EmbeddedRunner(self._masked, precision, scale, material)
         if not fit:
             return PerColumn(runner, program, columns)
         if sums is None:

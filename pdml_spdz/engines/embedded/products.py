@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
 from functools import reduce
-from typing import Any
+from typing import TypeAlias
+
+import numpy as np
 
 from pdml_spdz.engines.embedded.values import Scalars
 from pdml_spdz.numerics import ring
@@ -13,6 +14,8 @@ from pdml_spdz.numerics.fixedpoint import Ring
 from pdml_spdz.numerics.ring import Narrow, Vector
 from pdml_spdz.offline.material import ScalarMaterial
 from pdml_spdz.ot.vole import Correlation
+from pdml_spdz.primitives.sec_sum import check_size
+from pdml_spdz.transport.base import Link
 
 
 @dataclass(frozen=True)
@@ -44,7 +47,7 @@ class Scaling:
     """Secret scalars that multiply others, each with its own VOLE material; b = c_m - delta_m of the parties so far."""
 
     def __init__(self, c: Scalars, me: int, materials: list[ScalarMaterial]) -> None:
-        self.c, self.materials = c, materials  # c is kept: it is found again by its identity
+        self.materials = materials
         self.b = {me: [share - m.delta for share, m in zip(c.shares, materials, strict=True)]}
         self._announced = False
 
@@ -61,8 +64,8 @@ class Scaling:
 class Product:
     """A scalar times a vector x, before its message goes out: products that do not need each other share a round."""
 
-    def __init__(self, scaling: Scaling, x: Vector, bits: int, send: Callable[[], None]) -> None:
-        self.scaling, self.x, self.bits, self._send = scaling, x, bits, send
+    def __init__(self, scaling: Scaling, x: Vector, bits: int) -> None:
+        self.scaling, self.x, self.bits = scaling, x, bits
         self.opens, self.given = scaling.announces(), self._take()
         self.gathered: list[Narrow] = []
         self.share: Lazy | None = None
@@ -95,12 +98,6 @@ class Product:
         terms = ((self.gathered, material.delta), ([self.x], material.delta + b))
         self.share = Lazy(len(self.x), self.bits, terms, (self.given.rest,))
 
-    def __getattr__(self, name: str) -> Any:
-        """As the share itself, once someone asks for it."""
-        if self.share is None:
-            self._send()
-        return getattr(self.share, name)
-
 
 class Outer(Product):
     """A new scalar, as many times as there are numbers in a vector that stays; each of these has a delta of its own."""
@@ -114,3 +111,43 @@ class Outer(Product):
         rows = zip(sums, self.scaling.materials, self.scaling.public(), ring.to_ints(self.given.rest), strict=True)
         numbers = [((e + own) * m.delta + own * b + rest) % (1 << self.bits) for e, m, b, rest in rows]
         self.share = Lazy(len(numbers), self.bits, (), (ring.from_ints(numbers, self.bits),))
+
+
+Numbers: TypeAlias = Lazy | Product  # a share, or a product that may still wait for its round
+
+
+class Products:
+    """The products that wait for the next round."""
+
+    def __init__(self, link: Link) -> None:
+        self.link = link
+        self._waiting: list[Product] = []
+
+    def wait(self, product: Product) -> Product:
+        self._waiting.append(product)
+        return product
+
+    def share(self, numbers: Numbers) -> Lazy:
+        """This party's share; if they are a product that waits, after the round in which it is sent."""
+        if isinstance(numbers, Lazy):
+            return numbers
+        if numbers.share is None:
+            self.send()
+        assert numbers.share is not None  # whatever waits has been sent
+        return numbers.share
+
+    def send(self) -> None:
+        """One round: all that waits, in one message to each peer (steps 1 to 3 of `Shares.scale`)."""
+        products, self._waiting = self._waiting, []
+        with self.link.clock("crypto"):
+            parts = [part for p in products for part in p.outgoing(self.link.me)]
+            own = parts[0] if len(parts) == 1 else np.concatenate(parts)  # one vector alone is not copied
+        received = self.link.all_to_all("scale", own)
+        with self.link.clock("crypto"):
+            for l, message in received.items():
+                check_size(own.nbytes, message.nbytes, l)
+                for p in products:
+                    p.incoming(l, message[: p.size])
+                    message = message[p.size :]
+            for p in products:
+                p.add_up()

@@ -9,13 +9,13 @@ from typing import Any
 import numpy as np
 
 from pdml_spdz.engines.embedded.backend import Backend
-from pdml_spdz.engines.embedded.products import Lazy, Outer, Product, Scaling
+from pdml_spdz.engines.embedded.products import Lazy, Numbers, Outer, Product, Products, Scaling
 from pdml_spdz.engines.embedded.session import Session
 from pdml_spdz.engines.embedded.values import Scalars, Wide
 from pdml_spdz.numerics import ring
 from pdml_spdz.numerics.fixedpoint import Ring
 from pdml_spdz.offline.material import Material
-from pdml_spdz.primitives.sec_sum import MaskedSum, check_size
+from pdml_spdz.primitives.sec_sum import MaskedSum
 from pdml_spdz.programs.precision import SIGMA, Precision
 
 
@@ -28,8 +28,8 @@ class Shares(Backend):
         self.me = self.link.me
         self.bits, self.wide = precision.vector_bits, precision.scalar_bits
         self.modulus = 1 << self.wide
-        self._scalings: dict[int, Scaling] = {}
-        self._waiting: list[Product] = []
+        self.products = Products(self.link)
+        self._scalings: dict[Scalars, Scaling] = {}
 
     # ---- in and out
 
@@ -45,32 +45,38 @@ class Shares(Backend):
 
     # ---- vectors
 
-    def add(self, a: Lazy, b: Lazy) -> Lazy:
+    def add(self, a: Numbers, b: Numbers) -> Lazy:
+        a, b = self.products.share(a), self.products.share(b)
         return Lazy(a.n, self.bits, a.terms + b.terms, a.plus + b.plus)
 
-    def add_public(self, a: Lazy, c: int) -> Lazy:
+    def add_public(self, a: Numbers, c: int) -> Lazy:
+        a = self.products.share(a)
         row = ring.from_ints([c], self.bits)
         return Lazy(a.n, self.bits, a.terms, (*a.plus, row)) if self.me == 0 else a
 
-    def part(self, a: Lazy, base: int, size: int) -> Lazy:
-        return Lazy(size, self.bits, (), (a.value()[base : base + size],))
+    def part(self, a: Numbers, base: int, size: int) -> Lazy:
+        return Lazy(size, self.bits, (), (self._value(a)[base : base + size],))
 
-    def concat(self, parts: Sequence[Lazy]) -> Lazy:
-        whole = np.concatenate([a.value() for a in parts])
+    def concat(self, parts: Sequence[Numbers]) -> Lazy:
+        whole = np.concatenate([self._value(a) for a in parts])
         return Lazy(len(whole), self.bits, (), (whole,))
 
-    def dot(self, a: Lazy, weights: Sequence[int]) -> int:
+    def dot(self, a: Numbers, weights: Sequence[int]) -> int:
         """sum_i weights_i a_i of a share that did not wrap, as a signed integer: the share of a scalar."""
+        share = self.products.share(a)
         with self.link.clock("crypto"):
-            return ring.dot(a.value(), weights)
+            return ring.dot(share.value(), weights)
 
-    def lift(self, a: Lazy, n: int) -> list[int]:
-        return ring.to_ints(a.value(), signed=True)
+    def lift(self, a: Numbers, n: int) -> list[int]:
+        return ring.to_ints(self._value(a), signed=True)
+
+    def _value(self, a: Numbers) -> ring.Vector:
+        return self.products.share(a).value()
 
     def narrow(self, a: list[int]) -> Lazy:
         return Lazy(len(a), self.bits, (), (ring.from_ints([z % (1 << self.bits) for z in a], self.bits),))
 
-    def scale(self, c: Scalars, a: Lazy, n: int) -> Product:
+    def scale(self, c: Scalars, a: Numbers, n: int) -> Product:
         """[c] times the shared vector [x].
 
         With VOLE w = u delta + v for every ordered pair (l, m): u and v at l, w and delta at m; l has one u for all m,
@@ -86,8 +92,8 @@ class Shares(Backend):
         Ref: Gilboa, CRYPTO 1999; Boyle et al., "Efficient two-round OT extension and silent non-interactive secure
         computation", CCS 2019 (VOLE).
         """
-        x = a.value()  # first: it may be a product that waits itself
-        return self._later(Product(self._scaling(c), x, self.bits, self._send_products))
+        x = self._value(a)  # first: it may be a product that waits itself
+        return self.products.wait(Product(self._scaling(c), x, self.bits))
 
     def outer(self, c: Scalars, w: Wide) -> Product:
         """[c] times the numbers of [w], which meets many scalars: as `scale`, with the scalars' and vector's parts
@@ -96,34 +102,14 @@ class Shares(Backend):
         Reveals: nothing. Cost: as `scale`; offline as many deltas as w has numbers, however many scalars come.
         """
         x = ring.from_ints([c.shares[0] % (1 << self.bits)] * len(w), self.bits)
-        return self._later(Outer(self._scaling(w), x, self.bits, self._send_products))
-
-    def _later(self, product: Product) -> Product:
-        self._waiting.append(product)
-        return product
-
-    def _send_products(self) -> None:
-        """Steps 1 to 3 for all products that wait, in one message to each peer."""
-        products, self._waiting = self._waiting, []
-        with self.link.clock("crypto"):
-            parts = [part for p in products for part in p.outgoing(self.me)]
-            own = parts[0] if len(parts) == 1 else np.concatenate(parts)  # one vector alone is not copied
-        received = self.link.all_to_all("scale", own)
-        with self.link.clock("crypto"):
-            for l, message in received.items():
-                check_size(own.nbytes, message.nbytes, l)
-                for p in products:
-                    p.incoming(l, message[: p.size])
-                    message = message[p.size :]
-            for p in products:
-                p.add_up()
+        return self.products.wait(Outer(self._scaling(w), x, self.bits))
 
     def _scaling(self, c: Scalars) -> Scaling:
-        if id(c) not in self._scalings:
-            self._scalings[id(c)] = Scaling(c, self.me, self.material.scalars(len(c)))
-        return self._scalings[id(c)]
+        if c not in self._scalings:
+            self._scalings[c] = Scaling(c, self.me, self.material.scalars(len(c)))
+        return self._scalings[c]
 
-    def open_vector(self, a: Lazy, n: int, drop: int) -> Ring:
+    def open_vector(self, a: Numbers, n: int, drop: int) -> Ring:
         """The vector without its low `drop` bits, in `open_bits` bits.
 
         1. each party drops the low bits of its share: the carries that are lost are a uniform dither of the last bit
@@ -132,8 +118,9 @@ class Shares(Backend):
         Reveals: the vector, rounded down by up to M units of its last place. Cost: one round, open_bits/8 bytes a
         number and peer. Ref: -
         """
+        share = self.products.share(a)
         with self.link.clock("crypto"):
-            kept = a.above(drop, self.precision.open_bits)
+            kept = share.above(drop, self.precision.open_bits)
         return self.sec_sum.words(kept, "open", self.precision.open_bits)
 
     # ---- scalars

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from pdml_spdz.engines.base import Engine, Security, Shape
+from pdml_spdz.engines.base import EngineBase, Security, Shape
 from pdml_spdz.engines.centred import CentredScale
 from pdml_spdz.engines.mp_spdz.compiler import Compiled
 from pdml_spdz.engines.mp_spdz.execution import MpSpdzRunner
@@ -15,9 +15,8 @@ from pdml_spdz.engines.projection import COARSE, FixedScale, PerColumn, observab
 from pdml_spdz.numerics.fixedpoint import Reals
 from pdml_spdz.primitives.agree import Agreement
 from pdml_spdz.primitives.bound import Bound
-from pdml_spdz.primitives.masks import Keys
 from pdml_spdz.primitives.normed_sum import NormedSum
-from pdml_spdz.primitives.sec_sum import MaskedSum, choose_aggregator
+from pdml_spdz.primitives.sec_sum import masked_sum
 from pdml_spdz.programs.precision import Precision
 from pdml_spdz.programs.render import Program, render
 
@@ -57,12 +56,12 @@ def program_for(options: MpSpdzOptions, shape: Shape) -> tuple[Program, int, int
     return program, columns, 1 if once else calls
 
 
-class MpSpdzEngine(Engine):
+class MpSpdzEngine(EngineBase):
     name = "mp-spdz"
     reveal = "normed"
 
     def __init__(self, place: Place, run: bytes, options: MpSpdzOptions) -> None:
-        super().__init__(place.link)
+        super().__init__(place.link, masked_sum(place.link, run, options.aggregator))
         self.place, self.run, self.options = place, run, options
         p = place.protocol
         kind = "malicious" if p.malicious else "semi-honest"
@@ -72,15 +71,9 @@ class MpSpdzEngine(Engine):
         self.insecure = place.insecure
         if place.insecure:
             self.warnings = ("INSECURE: --insecure-benchmark accepts a build of MP-SPDZ that reuses offline material",)
-        aggregator = choose_aggregator(options.aggregator, place.link.M)
-        self._sec_sum = MaskedSum(place.link, Keys.agree(place.link, run), aggregator=aggregator)
         self._runner: MpSpdzRunner | None = None
         self._program: Program | None = None
         self._compiled: Compiled | None = None
-
-    @property
-    def sec_sum(self) -> MaskedSum:
-        return self._sec_sum
 
     def normed_sum(self, bound: Bound, shape: Shape, sums: Reals | None = None) -> NormedSum:
         options = self.options

@@ -9,9 +9,14 @@ from __future__ import annotations
 
 import difflib
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from pdml_spdz.errors import StudyError
 
+if TYPE_CHECKING:
+    from pdml_spdz.study.model import Study
+
+DEFAULT = "semi"
 ALL_BUT_ONE = "any M - 1 parties"
 
 
@@ -74,6 +79,10 @@ PROTOCOLS: dict[str, Protocol] = {
         _protocol("soho", "prime", "Dp", "somewhat homomorphic encryption", malicious=False, offline=False),
     )
 }
+
+
+def protocol_of(study: Study) -> Protocol:
+    return protocol(study.protocol or DEFAULT)
 
 
 def protocol(name: str) -> Protocol:

@@ -1,0 +1,120 @@
+"""From a study, and what a party brings, to the embedded engine, the plan of its offline phase, and its stocks."""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+from pdml_spdz.engines.embedded.engine import EmbeddedEngine, Options, Source, program_and_plan
+from pdml_spdz.engines.settings import normalise_of, precision_of, shape_of
+from pdml_spdz.engines.spec import Context, OfflinePlan, Stocks
+from pdml_spdz.errors import StockError, StudyError
+from pdml_spdz.offline import make as making
+from pdml_spdz.offline.material import Material, Plan
+from pdml_spdz.offline.on_demand import OnDemand
+from pdml_spdz.offline.spend import StockMaterial
+from pdml_spdz.offline.status import Row, status
+from pdml_spdz.offline.stock import Kind, find
+from pdml_spdz.programs.precision import Precision
+from pdml_spdz.study.model import Study
+from pdml_spdz.transport.base import Link
+
+
+def make(context: Context) -> EmbeddedEngine:
+    return EmbeddedEngine(context.link, context.session, _options(context.study, _source(context)))
+
+
+def plan(study: Study) -> OfflinePlan:
+    wanted, kind = _wanted(study)
+    expected = making.forecast(wanted, kind)
+    text = (
+        f"material for one run of {kind.M} parties: {wanted.triples:,} triples in Z_2^{kind.scalar_bits}, "
+        f"{wanted.numbers:,} VOLE numbers in Z_2^{kind.vector_bits} under {len(wanted.vectors):,} secret scalar(s)\n"
+        f"forecast for each party: {expected.disk / 1e6:,.1f} MB on disk, {expected.sent / 1e6:,.1f} MB sent, "
+        f"about {expected.seconds:,.0f} s of one core"
+    )
+    return OfflinePlan(text, {"plan": asdict(wanted), "kind": asdict(kind), "forecast": asdict(expected)})
+
+
+def make_stock(context: Context) -> dict[str, Any]:
+    wanted, kind = _wanted(context.study)
+
+    def progress(done: int, total: int, sent: int) -> None:
+        context.notify({"event": "offline", "done": done, "of": total, "detail": f"{sent / 1e6:,.1f} MB sent"})
+
+    stock = making.make(context.link, context.stocks, wanted, kind, context.session, progress)
+    return {"stock": stock.id, "triples": wanted.triples, "numbers": wanted.numbers, "path": str(stock.path)}
+
+
+def stocks(root: Path) -> Stocks:
+    columns = ("stock", "party", "of", "rings", "triples left", "scalars left", "MB", "made", "claimed by")
+    rows = status(root)
+    return Stocks(columns, [_cells(row) for row in rows], [asdict(row) for row in rows])
+
+
+def _cells(row: Row) -> list[str]:
+    if row.kind is None:
+        return [row.stock, f"P{row.party}", "?", "?", "?", "?", f"{row.bytes / 1e6:.1f}", "?", row.problem]
+    claims = ", ".join(f"{claim.run[:12]} ({claim.time})" for claim in row.claims) or "nobody"
+    return [
+        row.stock,
+        f"P{row.party}",
+        str(row.kind.M),
+        f"{row.kind.vector_bits}/{row.kind.scalar_bits}",
+        f"{row.triples_left:,} of {row.triples:,}",
+        f"{len(row.scalars_left)} of {row.scalars}",
+        f"{row.bytes / 1e6:.1f}",
+        row.created,
+        claims,
+    ]
+
+
+def _options(study: Study, source: Source) -> Options:
+    return Options(
+        precision_of(study),
+        normalise_of(study),
+        source,
+        study.aggregator,
+        study.online,
+        study.program,
+        hidden=study.centre == "hidden",
+        lpn=study.vole == "lpn",
+    )
+
+
+def _wanted(study: Study) -> tuple[Plan, Kind]:
+    """What one run of the study takes from the offline phase."""
+    options = _options(study, _no_source)
+    return program_and_plan(options, shape_of(study))[2], _kind(study, options.precision)
+
+
+def _kind(study: Study, p: Precision) -> Kind:
+    return Kind(study.M, p.vector_bits, p.scalar_bits, study.vole)
+
+
+def _source(context: Context) -> Source:
+    """Where this run takes its offline material from, as the study's `offline` says; all parties decide alike."""
+    study = context.study
+
+    def source(link: Link, plan: Plan, p: Precision) -> Material:
+        wanted = f"{plan.triples:,} triples, {plan.numbers:,} numbers"
+        if study.offline != "on-demand":
+            material = StockMaterial(link, find(context.stocks, _kind(study, p), link.me), context.session)
+            try:
+                material.check(plan)
+            except StockError as error:
+                # `common`: raised at all parties alike, so that all of them take the other way.
+                if study.offline == "stock" or not error.common:
+                    raise
+            else:
+                context.note(f"offline material from a stock: at most {wanted}")
+                return material
+        context.note(f"offline material made in the run, no stock: at most {wanted}")
+        return OnDemand(link, context.session, p.vector_bits, p.scalar_bits, lpn=study.vole == "lpn")
+
+    return source
+
+
+def _no_source(link: Link, plan: Plan, p: Precision) -> Material:
+    raise StudyError("a plan needs no material.")

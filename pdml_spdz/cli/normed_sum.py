@@ -12,7 +12,7 @@ from rich.console import Console
 from pdml_spdz.cli.options import ENGINE, LOCAL, options
 from pdml_spdz.cli.run import run_and_show
 from pdml_spdz.local.processes import LocalResult
-from pdml_spdz.numerics.linalg import dense, sine
+from pdml_spdz.numerics.linalg import sine
 from pdml_spdz.rows import data
 
 
@@ -35,7 +35,7 @@ def normed_sum(files: tuple[Path, ...], **given: Any) -> None:
 
     def compare(result: LocalResult) -> dict[str, Any]:
         u = result.V
-        s = np.sum([dense(data.load(path, vector=True).as_in(result.report).X)[0] for path in files], axis=0)
+        s = np.sum([data.load(path, vector=True).as_in(result.report).rows.dense()[0] for path in files], axis=0)
         exact = s / np.linalg.norm(s)
         return {"reference": "the sum of the pooled vectors", "largest_angle_sine": sine(exact[:, None], u[:, None])}
 

@@ -7,7 +7,6 @@ import numpy as np
 from pdml_spdz.engines.base import Engine, Shape
 from pdml_spdz.engines.projection import COARSE
 from pdml_spdz.fits.limits import find_bound
-from pdml_spdz.numerics.linalg import dense
 from pdml_spdz.primitives.agree import Agreement
 from pdml_spdz.rows.data import Data
 from pdml_spdz.run import repeats
@@ -35,7 +34,7 @@ def fit(run: PartyRun, data: Data, link: Link, engine: Engine) -> Fitted:
         checkpoints.common(link)  # there is none: one call has nothing to go on from
     run.remove_older()
     checkpoints.begin(run.study, data)
-    x = dense(data.X).reshape(-1, 1)
+    x = data.rows.dense().reshape(-1, 1)
     uses = repeats.count(x.tobytes(), run.repeats)
     bound = find_bound(run, float(np.linalg.norm(x)), engine, link, data.d)
     coin = Agreement(link).coin()

@@ -26,10 +26,10 @@ from pdml_spdz.errors import ProtocolError
 from pdml_spdz.fits.limits import find_bound
 from pdml_spdz.fits.prepare import View, view
 from pdml_spdz.numerics.fixedpoint import Reals
-from pdml_spdz.numerics.linalg import Covariance, centred_covariance, covariance, covariance_around_own_mean
 from pdml_spdz.primitives.agree import Agreement
 from pdml_spdz.primitives.bound import Bound
 from pdml_spdz.primitives.normed_sum import NormedColumns, positive_at_first
+from pdml_spdz.rows.covariance import Covariance, centred_covariance, covariance, covariance_around_own_mean
 from pdml_spdz.rows.data import Data
 from pdml_spdz.run.checkpoint import Checkpoint, Checkpoints
 from pdml_spdz.run.context import PartyRun, showing

@@ -26,8 +26,8 @@ from pdml_spdz.algorithms.nmf import Settings, State, pd_nmf_iter
 from pdml_spdz.algorithms.rri import Penalties, part
 from pdml_spdz.applications.text import term_counts
 from pdml_spdz.local.processes import LocalRun, local_study, run_local
-from pdml_spdz.numerics.linalg import Rows
 from pdml_spdz.primitives.alone import Alone, own_sum
+from pdml_spdz.rows.base import RowsLike
 from pdml_spdz.study.model import NmfSettings
 from pdml_spdz.transport.clock import Clock
 
@@ -35,20 +35,20 @@ M, SWEEPS, REPEATS = 3, 8, 5
 GIB = 1 << 30
 
 
-def ratings(directory: Path, users: int) -> tuple[Rows, str]:
+def ratings(directory: Path, users: int) -> tuple[RowsLike, str]:
     if official.has(directory, "ML-1M"):
         return datasets.ratings(directory)[:users], "ML-1M"
     return made_up(users, 3700, 165) * 5.0, "made up"
 
 
-def documents(directory: Path, count: int, terms: int) -> tuple[Rows, str]:
+def documents(directory: Path, count: int, terms: int) -> tuple[RowsLike, str]:
     if official.has(directory, "20NG"):
         corpus = datasets.corpus(directory, "20NG", terms, count)
         return term_counts(corpus.documents, corpus.d), "20NG"
     return made_up(count, terms, 80), "made up"
 
 
-def made_up(n: int, d: int, stored: int) -> Rows:
+def made_up(n: int, d: int, stored: int) -> RowsLike:
     rng = np.random.default_rng(0)
     rows, columns = np.repeat(np.arange(n), stored), rng.integers(0, d, n * stored)
     X = sp.csr_array((rng.uniform(0.2, 1.0, n * stored), (rows, columns)), shape=(n, d))
@@ -56,7 +56,7 @@ def made_up(n: int, d: int, stored: int) -> Rows:
     return X
 
 
-def run(X: Rows, k: int, sweeps: int, directory: Path, **nmf: Any) -> list[dict[str, Any]]:
+def run(X: RowsLike, k: int, sweeps: int, directory: Path, **nmf: Any) -> list[dict[str, Any]]:
     """Reports of M processes, each with every third row."""
     files = []
     for m in range(M):
@@ -68,7 +68,7 @@ def run(X: Rows, k: int, sweeps: int, directory: Path, **nmf: Any) -> list[dict[
     return run_local(LocalRun(files, study, directory / "out", force=True)).party_reports
 
 
-def plain_sweep(X: Rows, k: int) -> float:
+def plain_sweep(X: RowsLike, k: int) -> float:
     """Seconds of a sweep in this process, on all rows."""
     local, T = part(X, k, weighted=True), np.random.default_rng(0).uniform(size=(k, X.shape[1]))
     settings = Settings(SWEEPS, 0.0, local.norm(), Penalties(beta=1.0, delta=1.0), weighted=True)
@@ -77,7 +77,7 @@ def plain_sweep(X: Rows, k: int) -> float:
     return (time.perf_counter() - began) / SWEEPS
 
 
-def short_run(X: Rows, k: int, directory: Path) -> tuple[int, int]:
+def short_run(X: RowsLike, k: int, directory: Path) -> tuple[int, int]:
     """Bytes that all parties together send in a sweep, and the peak memory of the largest."""
     one, two = (run(X, k, sweeps, directory) for sweeps in (1, 2))
     sent = [sum(int(r["bytes_sent"]) for r in reports) for reports in (one, two)]

@@ -19,15 +19,15 @@ import scipy.sparse as sp
 
 from benchmarks.parties import save
 from pdml_spdz.applications.uplift import local_svd
-from pdml_spdz.numerics.linalg import Rows
 from pdml_spdz.privacy.ksdp import Experiment, compute, run
 from pdml_spdz.privacy.sampling import WITH, Unit, database, generator, make_plan
 from pdml_spdz.privacy.svd_mechanism import SvdMechanism
+from pdml_spdz.rows.base import RowsLike
 
 N, SIZE, K, TRIED = 6000, 1000, 7, 4
 
 
-def rows(n: int, d: int, seed: int) -> Rows:
+def rows(n: int, d: int, seed: int) -> RowsLike:
     """Sparse rows like those of texts: some sixty terms each, frequent ones more often, ten topics, length 1."""
     rng = np.random.default_rng(seed)
     frequency = 1.0 / np.arange(1, d + 1)

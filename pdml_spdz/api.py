@@ -13,8 +13,8 @@ import numpy as np
 from pdml_spdz.engines.transcript import Transcript, warn_of_recording
 from pdml_spdz.local.processes import LocalResult, local_study, run_on_rows
 from pdml_spdz.numerics.fixedpoint import Reals
-from pdml_spdz.numerics.linalg import Rows
 from pdml_spdz.rows import suspects
+from pdml_spdz.rows.base import RowsLike
 from pdml_spdz.rows.names import Names
 from pdml_spdz.study.algorithm import ALGORITHMS
 from pdml_spdz.study.model import NmfSettings as NmfSettings  # for users
@@ -46,7 +46,7 @@ class SVDResult(_Named):
 
 
 def svd(
-    parties: Sequence[Rows | str | Path],
+    parties: Sequence[RowsLike | str | Path],
     *,
     rank: int,
     out: str | Path | None = None,
@@ -91,7 +91,7 @@ class PCAResult(_Named):
 
 
 def pca(
-    parties: Sequence[Rows | str | Path],
+    parties: Sequence[RowsLike | str | Path],
     *,
     rank: int,
     out: str | Path | None = None,
@@ -125,7 +125,7 @@ class NMFResult(_Named):
 
 
 def nmf(
-    parties: Sequence[Rows | str | Path],
+    parties: Sequence[RowsLike | str | Path],
     *,
     rank: int,
     out: str | Path | None = None,
@@ -147,7 +147,7 @@ class _Call:
     """What the three functions have in common."""
 
     algorithm: str
-    parties: Sequence[Rows | str | Path]
+    parties: Sequence[RowsLike | str | Path]
     rank: int
     out: str | Path | None
     record_transcript: bool
@@ -165,7 +165,7 @@ def _run(call: _Call, settings: dict[str, Any]) -> LocalResult:
     return result
 
 
-def normed_sum(parties: Sequence[Rows | str | Path], **settings: Any) -> Reals:
+def normed_sum(parties: Sequence[RowsLike | str | Path], **settings: Any) -> Reals:
     """The direction s/||s|| of the sum of one vector from each party, computed by one process for each party.
 
     parties : for each party its vector: an array (d,), a pandas Series or a table of one row, whose names are matched

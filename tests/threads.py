@@ -12,12 +12,13 @@ from pdml_spdz.engines.base import Engine, Shape
 from pdml_spdz.engines.embedded.engine import EmbeddedEngine, Options
 from pdml_spdz.engines.plain import PlainEngine
 from pdml_spdz.engines.secsum import SecSumEngine
-from pdml_spdz.numerics.linalg import Rows, covariance
 from pdml_spdz.offline.material import Material, Plan
 from pdml_spdz.offline.on_demand import OnDemand
 from pdml_spdz.primitives.agree import Agreement
 from pdml_spdz.primitives.bound import bound_by_sec_sum
 from pdml_spdz.programs.precision import Precision
+from pdml_spdz.rows.base import RowsLike
+from pdml_spdz.rows.covariance import covariance
 from pdml_spdz.transport.base import Link
 from pdml_spdz.transport.inprocess import between_threads as run_threads
 
@@ -34,7 +35,7 @@ def on_demand(link: Link, plan: Plan, p: Precision) -> Material:
 
 
 def fit(
-    tables: Sequence[Rows],
+    tables: Sequence[RowsLike],
     k: int,
     *,
     tau: int = 500,

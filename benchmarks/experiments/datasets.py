@@ -15,7 +15,7 @@ from benchmarks.experiments import official
 from pdml_spdz.applications.recommender import Scale
 from pdml_spdz.applications.text import Columns, Terms, Vocabulary, columns
 from pdml_spdz.numerics.fixedpoint import Reals
-from pdml_spdz.numerics.linalg import Rows
+from pdml_spdz.rows.base import RowsLike
 
 HELD_OUT = 0.2
 STARS = Scale(1.0, 5.0)
@@ -47,7 +47,7 @@ def corpus(directory: Path, name: str, terms: int, limit: int) -> Corpus:
 
 
 @cache
-def ratings(directory: Path) -> Rows:
+def ratings(directory: Path) -> RowsLike:
     """(users, movies) CSR; what is not stored was not rated."""
     lines = official.table(directory, "ML-1M")
     numbers = np.array([line[:3] for line in lines if line[0].isdigit()], np.int64)

@@ -22,7 +22,7 @@ from pdml_spdz.applications.uplift import local_topics, own_settings, topics_err
 from pdml_spdz.local.processes import local_study
 from pdml_spdz.local.threads import run_in_threads
 from pdml_spdz.numerics.fixedpoint import Reals
-from pdml_spdz.numerics.linalg import Rows
+from pdml_spdz.rows.base import RowsLike
 from pdml_spdz.study.model import NmfSettings
 
 TAUS = (5, 10, 20, 50)
@@ -31,7 +31,7 @@ INITS = {"best_of_M": "best_of_M", "nnsvd": "nnsvd", "random": "random", "PD-NMF
 Sweeps = dict[int, Reals]  # T by number of sweeps
 
 
-def path(tables: list[Rows], k: int, start: str, **nmf: Any) -> Sweeps:
+def path(tables: list[RowsLike], k: int, start: str, **nmf: Any) -> Sweeps:
     """T after every number of sweeps that is asked for, by the private protocol."""
     sweeps = sorted({*TAUS, *(2 * tau for tau in TAUS if start == "random")})
     study = local_study(
@@ -40,7 +40,7 @@ def path(tables: list[Rows], k: int, start: str, **nmf: Any) -> Sweeps:
     return run_in_threads(tables, study, keep=sweeps).kept
 
 
-def paths(tables: list[Rows], k: int, **nmf: Any) -> Iterator[tuple[str, int, Reals]]:
+def paths(tables: list[RowsLike], k: int, **nmf: Any) -> Iterator[tuple[str, int, Reals]]:
     """(start, tau, T) of all starts that work on these rows."""
     for start in INITS:
         kept = path(tables, k, start, **nmf)
@@ -63,7 +63,7 @@ def documents(
     seen, scored = topics.split_documents(counts[held], trial)
     held_documents = [corpus.documents[i] for i in held]
 
-    def measured(start: str, tau: int, T: Reals, tables: list[Rows]) -> Row:
+    def measured(start: str, tau: int, T: Reals, tables: list[RowsLike]) -> Row:
         words = topics.top_words(T)
         windows = topics.occurrences(held_documents, words, topics.C_V_WINDOW)
         return {

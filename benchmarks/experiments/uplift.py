@@ -15,7 +15,7 @@ from pdml_spdz.applications.recommender import hold_out
 from pdml_spdz.applications.text import document_frequencies, idf, term_counts, tf_idf
 from pdml_spdz.local.processes import local_study
 from pdml_spdz.local.threads import run_in_threads
-from pdml_spdz.numerics.linalg import Rows
+from pdml_spdz.rows.base import RowsLike
 from pdml_spdz.study.model import NmfSettings
 
 
@@ -43,7 +43,7 @@ def topics(directory: Path, name: str, limit: int, terms: int, k: int, share: fl
     return summary([topics_gain([X[r] for r in rows], X[held], k)])
 
 
-def topics_gain(tables: list[Rows], held: Rows, k: int) -> uplift.Uplift:
+def topics_gain(tables: list[RowsLike], held: RowsLike, k: int) -> uplift.Uplift:
     """Of PD-NMF; the paper compares with the best local topics: the smallest error of any party's own."""
     study = local_study(len(tables), algorithm="nmf", rank=k, iterations=50, tol=1e-5, nmf=NmfSettings())
     T = run_in_threads(tables, study).result
@@ -63,7 +63,7 @@ def recommender(directory: Path, k: int, share: float, M: int, trial: int) -> li
     return summary(gains)
 
 
-def tf_idf_rows(corpus: datasets.Corpus) -> Rows:
+def tf_idf_rows(corpus: datasets.Corpus) -> RowsLike:
     """With the IDF of all documents, as SecSum gives it."""
     counts = term_counts(corpus.documents, corpus.d)
     return tf_idf(counts, idf(*document_frequencies(counts)))

@@ -7,7 +7,7 @@ from pathlib import Path
 import scipy.sparse as sp
 
 from benchmarks.experiments import datasets, official, uplift
-from pdml_spdz.numerics.linalg import Rows
+from pdml_spdz.rows.base import RowsLike
 from pdml_spdz.system.files import replaced
 
 CACHE = Path("runs/privacy/cache")
@@ -17,7 +17,7 @@ def has(directory: Path, name: str) -> bool:
     return official.has(directory, name)
 
 
-def texts(directory: Path, name: str, terms: int, limit: int) -> Rows:
+def texts(directory: Path, name: str, terms: int, limit: int) -> RowsLike:
     """TF-IDF rows of a corpus; kept in runs/, since stemming takes longer than most experiments."""
     kept = CACHE / f"{name}-{terms}-{limit}.npz"
     if not kept.is_file():
@@ -27,5 +27,5 @@ def texts(directory: Path, name: str, terms: int, limit: int) -> Rows:
     return sp.csr_array(sp.load_npz(kept))
 
 
-def ratings(directory: Path) -> Rows:
+def ratings(directory: Path) -> RowsLike:
     return datasets.ratings(directory)

@@ -13,19 +13,19 @@ from benchmarks.experiments import pcr
 from benchmarks.experiments.cells import Cell, Row
 from benchmarks.privacy import data
 from pdml_spdz.algorithms.rri import Penalties
-from pdml_spdz.numerics.linalg import Rows
 from pdml_spdz.privacy.ksdp import Experiment, run
 from pdml_spdz.privacy.mechanism import Mechanism
 from pdml_spdz.privacy.nmf_mechanism import NmfMechanism
 from pdml_spdz.privacy.sampling import make_plan
 from pdml_spdz.privacy.svd_mechanism import SvdMechanism
 from pdml_spdz.privacy.verdict import View, judge
+from pdml_spdz.rows.base import RowsLike
 
 RATINGS = Penalties(beta=1.0, delta=1.0)
 SAMPLES = Path("runs/privacy/samples")
 
 
-def population(directory: Path, name: str, terms: int) -> Rows:
+def population(directory: Path, name: str, terms: int) -> RowsLike:
     if name == "ML-1M":
         return data.ratings(directory)
     if name == "Songs":
@@ -33,7 +33,7 @@ def population(directory: Path, name: str, terms: int) -> Rows:
     return data.texts(directory, name, terms, 0)
 
 
-def split(X: Rows, share: float, seed: int) -> tuple[Rows, Rows, int]:
+def split(X: RowsLike, share: float, seed: int) -> tuple[RowsLike, RowsLike, int]:
     """(rows to draw the victim's databases from, the adversary's rows, size of each): parties of the same size."""
     n = X.shape[0]
     size = max(8, int(share * n))
@@ -59,7 +59,7 @@ def svd(directory: Path, name: str, terms: int, k: int, share: float, documents:
 
 
 def measured(
-    X: Rows, mechanism: Mechanism, size: int, documents: int, samples: int, store: Path = SAMPLES
+    X: RowsLike, mechanism: Mechanism, size: int, documents: int, samples: int, store: Path = SAMPLES
 ) -> list[Row]:
     """A row for each view. Samples are kept until the cell is done: an interrupted one goes on."""
     chosen = np.random.default_rng(2).choice(X.shape[0], documents, replace=False)

@@ -6,7 +6,6 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import scipy.sparse as sp
 
 from benchmarks.experiments import datasets
 from benchmarks.experiments.cells import Cell, Row
@@ -20,8 +19,9 @@ from pdml_spdz.applications import regression, uplift
 from pdml_spdz.applications.low_rank import reconstruction_error
 from pdml_spdz.applications.recommender import hold_out
 from pdml_spdz.numerics.fixedpoint import Reals
-from pdml_spdz.numerics.linalg import Rows, column_sums
 from pdml_spdz.privacy.dp import Budget, private_nmf, private_power_method, row_norms, usual_clipping
+from pdml_spdz.rows.base import RowsLike
+from pdml_spdz.rows.make import as_rows, stacked
 
 SVD_BUDGET, NMF_BUDGET = Budget(0.1, 1e-5), Budget(0.25, 0.01)  # the paper's
 ITERATIONS, SWEEPS = 10, 10
@@ -39,9 +39,9 @@ def _gains(by_method: dict[str, list[uplift.Uplift]], **more: str) -> list[Row]:
     return [more | {"method": method} | summary(gains)[0] for method, gains in by_method.items()]
 
 
-def _bases(X: Rows, k: int, mean: Reals | None, seed: int) -> dict[str, Reals]:
+def _bases(X: RowsLike, k: int, mean: Reals | None, seed: int) -> dict[str, Reals]:
     """V of the pooled rows, exact (what PD-SVD gives) and with noise; the median length of rows is taken as public."""
-    centred = X if mean is None else X - mean
+    centred = X if mean is None else as_rows(X).shifted(mean)
     length = float(np.median(row_norms(centred)))  # longer rows are clipped: the longest would drown all in noise
     found = {"exact": uplift.local_svd(X, k, mean=mean, tol=1e-7)}
     for neighbours in ("entry", "row"):
@@ -63,7 +63,7 @@ def pcr(directory: Path, name: str, k: int, share: float, M: int, trial: int) ->
     X, y = table(directory, name, "scaled")
     rows, held = parties(len(X), share, M, trial)
     together = np.concatenate(rows)
-    mean = column_sums(X[together]) / len(together)
+    mean = X[together].sum(axis=0) / len(together)
     test = X[held], y[held]
     local = [regression.fit(X[r], y[r], *uplift.local_pca(X[r], k)).rmse(*test) for r in rows]
     own: dict[str, list[uplift.Uplift]] = {}
@@ -102,7 +102,7 @@ def recommender(directory: Path, k: int, share: float, M: int, trial: int) -> li
     p = Penalties(beta=1.0, delta=1.0)
     T = 2.0 * _start(k, X.shape[1], trial) * X.shape[1] / k
     known = [kept for kept, _ in halves]
-    pooled = sp.csr_array(sp.vstack(known))
+    pooled = stacked(known)
     parts = [ObservedPart(kept, k) for kept in known]
     settings = Settings(SWEEPS, 0.0, 1.0, p, True)
     found = {
@@ -110,7 +110,7 @@ def recommender(directory: Path, k: int, share: float, M: int, trial: int) -> li
         "dp-row": private_nmf(parts, T, settings, usual_clipping(parts, T), NMF_BUDGET, trial),
     }
 
-    def gain(kept: Rows, held: Rows, T_m: Reals) -> uplift.Uplift:
+    def gain(kept: RowsLike, held: RowsLike, T_m: Reals) -> uplift.Uplift:
         return uplift.recommender_uplift(kept, held, T_m, datasets.STARS, p, tau=SWEEPS)
 
     return _gains({m: [gain(kept, held, T_m) for kept, held in halves] for m, T_m in found.items()}, beta="")

@@ -7,7 +7,6 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import scipy.sparse as sp
 
 from benchmarks.experiments import pcr
 from benchmarks.experiments.cells import Cell, Row
@@ -15,9 +14,10 @@ from benchmarks.privacy import data
 from pdml_spdz.engines import transcript
 from pdml_spdz.engines.mp_spdz import home
 from pdml_spdz.local.processes import LocalRun, local_study, run_local
-from pdml_spdz.numerics.linalg import Rows
 from pdml_spdz.privacy.attack_run import attack
 from pdml_spdz.privacy.known import Known
+from pdml_spdz.rows.base import RowsLike
+from pdml_spdz.rows.formats import save
 from pdml_spdz.study.model import NmfSettings
 
 M, K, ITERATIONS, TERMS = 3, 8, 15, 200
@@ -31,7 +31,7 @@ ENGINES: dict[str, dict[str, Any]] = {
 HONEST = {"songs": ("Songs", 0), "songs, 12 honest rows": ("Songs", 12), "mail, 30 honest rows": ("Enron", 30)}
 
 
-def tables(directory: Path, name: str, honest: int) -> list[Rows]:
+def tables(directory: Path, name: str, honest: int) -> list[RowsLike]:
     """Three parties; the first is honest and has so many rows (0: a third of all)."""
     X = pcr.table(directory, name, "scaled")[0] if name == "Songs" else data.texts(directory, name, TERMS, 2000)
     order = np.random.default_rng(5).permutation(X.shape[0])
@@ -47,11 +47,7 @@ def run(directory: Path, case: str, engine: str, algorithm: str) -> list[Row]:
         settings |= {"nmf": NmfSettings(init="random")}
     with tempfile.TemporaryDirectory() as private:
         out = Path(private)
-        files = []
-        for m, X in enumerate(rows):
-            save = sp.save_npz if sp.issparse(X) else np.save
-            files.append(out / f"rows-{m}{'.npz' if sp.issparse(X) else '.npy'}")
-            save(files[-1], X)
+        files = [save(out / f"rows-{m}", X, None) for m, X in enumerate(rows)]
         study = local_study(M, algorithm=algorithm, **settings)
         run_local(LocalRun(files, study, out / "run", record_transcript=True))
         seen = transcript.load(out / "run" / "party-1" / transcript.FILE)

@@ -11,14 +11,15 @@ import scipy.sparse.linalg as sla
 from pdml_spdz.algorithms.nmf import Settings, State, pd_nmf_iter, start_by_sec_sum
 from pdml_spdz.algorithms.rri import FullPart, Penalties, part
 from pdml_spdz.numerics.fixedpoint import Reals
-from pdml_spdz.numerics.linalg import Rows, entries
 from pdml_spdz.primitives.agree import Agreement
 from pdml_spdz.primitives.alone import Alone, own_sum
 from pdml_spdz.primitives.sec_sum import SecSum
+from pdml_spdz.rows.base import RowsLike
+from pdml_spdz.rows.make import as_rows
 from pdml_spdz.transport.clock import Clock
 
 
-def rri_nmf(X: Rows, T: Reals, settings: Settings, *, w_start: str = "zero") -> tuple[Reals, Reals]:
+def rri_nmf(X: RowsLike, T: Reals, settings: Settings, *, w_start: str = "zero") -> tuple[Reals, Reals]:
     """(W, T) of RRI-NMF on one party's rows from T: PD-NMF-Iter with one party, nothing is sent.
 
     w_start : "zero", or "nnls" for W fitted to T
@@ -30,20 +31,21 @@ def rri_nmf(X: Rows, T: Reals, settings: Settings, *, w_start: str = "zero") -> 
     return local.W, result.T
 
 
-def nnsvd(X: Rows, k: int) -> Reals:
+def nnsvd(X: RowsLike, k: int) -> Reals:
     """k non-negative topics from the leading singular vectors of X, each row of sum 1; X is one party's.
 
     Ref: Boutsidis, Gallopoulos, Pattern Recognition 2008 (NNDSVD, variant a).
     """
-    n, d = X.shape
-    largest = float(np.max(entries(X), initial=0.0))
+    rows = as_rows(X)
+    n, d = rows.shape
+    largest = max(float(np.max(values, initial=0.0)) for values in rows.stored())
     count = min(k, n - 1, d - 1) if largest > 0 else 0
     V = np.zeros((0, d))
     if count >= 1:
-        X = X / largest  # squares of very small numbers would vanish
-        _, sigma, V = sla.svds(X, count, random_state=0)
+        rows = rows.over(largest)  # squares of very small numbers would vanish
+        _, sigma, V = sla.svds(rows.operator(), count, random_state=0)
         V = V[np.argsort(sigma)[::-1]]
-    return positive_topics(V, sizes_by_sign(X @ V.T), k)
+    return positive_topics(V, sizes_by_sign(rows.times(V.T)), k)
 
 
 def sizes_by_sign(XV: Reals) -> Reals:
@@ -51,7 +53,7 @@ def sizes_by_sign(XV: Reals) -> Reals:
     return np.stack([np.sum(np.maximum(sign * XV, 0.0) ** 2, axis=0) for sign in (1.0, -1.0)])
 
 
-def own_topics(X: Rows, k: int, settings: Settings) -> tuple[Reals, Reals]:
+def own_topics(X: RowsLike, k: int, settings: Settings) -> tuple[Reals, Reals]:
     """(W, T) of one party's rows from its own singular vectors: RRI-NMF(X, nnsvd(X, k)), whose bound is their size."""
     bound = max(part(X, 1, weighted=settings.weighted).norm(), 1.0)
     return rri_nmf(X, nnsvd(X, k), replace(settings, bound=bound))
@@ -82,7 +84,7 @@ def from_singular_vectors(V: Reals, sizes: Reals, k: int, agree: Agreement) -> S
 
 
 def pd_nmf_init(
-    X: Rows, k: int, M: int, settings: Settings, sec_sum: SecSum, agree: Agreement, *, clock: Clock
+    X: RowsLike, k: int, M: int, settings: Settings, sec_sum: SecSum, agree: Agreement, *, clock: Clock
 ) -> State:
     """T_init: the topics of the parties' own topics, party m's view.
 
@@ -109,7 +111,7 @@ def pd_nmf_init(
 
 
 def best_of_M(
-    X: Rows,
+    X: RowsLike,
     k: int,
     settings: Settings,
     publish: Callable[[Reals], list[Reals]],
@@ -138,7 +140,7 @@ def best_of_M(
     return State(agree(T, (), np.full(T.shape[1], 1e-10))[0])
 
 
-def fitted_error(X: Rows, T: Reals, penalties: Penalties, *, weighted: bool = False) -> float:
+def fitted_error(X: RowsLike, T: Reals, penalties: Penalties, *, weighted: bool = False) -> float:
     """||X - W T||_F^2 for the W >= 0 that fits best, given the penalties on it. Local."""
     local = part(X, len(T), weighted=weighted)
     local.fit(T, penalties)

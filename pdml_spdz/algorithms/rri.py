@@ -14,7 +14,8 @@ import scipy.sparse as sp
 from numpy.typing import NDArray
 
 from pdml_spdz.numerics.fixedpoint import Reals
-from pdml_spdz.numerics.linalg import Rows, squares
+from pdml_spdz.rows.base import RowsLike
+from pdml_spdz.rows.make import as_rows
 
 BLOCK_NUMBERS = 1 << 20  # of normal equations at a time
 CAP = 8.0  # where entries are missing: no coefficient is more than so many times d ||X_i||
@@ -101,7 +102,7 @@ def _sweep(W: Reals, G: Reals, b: Reals, cap: Reals, p: Penalties) -> None:
         )
 
 
-def part(X: Rows, k: int, *, weighted: bool = False) -> Part:
+def part(X: RowsLike, k: int, *, weighted: bool = False) -> Part:
     """X and W = 0. weighted : X is sparse and what it does not store is missing, not zero"""
     return ObservedPart(X, k) if weighted else FullPart(X, k)
 
@@ -109,33 +110,34 @@ def part(X: Rows, k: int, *, weighted: bool = False) -> Part:
 class FullPart(Part):
     """Every entry of X counts, stored or not."""
 
-    def __init__(self, X: Rows, k: int) -> None:
-        self.X, (n, self.d) = X, X.shape
+    def __init__(self, X: RowsLike, k: int) -> None:
+        self.X = as_rows(X)
+        n, self.d = self.X.shape
         self.W = np.zeros((n, k))
 
     def update(self, t: int, T: Reals, p: Penalties) -> tuple[Reals, Reals]:
         X, W, T_t = self.X, self.W, T[t]
         TT_t = T @ T_t
         size = TT_t[t] + p.delta
-        R_T = X @ T_t - W @ TT_t + W[:, t] * TT_t[t]
+        R_T = X.times(T_t) - W @ TT_t + W[:, t] * TT_t[t]
         W[:, t] = np.maximum(R_T - p.gamma, 0.0) / size if size > 0 else 0.0
         WW_t = W.T @ W[:, t]
         den = WW_t[t]
-        num = X.T @ W[:, t] - WW_t @ T + den * T_t
-        return np.asarray(num), np.array([den])
+        num = X.transposed_times(W[:, t]) - WW_t @ T + den * T_t
+        return num, np.array([den])
 
     def moved(self, t: int, before: Reals, T: Reals) -> None:
         return None  # nothing is kept that depends on T
 
     def normal_equations(self, T: Reals, rows: slice) -> tuple[Reals, Reals]:
-        return (T @ T.T)[None], np.asarray(self.X[rows] @ T.T)
+        return (T @ T.T)[None], self.X[rows].times(T.T)
 
     def error(self, T: Reals) -> float:
-        cross = float(np.sum((self.X @ T.T) * self.W))
+        cross = float(np.sum(self.X.times(T.T) * self.W))
         return max(0.0, self.norm() - 2.0 * cross + float(np.sum((self.W.T @ self.W) * (T @ T.T))))
 
     def norm(self) -> float:
-        return squares(self.X)
+        return self.X.squares()
 
 
 class ObservedPart(Part):
@@ -147,14 +149,14 @@ class ObservedPart(Part):
     coordinate, so the objective never rises, and all sums have a bound (`nmf.addend_bounds`).
     """
 
-    def __init__(self, X: Rows, k: int) -> None:
-        X = sp.csr_array(X)
-        (n, self.d), self.X = X.shape, X
+    def __init__(self, X: RowsLike, k: int) -> None:
+        self.X = X = as_rows(X).csr()
+        n, self.d = X.shape
         self.columns, self._counts = X.indices, np.diff(X.indptr)
         self._observed = self._where(np.ones(X.nnz))
         self.W = np.zeros((n, k))
         self.largest = CAP * self.d * np.sqrt(np.bincount(self.rows, X.data**2, n))
-        self.E = X.data.astype(np.float64)  # X - W T where X is observed
+        self.E = X.data.copy()  # X - W T where X is observed
 
     @property
     def rows(self) -> NDArray[np.int64]:
@@ -191,7 +193,7 @@ class ObservedPart(Part):
 
     def restore(self, W: Reals, T: Reals) -> None:
         super().restore(W, T)
-        self.E = self.X.data.astype(np.float64)
+        self.E = self.X.data.copy()
         for t in range(len(T)):  # one topic at a time: k times the stored entries may not fit in memory
             self.E -= self._product(W[:, t], T[t])
 
@@ -202,4 +204,4 @@ class ObservedPart(Part):
         return float(self.E @ self.E)
 
     def norm(self) -> float:
-        return squares(self.X)
+        return float(np.vdot(self.X.data, self.X.data))

@@ -12,10 +12,11 @@ from numpy.typing import NDArray
 from pdml_spdz.algorithms.rayleigh_ritz import Product, Ritz, groups, product_of, ritz, ritz_basis
 from pdml_spdz.errors import InputError
 from pdml_spdz.numerics.fixedpoint import Reals
-from pdml_spdz.numerics.linalg import EPS, Covariance, fix_signs, gaussian, orthonormalise, qr_tolerance, sine
+from pdml_spdz.numerics.linalg import EPS, fix_signs, gaussian, orthonormalise, qr_tolerance, sine
 from pdml_spdz.primitives.agree import Agreement
 from pdml_spdz.primitives.normed_sum import NormedSum
 from pdml_spdz.primitives.sec_sum import SecSum
+from pdml_spdz.rows.covariance import Covariance
 from pdml_spdz.transport.clock import Clock
 
 GO_ON, CONVERGED, EXHAUSTED = 0, 1, 2

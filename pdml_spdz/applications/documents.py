@@ -14,12 +14,12 @@ from pathlib import Path
 from typing import IO
 
 import numpy as np
-import scipy.sparse as sp
 
 from pdml_spdz.applications.text import Features, Terms, Vocabulary, columns, term_counts
 from pdml_spdz.errors import InputError
-from pdml_spdz.numerics.linalg import Rows
+from pdml_spdz.rows.base import RowsLike
 from pdml_spdz.rows.formats import save_npz
+from pdml_spdz.rows.make import as_rows
 from pdml_spdz.system.files import replaced
 
 FORMS = "a directory of text files, .txt (one document a line) or .jsonl (a `text` in each line), also as .gz"
@@ -71,7 +71,7 @@ def names(features: Features, language: str | None) -> tuple[str, ...]:
     return tuple(f"{language or 'unstemmed'}-{features.d}-{i}" for i in range(features.d))
 
 
-def counted(documents: list[str], terms: Terms, features: Features) -> tuple[Rows, float, Counter[str]]:
+def counted(documents: list[str], terms: Terms, features: Features) -> tuple[RowsLike, float, Counter[str]]:
     """(n, d) counts, the share of words that have no column, and how often each term was seen."""
     seen: Counter[str] = Counter()
 
@@ -91,7 +91,7 @@ def save_words(path: Path, words: list[str]) -> None:
         temporary.write_text("".join(f"{word}\n" for word in words), encoding="utf-8")
 
 
-def save(path: Path, X: Rows, features: tuple[str, ...]) -> None:
+def save(path: Path, X: RowsLike, features: tuple[str, ...]) -> None:
     """A sparse .npz file with the names of its columns, as `pdml-spdz nmf` reads it."""
     with replaced(path) as temporary:
-        save_npz(temporary, sp.csr_array(X), features)
+        save_npz(temporary, as_rows(X).csr(), features)

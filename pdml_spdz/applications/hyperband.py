@@ -16,9 +16,9 @@ from pdml_spdz.applications.recommender import Scale
 from pdml_spdz.applications.score import joint
 from pdml_spdz.errors import InputError
 from pdml_spdz.numerics.fixedpoint import Reals
-from pdml_spdz.numerics.linalg import Rows
 from pdml_spdz.primitives.agree import Agreement
 from pdml_spdz.primitives.sec_sum import SecSum
+from pdml_spdz.rows.base import RowsLike
 from pdml_spdz.transport.clock import Clock
 
 C = TypeVar("C")
@@ -112,7 +112,7 @@ class Continued:
     Reveals and costs: what PD-NMF-Iter does.
     """
 
-    def __init__(self, ratings: Rows, start: State, bound: float, sec_sum: SecSum, agree: Agreement) -> None:
+    def __init__(self, ratings: RowsLike, start: State, bound: float, sec_sum: SecSum, agree: Agreement) -> None:
         self.ratings, self.start, self.bound, self.sec_sum, self.agree = ratings, start, bound, sec_sum, agree
         self._left_at: dict[Penalties, tuple[Part, State]] = {}
 
@@ -129,7 +129,7 @@ class Continued:
 
 def pd_nmf_loss(
     run_nmf: Callable[[Penalties, int], Reals],
-    ratings: tuple[Rows, Rows],
+    ratings: tuple[RowsLike, RowsLike],
     scale: Scale,
     sec_sum: SecSum,
     *,

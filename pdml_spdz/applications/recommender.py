@@ -15,7 +15,8 @@ from pdml_spdz.algorithms.rri import Penalties, part
 from pdml_spdz.applications.score import Score
 from pdml_spdz.errors import InputError
 from pdml_spdz.numerics.fixedpoint import Reals
-from pdml_spdz.numerics.linalg import Rows
+from pdml_spdz.rows.base import RowsLike
+from pdml_spdz.rows.make import as_rows
 
 Numbers = NDArray[np.int64]
 
@@ -36,9 +37,9 @@ class Scale:
         """The square of the worst prediction."""
         return (self.high - self.low) ** 2
 
-    def check(self, ratings: Rows) -> Rows:
+    def check(self, ratings: RowsLike) -> RowsLike:
         """The ratings in CSR, all of them within the scale."""
-        ratings = sp.csr_array(ratings)
+        ratings = as_rows(ratings).csr()
         outside = ~((ratings.data >= self.low) & (ratings.data <= self.high))  # NaN is outside
         if np.any(outside):
             entry = int(np.flatnonzero(outside)[0])
@@ -52,7 +53,7 @@ class Scale:
         return ratings
 
 
-def fit_users(ratings: Rows, T: Reals, penalties: Penalties | None = None) -> Reals:
+def fit_users(ratings: RowsLike, T: Reals, penalties: Penalties | None = None) -> Reals:
     """W (n, k) >= 0, the best fit of W T to the ratings that there are. Local. A user without ratings has W = 0."""
     if ratings.shape[1] != T.shape[1]:
         raise InputError(f"there are {ratings.shape[1]} items and T has {T.shape[1]}.", "the same items")
@@ -67,23 +68,23 @@ def predict(W: Reals, T: Reals, users: Numbers, items: Numbers, scale: Scale) ->
     return predicted
 
 
-def squared_error(W: Reals, T: Reals, held_out: Rows, scale: Scale) -> Score:
+def squared_error(W: Reals, T: Reals, held_out: RowsLike, scale: Scale) -> Score:
     """Over the held-out ratings; `.rmse` is the measure. Local."""
-    held_out = sp.coo_array(scale.check(held_out))
+    held_out = scale.check(held_out).tocoo()
     error = held_out.data - predict(W, T, held_out.row, held_out.col, scale)
     return Score(float(error @ error), len(error))
 
 
-def rmse(ratings: Rows, held_out: Rows, T: Reals, scale: Scale, penalties: Penalties | None = None) -> float:
+def rmse(ratings: RowsLike, held_out: RowsLike, T: Reals, scale: Scale, penalties: Penalties | None = None) -> float:
     """Of a party's users: W from `ratings`, RMSE on `held_out`. Local."""
     return squared_error(fit_users(scale.check(ratings), T, penalties), T, held_out, scale).rmse
 
 
-def hold_out(ratings: Rows, share: float, seed: int = 0) -> tuple[Rows, Rows]:
+def hold_out(ratings: RowsLike, share: float, seed: int = 0) -> tuple[RowsLike, RowsLike]:
     """(kept, held out): each rating is held out with probability `share`. Local."""
     if not 0 < share < 1:
         raise InputError(f"the share to be held out is {share}.", "between 0 and 1")
-    stored = sp.coo_array(ratings)
+    stored = as_rows(ratings).csr().tocoo()
     out = np.random.default_rng(seed).random(stored.nnz) < share
     parts = [
         sp.csr_array((stored.data[chosen], (stored.row[chosen], stored.col[chosen])), shape=stored.shape)

@@ -10,8 +10,9 @@ from pdml_spdz.applications.low_rank import coordinates
 from pdml_spdz.applications.score import Score
 from pdml_spdz.errors import InputError, QuotaError
 from pdml_spdz.numerics.fixedpoint import Reals
-from pdml_spdz.numerics.linalg import EPS, Rows
+from pdml_spdz.numerics.linalg import EPS
 from pdml_spdz.primitives.sec_sum import SecSum
+from pdml_spdz.rows.base import RowsLike
 
 CLEAR = 256.0  # a direction whose moment is not known to 8 bits is none
 
@@ -25,15 +26,15 @@ class Regression:
     beta: Reals
     offset: float
 
-    def predict(self, X: Rows) -> Reals:
+    def predict(self, X: RowsLike) -> Reals:
         return self.offset + coordinates(X, self.V, self.mean) @ self.beta
 
-    def score(self, X: Rows, y: Reals) -> Score:
+    def score(self, X: RowsLike, y: Reals) -> Score:
         """The squared errors on held-out rows; `.rmse` is the paper's measure."""
         residual = _targets(y, X) - self.predict(X)
         return Score(float(residual @ residual), len(residual))
 
-    def rmse(self, X: Rows, y: Reals) -> float:
+    def rmse(self, X: RowsLike, y: Reals) -> float:
         return self.score(X, y).rmse
 
 
@@ -58,7 +59,7 @@ class Scales:
             )
 
 
-def fit(X: Rows, y: Reals, V: Reals, mean: Reals | None = None, *, as_printed: bool = False) -> Regression:
+def fit(X: RowsLike, y: Reals, V: Reals, mean: Reals | None = None, *, as_printed: bool = False) -> Regression:
     """beta of one party.
 
     1. V, mean <- PD-PCA                                            done before: common
@@ -78,7 +79,7 @@ def fit(X: Rows, y: Reals, V: Reals, mean: Reals | None = None, *, as_printed: b
     return Regression(V, mean, beta, float(y.mean() - shift @ beta))
 
 
-def fit_jointly(X: Rows, y: Reals, V: Reals, mean: Reals | None, sec_sum: SecSum, *, scales: Scales) -> Regression:
+def fit_jointly(X: RowsLike, y: Reals, V: Reals, mean: Reals | None, sec_sum: SecSum, *, scales: Scales) -> Regression:
     """beta of all parties' rows, the same at every party; party m's view.
 
     1. V, mean <- PD-PCA                                            done before: common
@@ -107,7 +108,7 @@ def fit_jointly(X: Rows, y: Reals, V: Reals, mean: Reals | None, sec_sum: SecSum
     return Regression(V, mean, solution[:k] * scales.target / scales.row, float(solution[k] * scales.target))
 
 
-def _targets(y: Reals, X: Rows) -> Reals:
+def _targets(y: Reals, X: RowsLike) -> Reals:
     y = np.asarray(y, np.float64)
     if y.shape != (X.shape[0],) or not len(y):
         raise InputError(f"the targets have the shape {y.shape} for {X.shape[0]} rows.", "one target for each row")

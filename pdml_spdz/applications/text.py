@@ -18,8 +18,9 @@ from numpy.typing import NDArray
 
 from pdml_spdz.errors import InputError
 from pdml_spdz.numerics.fixedpoint import Reals
-from pdml_spdz.numerics.linalg import Rows
 from pdml_spdz.primitives.sec_sum import SecSum
+from pdml_spdz.rows.base import RowsLike
+from pdml_spdz.rows.make import as_rows
 
 WORD = re.compile(r"[^\W\d_]{2,}")  # two letters or more of any alphabet
 
@@ -120,7 +121,7 @@ def columns(documents: Iterable[Sequence[str]], features: Features) -> list[Colu
     return [np.array([column(term) for term in document], np.int64) for document in documents]
 
 
-def term_counts(documents: Sequence[Columns], d: int) -> Rows:
+def term_counts(documents: Sequence[Columns], d: int) -> RowsLike:
     """(n, d) CSR: how often each document has a term of each column. Local."""
     kept = [document[document >= 0] for document in documents]
     rows = np.repeat(np.arange(len(kept)), [len(document) for document in kept])
@@ -140,14 +141,13 @@ def column_words(seen: Counter[str], features: Features) -> list[str]:
     return words
 
 
-def document_frequencies(counts: Rows) -> tuple[Reals, int]:
+def document_frequencies(counts: RowsLike) -> tuple[Reals, int]:
     """(df, n): in how many of a party's own n documents each column occurs. Local."""
-    present = sp.csr_array(counts, copy=True)
-    present.eliminate_zeros()
+    present = as_rows(counts).present()
     return np.bincount(present.indices, minlength=counts.shape[1]).astype(np.float64), counts.shape[0]
 
 
-def global_frequencies(counts: Rows, sec_sum: SecSum, most: int) -> tuple[Reals, int]:
+def global_frequencies(counts: RowsLike, sec_sum: SecSum, most: int) -> tuple[Reals, int]:
     """(df, n) over the documents of all parties, party m's view.
 
     1. df_m, n_m <- own documents                                   local
@@ -186,9 +186,9 @@ def idf(df: Reals, n: int, *, smooth: bool = True) -> Reals:
     return np.asarray(np.log(ratio) + 1.0)
 
 
-def tf_idf(counts: Rows, weights: Reals, *, sublinear: bool = False, unit_rows: bool = True) -> Rows:
+def tf_idf(counts: RowsLike, weights: Reals, *, sublinear: bool = False, unit_rows: bool = True) -> RowsLike:
     """counts times weights, column by column, rows scaled to length 1; `sublinear`: 1 + ln(count) for count. Local."""
-    rows = sp.csr_array(counts, dtype=np.float64, copy=True)
+    rows = as_rows(counts).csr().copy()
     if rows.shape[1] != len(weights):
         raise InputError(f"there are {len(weights)} weights for {rows.shape[1]} columns.", "one for each column")
     rows.eliminate_zeros()

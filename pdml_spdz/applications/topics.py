@@ -13,8 +13,9 @@ from pdml_spdz.applications.score import Score
 from pdml_spdz.applications.text import Columns
 from pdml_spdz.errors import InputError
 from pdml_spdz.numerics.fixedpoint import Reals
-from pdml_spdz.numerics.linalg import Rows
 from pdml_spdz.primitives.sec_sum import SecSum
+from pdml_spdz.rows.base import RowsLike
+from pdml_spdz.rows.make import as_rows
 
 TOP = 10  # words of a topic that coherence looks at
 C_V_WINDOW = 110
@@ -127,9 +128,9 @@ def c_v(topics: Columns, seen: Occurrences) -> Reals:
     return np.array(coherence)
 
 
-def split_documents(counts: Rows, seed: int = 0) -> tuple[Rows, Rows]:
+def split_documents(counts: RowsLike, seed: int = 0) -> tuple[RowsLike, RowsLike]:
     """(first, second) half of every document's words, at random; an odd word is in the second. Local."""
-    counts = sp.csr_array(counts)
+    counts = as_rows(counts).csr()
     times = counts.data.astype(np.int64)
     if np.any(times != counts.data) or np.any(times < 0):
         raise InputError("the counts are not whole numbers.", "how often each word occurs, before any weighting")
@@ -147,7 +148,7 @@ def split_documents(counts: Rows, seed: int = 0) -> tuple[Rows, Rows]:
 
 
 def log_likelihood(
-    first: Rows, second: Rows, T: Reals, *, weights: Reals | None = None, smoothing: float = 0.01
+    first: RowsLike, second: RowsLike, T: Reals, *, weights: Reals | None = None, smoothing: float = 0.01
 ) -> Score:
     """Sum of ln p(word) over the words of `second`, p from W fitted to `first`; `perplexity` of it is the measure.
 
@@ -166,11 +167,11 @@ def log_likelihood(
     if first.shape != second.shape or first.shape[1] != d:
         raise InputError(f"the halves are {first.shape} and {second.shape}, T has {d} features.", "equal shapes")
     w = np.ones(d) if weights is None else weights
-    local = part(sp.csr_array(sp.csr_array(first).multiply(w[None, :])), len(T))
+    local = part(as_rows(first).csr().multiply(w[None, :]), len(T))
     local.fit(T, Penalties())
     words = np.divide(T, w, out=np.zeros_like(T), where=w > 0)
     sizes = local.W @ words.sum(axis=1)
-    scored = sp.coo_array(second)
+    scored = as_rows(second).csr().tocoo()
     total = 0.0
     for begin in range(0, scored.nnz, ENTRIES):
         chosen = slice(begin, begin + ENTRIES)

@@ -15,8 +15,10 @@ from pdml_spdz.algorithms.rri import Penalties, part
 from pdml_spdz.applications import low_rank, recommender, regression
 from pdml_spdz.applications.recommender import Scale
 from pdml_spdz.numerics.fixedpoint import Reals
-from pdml_spdz.numerics.linalg import Rows, centred_covariance, column_sums, covariance
 from pdml_spdz.primitives.alone import Alone, own_directions
+from pdml_spdz.rows.base import RowsLike
+from pdml_spdz.rows.covariance import centred_covariance, covariance
+from pdml_spdz.rows.make import as_rows
 from pdml_spdz.transport.clock import Clock
 
 
@@ -35,7 +37,7 @@ class Uplift:
         return 100.0 * (self.local - self.joint) / self.local
 
 
-def local_svd(X: Rows, k: int, *, mean: Reals | None = None, tau: int = 300, tol: float = 1e-9) -> Reals:
+def local_svd(X: RowsLike, k: int, *, mean: Reals | None = None, tau: int = 300, tol: float = 1e-9) -> Reals:
     """V (d, k) of one party's rows (less a mean): PD-SVD with one party."""
     k = min(k, X.shape[0], X.shape[1])
     S = covariance(X, k, tau) if mean is None else centred_covariance(X, mean, k, tau)
@@ -43,25 +45,25 @@ def local_svd(X: Rows, k: int, *, mean: Reals | None = None, tau: int = 300, tol
     return svd.pd_svd(S, start, svd.Settings(k, tau, tol), own_directions, Alone(), clock=Clock()).V
 
 
-def local_pca(X: Rows, k: int, *, tau: int = 300, tol: float = 1e-9) -> tuple[Reals, Reals]:
+def local_pca(X: RowsLike, k: int, *, tau: int = 300, tol: float = 1e-9) -> tuple[Reals, Reals]:
     """(V, mean) of one party's rows: PD-PCA with one party."""
-    mean = column_sums(X) / X.shape[0]
+    mean = as_rows(X).column_sums() / X.shape[0]
     return local_svd(X, k, mean=mean, tau=tau, tol=tol), mean
 
 
-def local_topics(X: Rows, k: int, settings: nmf.Settings) -> Reals:
+def local_topics(X: RowsLike, k: int, settings: nmf.Settings) -> Reals:
     """T (k, d) of one party's rows: PD-NMF with one party, from its own singular vectors."""
     return own_topics(X, k, settings)[1]
 
 
-def own_settings(X: Rows, tau: int, tol: float, penalties: Penalties | None, weighted: bool) -> nmf.Settings:
+def own_settings(X: RowsLike, tau: int, tol: float, penalties: Penalties | None, weighted: bool) -> nmf.Settings:
     """Settings of PD-NMF for rows that are not sent anywhere: their own size is the bound."""
     bound = max(part(X, 1, weighted=weighted).norm(), 1.0)
     return nmf.Settings(tau, tol, bound, penalties or Penalties(), weighted)
 
 
 def regression_uplift(
-    X: Rows, y: Reals, held_out: tuple[Rows, Reals], V: Reals, mean: Reals | None, *, as_printed: bool = False
+    X: RowsLike, y: Reals, held_out: tuple[RowsLike, Reals], V: Reals, mean: Reals | None, *, as_printed: bool = False
 ) -> Uplift:
     """RMSE of principal component regression with the party's own components, and with the common V and mean."""
     V_m, mean_m = local_pca(X, V.shape[1])
@@ -72,25 +74,25 @@ def regression_uplift(
     return Uplift(*errors)
 
 
-def low_rank_uplift(X: Rows, held_out: Rows, V: Reals) -> Uplift:
+def low_rank_uplift(X: RowsLike, held_out: RowsLike, V: Reals) -> Uplift:
     """||X - X V V^T||_F on held-out rows with the party's own V, and with the common one."""
     V_m = local_svd(X, V.shape[1])
     return Uplift(low_rank.reconstruction_error(held_out, V_m), low_rank.reconstruction_error(held_out, V))
 
 
-def topics_uplift(X: Rows, held_out: Rows, T: Reals, *, tau: int = 200, tol: float = 1e-6) -> Uplift:
+def topics_uplift(X: RowsLike, held_out: RowsLike, T: Reals, *, tau: int = 200, tol: float = 1e-6) -> Uplift:
     """min over W >= 0 of ||X - W T||_F on held-out rows, with the party's own topics, and with the common T."""
     T_m = local_topics(X, len(T), own_settings(X, tau, tol, None, False))
     return Uplift(topics_error(held_out, T_m), topics_error(held_out, T))
 
 
-def topics_error(X: Rows, T: Reals) -> float:
+def topics_error(X: RowsLike, T: Reals) -> float:
     """||X - W T||_F for the W >= 0 that fits best. Local."""
     return float(np.sqrt(fitted_error(X, T, Penalties())))
 
 
 def recommender_uplift(
-    ratings: Rows, held_out: Rows, T: Reals, scale: Scale, penalties: Penalties | None = None, *, tau: int = 200
+    ratings: RowsLike, held_out: RowsLike, T: Reals, scale: Scale, penalties: Penalties | None = None, *, tau: int = 200
 ) -> Uplift:
     """RMSE on held-out ratings of the party's users with topics of their own ratings, and with the common T."""
     settings = own_settings(scale.check(ratings), tau, 1e-6, penalties, True)

@@ -18,7 +18,8 @@ from pdml_spdz.bench.growth import straight
 from pdml_spdz.bench.links import Costs, run_processes, seconds, slowest, wire_bytes_received
 from pdml_spdz.bench.results import Cell, Check, Result
 from pdml_spdz.bench.stats import Spread, exact, spread
-from pdml_spdz.numerics.linalg import GramMatrix, GramOperator, orthonormalise
+from pdml_spdz.numerics.linalg import orthonormalise
+from pdml_spdz.rows.covariance import GramMatrix, GramOperator
 from pdml_spdz.transport.base import Link
 
 

@@ -19,8 +19,8 @@ from pdml_spdz.fits.prepare import check_rank
 from pdml_spdz.local.processes import local_study, run_on_rows
 from pdml_spdz.local.threads import ThreadsResult, run_in_threads
 from pdml_spdz.numerics.fixedpoint import Reals
-from pdml_spdz.numerics.linalg import Rows, as_rows
 from pdml_spdz.rows import suspects
+from pdml_spdz.rows.base import RowsLike
 from pdml_spdz.rows.data import Data
 from pdml_spdz.rows.formats import CONVERT, check_table, column_names, column_texts, is_table
 from pdml_spdz.rows.names import Names, check, positions, quoted
@@ -66,7 +66,7 @@ class Distributed(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimat
         self._check_rows(X)
         if names is not None:
             check(names, X.shape[1], "X")
-        tables = [Data(as_rows(X[rows]), names, "X") for rows in split(X.shape[0], parties)]
+        tables = [Data(X[rows], names, "X") for rows in split(X.shape[0], parties)]
         if self.random_state is not None:
             seed = int(check_random_state(self.random_state).randint(np.iinfo(np.int32).max))
             settings |= {"start": "seed", "seed": seed}
@@ -91,7 +91,7 @@ class Distributed(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimat
         self._warn()
         return done
 
-    def _check_rows(self, X: Rows) -> None:
+    def _check_rows(self, X: RowsLike) -> None:
         check_rank(self.n_components, X.shape[1], "X")  # before a process is started for it
 
     def _warn(self) -> None:
@@ -109,7 +109,7 @@ class Distributed(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimat
     def _n_features_out(self) -> int:
         return int(self.components_.shape[0])
 
-    def _rows(self, X: Any) -> Rows:
+    def _rows(self, X: Any) -> RowsLike:
         """X as numbers; a table's columns in the order of the table that was fitted, whatever theirs."""
         check_is_fitted(self)
         X = _in_order(_numbers(X), self._texts)
@@ -159,7 +159,7 @@ def _numbers(X: Any) -> Any:
         return check_table(X, "X")
     given = np.asarray(X) if isinstance(X, list | tuple) else X
     kind = getattr(getattr(given, "dtype", None), "kind", "")
-    texts = kind == "O" and isinstance(given, np.ndarray) and any(isinstance(x, str | bytes) for x in given.flat)
+    texts = kind == "O" and any(isinstance(x, str | bytes) for x in getattr(given, "flat", ()))
     if texts or kind in tuple("MmUS"):
         raise InputError(f"X holds entries of type {'text' if texts else given.dtype}.", "real numbers", CONVERT)
     return X
@@ -190,7 +190,7 @@ def _whole(value: Any, name: str) -> int:
     return int(value)
 
 
-def _run_processes(tables: Sequence[Rows], study: Study, *, record_transcript: bool) -> ThreadsResult:
+def _run_processes(tables: Sequence[RowsLike], study: Study, *, record_transcript: bool) -> ThreadsResult:
     """The same as in threads, with a process for each party."""
     done = run_on_rows(tables, study, record_transcript=record_transcript)
     return ThreadsResult(done.V, done.mean, done.scale, done.report, transcript=done.transcript)

@@ -10,7 +10,7 @@ from sklearn.utils.validation import check_non_negative
 from pdml_spdz.algorithms.rri import Penalties, part
 from pdml_spdz.estimators.base import Distributed
 from pdml_spdz.numerics.fixedpoint import Reals
-from pdml_spdz.numerics.linalg import Rows
+from pdml_spdz.rows.base import RowsLike
 from pdml_spdz.study.model import NmfSettings
 
 
@@ -78,7 +78,7 @@ class PDNMF(Distributed):
         """W T."""
         return self._coordinates(X) @ self.components_
 
-    def _check_rows(self, X: Rows) -> None:
+    def _check_rows(self, X: RowsLike) -> None:
         super()._check_rows(X)
         check_non_negative(X, "PDNMF.fit")
 

@@ -10,16 +10,18 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import scipy.sparse as sp
 import scipy.sparse.linalg
 
 from pdml_spdz.algorithms.nmf_start import rri_nmf
 from pdml_spdz.algorithms.rri import part
 from pdml_spdz.fits.nmf import settings_of
 from pdml_spdz.numerics.fixedpoint import Reals
-from pdml_spdz.numerics.linalg import EXPECTED_ITERATIONS, Rows, centred_covariance, column_sums, covariance, sine
+from pdml_spdz.numerics.linalg import sine
 from pdml_spdz.rows import data as data_files
+from pdml_spdz.rows.base import Rows
+from pdml_spdz.rows.covariance import EXPECTED_ITERATIONS, centred_covariance, covariance
 from pdml_spdz.rows.data import Data
+from pdml_spdz.rows.make import stacked
 from pdml_spdz.study.model import Study
 
 DENSE_LIMIT = 2000  # up to this d the pooled covariance is formed and decomposed as a whole
@@ -29,7 +31,7 @@ Prepare = Callable[[Data], Rows]
 
 
 def _as_they_are(data: Data) -> Rows:
-    return data.X
+    return data.rows
 
 
 def pooled_svd(
@@ -40,9 +42,9 @@ def pooled_svd(
     rows : makes of a file what was factorised
     """
     tables = [rows(data_files.load(path)) for path in files]
-    d = int(tables[0].shape[1])
+    d = tables[0].shape[1]
     if centre:
-        mu = np.sum([column_sums(X) for X in tables], axis=0) / sum(X.shape[0] for X in tables)
+        mu = np.sum([X.column_sums() for X in tables], axis=0) / sum(X.shape[0] for X in tables)
         parts = [centred_covariance(X, mu, k, EXPECTED_ITERATIONS) for X in tables]
     else:
         parts = [covariance(X, k, EXPECTED_ITERATIONS) for X in tables]
@@ -83,8 +85,7 @@ def accuracy(V: Reals, files: Sequence[Path], *, centre: bool = False, rows: Pre
 
 def pooled(files: Sequence[Path], rows: Prepare = _as_they_are) -> Rows:
     """All rows in one table."""
-    tables = [rows(data_files.load(path)) for path in files]
-    return sp.vstack(tables, "csr") if any(map(sp.issparse, tables)) else np.vstack(tables)
+    return stacked([rows(data_files.load(path)) for path in files])
 
 
 def nmf_accuracy(

@@ -8,9 +8,9 @@ import numpy as np
 
 from pdml_spdz.engines.base import Engine
 from pdml_spdz.numerics.fixedpoint import Reals
-from pdml_spdz.numerics.linalg import Rows, squares
 from pdml_spdz.primitives import bound as bounds
 from pdml_spdz.primitives.bound import Bound
+from pdml_spdz.rows.base import Rows
 from pdml_spdz.run import own_secret
 from pdml_spdz.run.context import PartyRun
 from pdml_spdz.study.algorithm import GRAM, SQUARES
@@ -26,9 +26,9 @@ def check_rows(run: PartyRun, X: Rows) -> None:
     """
     study = run.study
     if study.quotas is not None:
-        bounds.check_norm(squares(X), study.quotas[run.me], SQUARES)
+        bounds.check_norm(X.squares(), study.quotas[run.me], SQUARES)
     elif study.bound_kind == "window":
-        bounds.check_norm(squares(X), bounds.WINDOW / study.M, SQUARES)
+        bounds.check_norm(X.squares(), bounds.WINDOW / study.M, SQUARES)
 
 
 def find_bound(run: PartyRun, norm: float, engine: Engine, link: Link, d: int) -> Bound:

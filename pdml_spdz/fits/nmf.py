@@ -19,9 +19,10 @@ from pdml_spdz.fits.limits import find_bound
 from pdml_spdz.fits.loop import IterativeFit
 from pdml_spdz.fits.prepare import View, view
 from pdml_spdz.numerics.fixedpoint import Reals
-from pdml_spdz.numerics.linalg import Rows, covariance, entries
 from pdml_spdz.primitives.agree import Agreement
 from pdml_spdz.primitives.sec_sum import SecSum, check_size
+from pdml_spdz.rows.base import Rows
+from pdml_spdz.rows.covariance import covariance
 from pdml_spdz.rows.data import Data
 from pdml_spdz.run.checkpoint import Checkpoint
 from pdml_spdz.run.context import PartyRun, showing
@@ -123,7 +124,7 @@ class NmfFit(IterativeFit[State, nmf.Result]):
 def accept(run: PartyRun, data: Data) -> None:
     """NMF is for numbers that are zero or more."""
     prepare.accept(run, data)
-    negative = int(np.sum(entries(data.X) < 0))
+    negative = sum(int(np.sum(values < 0)) for values in data.rows.stored())
     if negative:
         raise InputError(
             f"{data.source} has {negative:,} negative entries.",
@@ -219,7 +220,7 @@ def _nnsvd(run: PartyRun, X: Rows, engine: Engine, agree: Agreement, link: Link,
     start = svd.start_by_sec_sum(X.shape[1], k, study.M, engine.sec_sum, agree)
     normed = showing(engine.normed_sum(bound, Shape(X.shape[1], k, tau)), run, *_seen_of_start(study))
     V = svd.pd_svd(S_m, start, svd.Settings(k, tau, 1e-6), normed, agree, clock=link.clock).V
-    sizes = engine.sec_sum(nmf_start.sizes_by_sign(X @ V), bound.addend, "signs")
+    sizes = engine.sec_sum(nmf_start.sizes_by_sign(X.times(V)), bound.addend, "signs")
     return nmf_start.from_singular_vectors(V.T, sizes, k, agree)
 
 

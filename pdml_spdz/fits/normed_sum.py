@@ -10,7 +10,7 @@ import numpy as np
 from pdml_spdz.engines.base import Engine, Shape
 from pdml_spdz.engines.projection import COARSE
 from pdml_spdz.fits.limits import find_bound
-from pdml_spdz.numerics.linalg import dense, sine
+from pdml_spdz.numerics.linalg import sine
 from pdml_spdz.primitives.agree import Agreement
 from pdml_spdz.rows import data as data_files
 from pdml_spdz.rows.data import Data
@@ -39,7 +39,7 @@ def fit(run: PartyRun, data: Data, link: Link, engine: Engine) -> Fitted:
     """
     if run.resume:  # one call has nothing to go on from
         Checkpoints(run.directory / "checkpoint").common(link)
-    x = dense(data.X).reshape(-1, 1)
+    x = data.rows.dense().reshape(-1, 1)
     uses = repeats.count(x.tobytes(), run.repeats)
     bound = find_bound(run, float(np.linalg.norm(x)), engine, link, data.d)
     coin = Agreement(link).coin()
@@ -82,7 +82,7 @@ def check(study: Study, want: Want) -> None:
 
 def reference(result: Any, files: list[Path]) -> dict[str, Any]:
     """The sum of the pooled vectors."""
-    vectors = [dense(data_files.load(path, vector=True).as_in(result.report).X)[0] for path in files]
+    vectors = [data_files.load(path, vector=True).as_in(result.report).rows.dense()[0] for path in files]
     s = np.sum(vectors, axis=0)
     angle = sine((s / np.linalg.norm(s))[:, None], result.V[:, None])
     return {"reference": "the sum of the pooled vectors", "largest_angle_sine": angle}

@@ -6,16 +6,16 @@ from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 
 import numpy as np
-import scipy.sparse as sp
 
 from pdml_spdz.engines.base import Engine
 from pdml_spdz.errors import InputError
 from pdml_spdz.fits.limits import MEAN_BLUR, bound_of_centred, bound_of_scaled, bound_of_sums, check_rows
 from pdml_spdz.numerics.fixedpoint import Reals
-from pdml_spdz.numerics.linalg import EPS, Rows, column_sums, over
+from pdml_spdz.numerics.linalg import EPS
 from pdml_spdz.primitives.agree import Agreement
 from pdml_spdz.primitives.bound import Bound
 from pdml_spdz.rows import suspects
+from pdml_spdz.rows.base import Rows
 from pdml_spdz.rows.data import Data
 from pdml_spdz.rows.names import Names, positions
 from pdml_spdz.run.context import PartyRun
@@ -83,7 +83,7 @@ def fitting(data: Data, study: Study, order: Names | None = None) -> Data:
     if not study.spec.vector:
         check_rank(study.rank, data.d, data.source)
     offsets, _ = offsets_and_scales(study, data)
-    if np.any(offsets) and sp.issparse(data.X):
+    if np.any(offsets) and data.rows.sparse:
         raise InputError(
             f"{data.source} has sparse rows and the study has offsets, which would fill them.",
             "offsets of zero for sparse rows",
@@ -96,7 +96,7 @@ def agreed(data: Data, study: Study) -> Data:
     """The rows less the study's offsets, over its scales, and what their party should know of them: all of it local."""
     if study.spec.vector:
         return data
-    rows = replace(data, X=moved(data, study))
+    rows = replace(data, rows=moved(data, study))
     centred = "centre" in study.spec.own and study.centre != "none"
     dominant = suspects.dominant(rows, centred=centred) if study.scale == "agreed" else []
     return replace(rows, warnings=(*suspects.identifiers(data), *dominant))
@@ -127,8 +127,8 @@ def _in_order(study: Study, name: str, listed: Names, data: Data) -> Reals:
 def moved(data: Data, study: Study) -> Rows:
     """(X - offsets) / scales, where there are any."""
     offsets, scales = offsets_and_scales(study, data)
-    X = data.X - offsets if np.any(offsets) else data.X
-    return over(X, scales) if scales.size else X
+    X = data.rows.shifted(offsets) if np.any(offsets) else data.rows
+    return X.over(scales) if scales.size else X
 
 
 def original_mean(rows: View, study: Study, data: Data) -> Reals:
@@ -143,7 +143,7 @@ def original_mean(rows: View, study: Study, data: Data) -> Reals:
 def accept(run: PartyRun, data: Data) -> None:
     """A quota is checked before the first sum, if what is opened before the fit depends on rows that exceed it."""
     if _counted(run.study):
-        check_rows(run, data.X)
+        check_rows(run, data.rows)
 
 
 def _counted(study: Study) -> bool:
@@ -170,7 +170,7 @@ def view(run: PartyRun, data: Data, link: Link, engine: Engine) -> View:
     study = run.study
     pca, by_sec_sum = "centre" in study.spec.own, study.scale == "secsum"
     if not _counted(study):
-        return View(data.X)
+        return View(data.rows)
     kept = run.directory / "centre.npz"
     if run.resume and kept.is_file():
         # Computed again, it would be rounded anew, and two roundings show more than one.
@@ -202,23 +202,23 @@ def _bound(run: PartyRun, rows: View, d: int) -> Bound | None:
 
 
 def _seen(data: Data, study: Study, n: int, mu: Reals, scale: Reals, note: Callable[[str], None]) -> View:
-    X, observables = data.X, [COUNT]
+    X, observables = data.rows, [COUNT]
     if mu.size:
         note(f"centring by the mean of {n:,} rows, which every party sees")
         observables += [*SIZES[study.bound_kind], MEAN]
     if scale.size:
         note(f"scaling by the {_measure(mu)} of each feature, which every party sees")
         observables.append(_scale_seen(mu))
-        X, mu = over(X, scale), mu / scale if mu.size else mu
+        X, mu = X.over(scale), mu / scale if mu.size else mu
     sums = None
     if study.centre == "hidden":
         note(f"centring by the mean of {n:,} rows, which nobody sees")
-        sums = column_sums(X) / np.sqrt(n)
+        sums = X.column_sums() / np.sqrt(n)
     return View(X, mu if mu.size else None, scale if scale.size else None, n, sums, None, observables)
 
 
 def _mean(run: PartyRun, data: Data, n: int, engine: Engine, link: Link) -> Reals:
-    own = column_sums(data.X)
+    own = data.rows.column_sums()
     bound = bound_of_sums(run, own, n, engine, link)
     run.show(*SIZES[run.study.bound_kind])
     total = engine.sec_sum(own, bound.addend, "mean")
@@ -249,7 +249,7 @@ def _deviations(run: PartyRun, data: Data, mu: Reals, n: int, engine: Engine) ->
     if not mu.size:
         return mu, np.where(q > 0, np.sqrt(q / n), 1.0)
     size = np.sqrt(n * (q + 4 * n * EPS * mu**2))  # of the differences' sums; squares may be as far off as that
-    shift = engine.sec_sum((column_sums(data.X) - data.n * mu) / np.where(size > 0, size, 1.0), 1.0, "shift")
+    shift = engine.sec_sum((data.rows.column_sums() - data.n * mu) / np.where(size > 0, size, 1.0), 1.0, "shift")
     off = engine.sec_sum.accuracy(1.0).tolerance * size / n + 2 * EPS * np.abs(mu)
     mu = mu + shift * size / n
     q = engine.sec_sum.positive(_squares(data, mu), "scales")
@@ -261,13 +261,7 @@ def _deviations(run: PartyRun, data: Data, mu: Reals, n: int, engine: Engine) ->
 
 def _squares(data: Data, mu: Reals) -> Reals:
     """This party's sums of (x - mu)^2, feature by feature."""
-    X = data.X
-    if not mu.size:
-        return column_sums(X * X if not sp.issparse(X) else X.multiply(X))
-    if not sp.issparse(X):
-        return column_sums((X - mu) ** 2)
-    # Rounding may leave a little below zero.
-    return np.maximum(column_sums(X.multiply(X)) - mu * (2.0 * column_sums(X) - data.n * mu), 0.0)
+    return data.rows.column_squares(mu if mu.size else None)
 
 
 def _agreed(total: Reals, link: Link) -> Reals:

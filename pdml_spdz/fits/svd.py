@@ -26,8 +26,8 @@ from pdml_spdz.errors import ProtocolError
 from pdml_spdz.fits.loop import IterativeFit
 from pdml_spdz.fits.prepare import View, accept, view
 from pdml_spdz.numerics.fixedpoint import Reals
-from pdml_spdz.numerics.linalg import Covariance, centred_covariance, covariance, covariance_around_own_mean
 from pdml_spdz.primitives.normed_sum import NormedColumns, positive_at_first
+from pdml_spdz.rows.covariance import Covariance, centred_covariance, covariance, covariance_around_own_mean
 from pdml_spdz.rows.data import Data
 from pdml_spdz.run.checkpoint import Checkpoint
 from pdml_spdz.run.context import PartyRun, showing

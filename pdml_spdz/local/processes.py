@@ -11,7 +11,6 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import scipy.sparse as sp
 
 from pdml_spdz.engines import transcript as transcripts
 from pdml_spdz.engines.transcript import Transcript
@@ -19,9 +18,9 @@ from pdml_spdz.errors import StudyError
 from pdml_spdz.fits import prepare
 from pdml_spdz.local.crew import Crew, run_crew
 from pdml_spdz.numerics.fixedpoint import Reals
-from pdml_spdz.numerics.linalg import Rows, over
+from pdml_spdz.rows.base import Rows, RowsLike
 from pdml_spdz.rows.data import Data, columns_of, vector_settings
-from pdml_spdz.rows.formats import save_npz
+from pdml_spdz.rows.formats import save
 from pdml_spdz.run.output import commit, finished, refuse_finished
 from pdml_spdz.study.model import PartyEntry, Study, choose_engine
 from pdml_spdz.system.files import locked
@@ -70,7 +69,7 @@ class LocalResult:
     def prepared(self, data: Data) -> Rows:
         """Rows as this run has factorised them, but for centring."""
         rows = prepare.moved(data.as_in(self.report), self.study)
-        return rows if self.scale is None else over(rows, self.scale)
+        return rows if self.scale is None else rows.over(self.scale)
 
 
 def local_study(parties: int, **settings: Any) -> Study:
@@ -85,7 +84,7 @@ def local_study(parties: int, **settings: Any) -> Study:
 
 
 def run_on_rows(
-    parties: Sequence[Rows | str | Path], study: Study, out: str | Path | None = None, **options: Any
+    parties: Sequence[RowsLike | str | Path], study: Study, out: str | Path | None = None, **options: Any
 ) -> LocalResult:
     """`run_local` on arrays, or on files; what the parties write is kept in `out` only, if anywhere.
 
@@ -133,16 +132,12 @@ def _gathered(run: LocalRun, reports: list[dict[str, Any]]) -> LocalResult:
     return LocalResult(V, run.study, joint_report(reports), reports, run.out, arrays, seen)
 
 
-def _as_file(rows: Rows | str | Path, m: int, stem: Path) -> Path:
+def _as_file(rows: RowsLike | str | Path, m: int, stem: Path) -> Path:
     """Rows on their way to party m's process, with the names of their columns."""
     if isinstance(rows, str | Path):
         return Path(rows)
     X, features = (rows.X, rows.features) if isinstance(rows, Data) else columns_of(rows, f"the rows of P{m}")
-    if features is None and not sp.issparse(X):
-        np.save(path := stem.with_suffix(".npy"), X)
-    else:
-        save_npz(path := stem.with_suffix(".npz"), X, features)
-    return path
+    return save(stem, X, features)
 
 
 def _command(run: LocalRun, m: int, study: Path) -> list[str]:

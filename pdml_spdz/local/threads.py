@@ -18,7 +18,7 @@ from pdml_spdz.errors import EngineError, StudyError
 from pdml_spdz.fits import prepare
 from pdml_spdz.local.processes import joint_report
 from pdml_spdz.numerics.fixedpoint import Reals
-from pdml_spdz.numerics.linalg import Rows
+from pdml_spdz.rows.base import RowsLike
 from pdml_spdz.rows.data import from_rows
 from pdml_spdz.run import handshake, own_secret
 from pdml_spdz.run.checkpoint import Checkpoints
@@ -44,7 +44,7 @@ class ThreadsResult:
 
 
 def run_in_threads(
-    tables: Sequence[Rows], study: Study, *, keep: Collection[int] = (), record_transcript: bool = False
+    tables: Sequence[RowsLike], study: Study, *, keep: Collection[int] = (), record_transcript: bool = False
 ) -> ThreadsResult:
     """Run all parties to the end, one thread for each table; raises the error of the party that failed first.
 
@@ -80,7 +80,7 @@ def run_in_threads(
 def run_on_link(
     link: Link,
     study: Study,
-    X: Rows,
+    X: RowsLike,
     out: Path,
     notify: Callable[[Event], None] = lambda event: None,
     transcript: Transcript | None = None,

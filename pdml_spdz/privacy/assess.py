@@ -10,12 +10,12 @@ from typing import Any
 import numpy as np
 
 from pdml_spdz.errors import InputError
-from pdml_spdz.numerics.linalg import Rows
 from pdml_spdz.privacy.ksdp import Experiment
 from pdml_spdz.privacy.mechanism import Mechanism
 from pdml_spdz.privacy.nmf_mechanism import NmfMechanism
 from pdml_spdz.privacy.sampling import make_plan
 from pdml_spdz.privacy.svd_mechanism import VIEWS, SvdMechanism
+from pdml_spdz.rows.base import RowsLike
 
 ALGORITHMS = ("svd", "pca", "nmf")
 
@@ -32,7 +32,7 @@ class Question:
     algorithm: str
     rank: int
     size: int = 0
-    others: Rows | None = None
+    others: RowsLike | None = None
     documents: int | Sequence[int] = 50
     samples: int = 100
     seed: int = 0
@@ -43,7 +43,7 @@ class Question:
     statistics: tuple[str, ...] = ()
 
 
-def experiment(X: Rows, q: Question, store: Path | None = None) -> tuple[Experiment, list[str]]:
+def experiment(X: RowsLike, q: Question, store: Path | None = None) -> tuple[Experiment, list[str]]:
     """The experiment that answers the question, and what it assumes, in words."""
     if q.algorithm not in ALGORITHMS:
         raise InputError(f"the algorithm is {q.algorithm!r}.", f"one of {', '.join(ALGORITHMS)}")
@@ -77,7 +77,7 @@ def _documents(wanted: int | Sequence[int], n: int, rng: np.random.Generator) ->
     return sorted(int(i) for i in rng.choice(n, min(wanted or n, n), replace=False))
 
 
-def _mechanism(q: Question, others: Rows, size: int) -> Mechanism:
+def _mechanism(q: Question, others: RowsLike, size: int) -> Mechanism:
     if q.algorithm == "nmf":
         return NmfMechanism(others, q.rank, q.sweeps, q.start, q.weighted)
     return SvdMechanism(others, q.rank, size, q.algorithm == "pca", q.views)

@@ -10,7 +10,6 @@ import numpy as np
 from pdml_spdz.engines.transcript import Transcript
 from pdml_spdz.errors import EngineError, InputError
 from pdml_spdz.numerics.fixedpoint import Reals
-from pdml_spdz.numerics.linalg import column_sums
 from pdml_spdz.primitives.bound import power_of_two
 from pdml_spdz.privacy.attacks import (
     COORDINATES,
@@ -27,6 +26,7 @@ from pdml_spdz.privacy.scale import covariance_of, mean_of
 from pdml_spdz.privacy.scale_run import norm_by_bound, scale_by_bound
 from pdml_spdz.privacy.subtraction import less_own
 from pdml_spdz.programs.precision import Precision
+from pdml_spdz.rows.make import as_rows
 
 GRID_COLUMNS = 8  # lattice reductions: as many as there is patience for
 WELL = 1e-3  # directions that the V_t show so much of: rounding grows by no more than a thousand
@@ -96,7 +96,7 @@ def _right(norm: float, v: Reals, known: Known, facts: dict[str, object]) -> boo
     """Whether a norm (relative to the bound) is the truth, where that is known; else it counts as found."""
     if not known.honest or facts.get("algorithm") != "svd":
         return True
-    s = sum(np.asarray(X.T @ (X @ v)) for X in [*known.own, *known.honest])
+    s = sum(as_rows(X).gram_times(v) for X in [*known.own, *known.honest])
     bound = facts["bound"]["total"]  # type: ignore[index]
     scales = (power_of_two(bound * scale) for scale in (1.0, np.sqrt(facts["rank"])))  # type: ignore[call-overload]
     return any(same_norm(norm, float(np.linalg.norm(s)) / scale) for scale in scales)
@@ -172,13 +172,13 @@ def features_of_others(transcript: Transcript, known: Known) -> Finding:
     """
     num = last_sweep(transcript)
     used = np.any(num > 0, axis=0)
-    own = sum((column_sums(X) for X in known.own), np.zeros(num.shape[1]))
+    own = sum((as_rows(X).column_sums() for X in known.own), np.zeros(num.shape[1]))
     others = used & (own == 0)
     figures: dict[str, float] = {"features": int(others.sum())}
     success = bool(others.any()) and bool(known.own)
     got = f"{int(others.sum())} features that occur in honest rows and in none of the coalition's"
     if known.honest:
-        true = (sum(column_sums(X) for X in known.honest) != 0) & (own == 0)
+        true = (sum(as_rows(X).column_sums() for X in known.honest) != 0) & (own == 0)
         figures["recall"] = float(np.mean(others[true])) if true.any() else 1.0
         figures["precision"] = float(np.mean(true[others])) if others.any() else 1.0
         got += f" (of {int(true.sum())}, {figures['recall']:.0%} found, {figures['precision']:.0%} of them right)"

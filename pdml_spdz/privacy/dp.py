@@ -12,14 +12,16 @@ from dataclasses import dataclass, replace
 from functools import cache
 
 import numpy as np
-import scipy.sparse as sp
 
 from pdml_spdz.algorithms.nmf import Settings
 from pdml_spdz.algorithms.rri import FullPart, ObservedPart, Penalties
 from pdml_spdz.errors import EngineError, InputError
 from pdml_spdz.numerics.fixedpoint import Reals
-from pdml_spdz.numerics.linalg import Rows, covariance, dense, fix_signs, orthonormalise
+from pdml_spdz.numerics.linalg import fix_signs, orthonormalise
 from pdml_spdz.privacy.joined import Joined
+from pdml_spdz.rows.base import Rows, RowsLike
+from pdml_spdz.rows.covariance import covariance
+from pdml_spdz.rows.make import as_rows
 
 
 @dataclass(frozen=True)
@@ -59,20 +61,27 @@ def _unit_sigma(budget: Budget) -> float:
     return float(loss.standard_deviation)
 
 
-def row_norms(X: Rows) -> Reals:
+def row_norms(X: RowsLike) -> Reals:
     """(n,), l2"""
-    squares = X.multiply(X).sum(axis=1) if sp.issparse(X) else np.sum(X * X, axis=1)
-    return np.sqrt(np.asarray(squares, np.float64).reshape(-1))
+    return np.sqrt(as_rows(X).row_squares())
 
 
-def clipped_rows(X: Rows, length: float) -> Rows:
+def clipped_rows(X: RowsLike, length: float) -> Rows:
     """Rows longer than `length` (a public number) are scaled down to it."""
-    factor = _shrink(row_norms(X), length)
-    return sp.csr_array(sp.diags_array(factor) @ X) if sp.issparse(X) else X * factor[:, None]
+    rows = as_rows(X)
+    return rows.over(np.maximum(1.0, row_norms(rows) / length)[:, None])
 
 
 def private_power_method(
-    X: Rows, k: int, tau: int, budget: Budget, *, length: float, neighbours: str, seed: int, mean: Reals | None = None
+    X: RowsLike,
+    k: int,
+    tau: int,
+    budget: Budget,
+    *,
+    length: float,
+    neighbours: str,
+    seed: int,
+    mean: Reals | None = None,
 ) -> Reals:
     """V (d, k): block power iteration on S = X^T X with noise in every S V, by a trusted curator.
 
@@ -90,10 +99,8 @@ def private_power_method(
         raise InputError(f"neighbours is {neighbours!r}.", "entry or row")
     rng = np.random.default_rng(seed)
     d = X.shape[1]
-    if mean is not None:
-        X = dense(X) - mean
-    X = clipped_rows(X, length) / length
-    S = covariance(X, k, tau)
+    rows = as_rows(X) if mean is None else as_rows(X).shifted(mean)
+    S = covariance(clipped_rows(rows, length).over(length), k, tau)
     if neighbours == "entry":
         sigma = math.sqrt(4.0 * k * tau * math.log(1.0 / budget.delta)) / budget.epsilon
     else:
@@ -142,9 +149,9 @@ class NoisyPart:
         rest = inner.W.copy()
         rest[:, t] = 0.0
         w = np.minimum(inner.W[:, t], self.clip.weight)
-        left = self._sizes - 2.0 * np.sum(rest * (inner.X @ T.T), axis=1) + np.sum((rest @ (T @ T.T)) * rest, axis=1)
+        left = self._sizes - 2.0 * np.sum(rest * inner.X.times(T.T), axis=1) + np.sum((rest @ (T @ T.T)) * rest, axis=1)
         w_num = w * _shrink(w * np.sqrt(np.maximum(left, 0.0)), self.clip.num)
-        return np.asarray(inner.X.T @ w_num - (w_num @ rest) @ T), np.array([float(w @ w)])
+        return inner.X.transposed_times(w_num) - (w_num @ rest) @ T, np.array([float(w @ w)])
 
     def _observed(self, t: int, T: Reals) -> tuple[Reals, Reals]:
         inner = self.inner

@@ -8,7 +8,8 @@ from dataclasses import dataclass
 from pdml_spdz.engines.transcript import Transcript
 from pdml_spdz.errors import InputError
 from pdml_spdz.numerics.fixedpoint import Reals
-from pdml_spdz.numerics.linalg import Rows, over
+from pdml_spdz.rows.base import Rows, RowsLike
+from pdml_spdz.rows.make import as_rows
 
 TRANSCRIPT = "one party's transcript"
 COALITION = "the transcript and the rows of all parties but the honest ones"
@@ -18,8 +19,8 @@ COALITION = "the transcript and the rows of all parties but the honest ones"
 class Known:
     """own : the rows of each colluding party; honest : those of the others, to compare with (a demonstration only)"""
 
-    own: Sequence[Rows] = ()
-    honest: Sequence[Rows] = ()
+    own: Sequence[RowsLike] = ()
+    honest: Sequence[RowsLike] = ()
 
 
 def last_seen(transcript: Transcript, step: str) -> Reals | None:
@@ -43,9 +44,9 @@ def agreed(transcript: Transcript, known: Known) -> Known:
     """The rows less the study's offsets, over its scales."""
     offsets, scales = (last_seen(transcript, name) for name in ("offsets", "scales"))
 
-    def moved(X: Rows) -> Rows:
-        X = X if offsets is None else X - offsets
-        return X if scales is None else over(X, scales)
+    def moved(X: RowsLike) -> Rows:
+        rows = as_rows(X) if offsets is None else as_rows(X).shifted(offsets)
+        return rows if scales is None else rows.over(scales)
 
     return Known([moved(X) for X in known.own], [moved(X) for X in known.honest])
 
@@ -55,5 +56,5 @@ def factorised(transcript: Transcript, moved: Known) -> tuple[Known, Reals | Non
     mu, scale = last_seen(transcript, "mean"), last_seen(transcript, "scale")
     if scale is None:
         return moved, mu
-    known = Known([over(X, scale) for X in moved.own], [over(X, scale) for X in moved.honest])
+    known = Known(*([as_rows(X).over(scale) for X in tables] for tables in (moved.own, moved.honest)))
     return known, None if mu is None else mu / scale

@@ -22,9 +22,10 @@ from typing import Any
 import numpy as np
 
 from pdml_spdz.numerics.fixedpoint import Reals
-from pdml_spdz.numerics.linalg import Rows, dense
 from pdml_spdz.privacy.mechanism import Mechanism, Statistic, evaluate, load_statistic
 from pdml_spdz.privacy.sampling import WITH, Plan, Store, Unit, database, digest, generator
+from pdml_spdz.rows.base import RowsLike
+from pdml_spdz.rows.make import as_rows
 
 Progress = Callable[[int, int], None]
 THREADS = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS")
@@ -37,7 +38,7 @@ class Experiment:
     store : where samples are kept for resuming and for further statistics; None: nowhere
     """
 
-    X: Rows
+    X: RowsLike
     plan: Plan
     mechanism: Mechanism
     user: tuple[Statistic | str, ...] = ()
@@ -78,7 +79,7 @@ def compute(experiment: Experiment, unit: Unit) -> Outcome:
     user = [load_statistic(s) if isinstance(s, str) else s for s in experiment.user]
     values, features = [], []
     for i, document in enumerate(documents):
-        x = dense(records[[i]])[0]
+        x = as_rows(records[[i]]).dense()[0]
         seen = mechanism.observables(content, i if unit.arm == WITH else None, x)
         values.append(evaluate(mechanism, user, seen, x, f"document {document}, sample {unit.j} ({unit.name})"))
         features.append(mechanism.features(seen, x))

@@ -13,7 +13,7 @@ import numpy as np
 
 from pdml_spdz.errors import InputError
 from pdml_spdz.numerics.fixedpoint import Reals
-from pdml_spdz.numerics.linalg import Rows
+from pdml_spdz.rows.base import RowsLike
 
 Observables: TypeAlias = Mapping[str, Any]
 # A statistic is a plain function of what is seen and of the record x (d,): a number, or several by name.
@@ -34,10 +34,10 @@ class Mechanism(ABC):
     name: str
 
     @abstractmethod
-    def sample_without(self, X: Rows, rng: np.random.Generator) -> Content: ...
+    def sample_without(self, X: RowsLike, rng: np.random.Generator) -> Content: ...
 
     @abstractmethod
-    def sample_with(self, X: Rows, records: Rows, rng: np.random.Generator) -> Content: ...
+    def sample_with(self, X: RowsLike, records: RowsLike, rng: np.random.Generator) -> Content: ...
 
     @abstractmethod
     def observables(self, content: Content, i: int | None, x: Reals) -> Observables:

@@ -6,17 +6,17 @@ from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
 import numpy as np
-import scipy.sparse as sp
 
 from pdml_spdz.algorithms.nmf import Settings
 from pdml_spdz.algorithms.nmf_start import own_topics
 from pdml_spdz.algorithms.rri import Penalties, part
 from pdml_spdz.errors import InputError
 from pdml_spdz.numerics.fixedpoint import Reals
-from pdml_spdz.numerics.linalg import Rows
 from pdml_spdz.privacy.joined import Joined
 from pdml_spdz.privacy.mechanism import Content, Mechanism, Observables
 from pdml_spdz.privacy.sampling import digest
+from pdml_spdz.rows.base import RowsLike
+from pdml_spdz.rows.make import stacked
 
 STARTS = ("random", "pd")
 SEEN = ("T", "den", "num")
@@ -31,7 +31,7 @@ class NmfMechanism(Mechanism):
     weighted : what a sparse row does not store is missing; then T is not on the simplex
     """
 
-    others: Rows
+    others: RowsLike
     k: int
     sweeps: int = 20
     start: str = "random"
@@ -56,7 +56,7 @@ class NmfMechanism(Mechanism):
             "views": ["pd-nmf"],
         }
 
-    def run(self, X: Rows, seed: int) -> Content:
+    def run(self, X: RowsLike, seed: int) -> Content:
         """T and the victim's num and den of the last sweep (and of Init's), for the victim's rows X."""
         k, d = self.k, X.shape[1]
         T = np.random.default_rng(seed).uniform(size=(k, d))
@@ -70,17 +70,17 @@ class NmfMechanism(Mechanism):
         penalties = self.penalties if self.weighted else Penalties()
         return seen | _swept((X, self.others), T, Settings(self.sweeps, 0.0, 1.0, penalties, self.weighted))
 
-    def _own_topics(self, X: Rows) -> Reals:
+    def _own_topics(self, X: RowsLike) -> Reals:
         """That (k, d) of PD-NMF-Init: k rows that stand for X."""
         W, T = own_topics(X, self.k, Settings(self.sweeps, 0.0, 1.0))
         return np.asarray(np.linalg.norm(W, axis=0)[:, None] * T)
 
-    def sample_without(self, X: Rows, rng: np.random.Generator) -> Content:
+    def sample_without(self, X: RowsLike, rng: np.random.Generator) -> Content:
         return self.run(X, int(rng.integers(2**63)))
 
-    def sample_with(self, X: Rows, records: Rows, rng: np.random.Generator) -> Content:
+    def sample_with(self, X: RowsLike, records: RowsLike, rng: np.random.Generator) -> Content:
         seed = int(rng.integers(2**63))  # one T_0 for all records of this sample, as it does not depend on rows
-        found = [self.run(_stacked(X, records[[i]]), seed) for i in range(records.shape[0])]
+        found = [self.run(stacked([X, records[[i]]]), seed) for i in range(records.shape[0])]
         return {name: np.array([one[name] for one in found]) for name in found[0]}
 
     def observables(self, content: Content, i: int | None, x: Reals) -> Observables:
@@ -98,14 +98,14 @@ class NmfMechanism(Mechanism):
         return {"pd-nmf": np.concatenate([np.sort(a), np.sort(a * seen["den"]), np.sort(seen["num"] @ x)])}
 
 
-def _swept(tables: tuple[Rows, Rows], T: Reals, settings: Settings) -> Content:
+def _swept(tables: tuple[RowsLike, RowsLike], T: Reals, settings: Settings) -> Content:
     """T of PD-NMF-Iter, and the victim's (the first table's) own num and den of the last sweep, den in one number for
     each topic.
 
     Sums over all rows are the sums of both parties' sums, so all but the last sweep are made on all rows at once.
     """
     k, n, weighted = len(T), tables[0].shape[0], settings.weighted
-    rows = part(_stacked(*tables), k, weighted=weighted)
+    rows = part(stacked(tables), k, weighted=weighted)
     settings = replace(settings, bound=ROOM * (rows.norm() + 1.0))
     if weighted:
         rows.fit(T, settings.penalties, sweeps=5)
@@ -121,12 +121,6 @@ def _swept(tables: tuple[Rows, Rows], T: Reals, settings: Settings) -> Content:
         "den": np.array([float(np.sum(both.den[t])) for t in range(k)]),
         "num": np.array([both.num[t] for t in range(k)]),
     }
-
-
-def _stacked(above: Rows, below: Rows) -> Rows:
-    if sp.issparse(above) or sp.issparse(below):
-        return sp.csr_array(sp.vstack([sp.csr_array(above), sp.csr_array(below)]))
-    return np.vstack([above, below])
 
 
 def box_coefficients(T: Reals, x: Reals, sweeps: int = 500) -> Reals:

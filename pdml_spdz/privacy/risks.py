@@ -6,10 +6,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
-import scipy.sparse as sp
 
 from pdml_spdz.errors import InputError
-from pdml_spdz.numerics.linalg import EPS, Rows, dense
+from pdml_spdz.numerics.linalg import EPS
+from pdml_spdz.rows.base import RowsLike
+from pdml_spdz.rows.make import as_rows
 
 LISTED = 20
 DENSE = 2000  # features up to which leverages are computed
@@ -53,17 +54,17 @@ class OwnRisks:
     heavy: tuple[tuple[int, float], ...]
 
 
-def own_risks(X: Rows) -> OwnRisks:
+def own_risks(X: RowsLike) -> OwnRisks:
     """Local: looks at this party's rows only."""
-    present = sp.csr_array(X != 0) if not sp.issparse(X) else sp.csr_array(X).astype(bool)
-    present.eliminate_zeros()
+    rows = as_rows(X)
+    present = rows.present()
     users = np.asarray(present.sum(axis=0)).reshape(-1)
     single = np.asarray(present[:, np.flatnonzero(users == 1)].sum(axis=1)).reshape(-1)
     order = np.argsort(-single, kind="stable")[:LISTED]
     heavy: tuple[tuple[int, float], ...] = ()
-    n, d = X.shape
+    n, d = rows.shape
     if d <= DENSE and n > d:
-        U, sigma, _ = np.linalg.svd(dense(X), full_matrices=False)
+        U, sigma, _ = np.linalg.svd(rows.dense(), full_matrices=False)
         leverage = np.sum(U[:, sigma > n * EPS * sigma[0]] ** 2, axis=1)
         worst = np.argsort(-leverage, kind="stable")[:LISTED]
         heavy = tuple((int(i), float(leverage[i])) for i in worst if leverage[i] > HALF)

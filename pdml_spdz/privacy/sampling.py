@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from pdml_spdz.errors import InputError, ResumeError
-from pdml_spdz.numerics.linalg import Rows
+from pdml_spdz.rows.base import RowsLike
 from pdml_spdz.rows.data import Data
 from pdml_spdz.system.files import replaced, save_json, writing
 
@@ -131,6 +131,6 @@ class Store:
             np.savez(file, **content)
 
 
-def digest(X: Rows) -> str:
+def digest(X: RowsLike) -> str:
     """Of the population: samples of other rows are not these samples."""
     return Data(X, None, "population").digest(b"")

@@ -12,12 +12,13 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 
 import numpy as np
-import scipy.sparse as sp
 
 from pdml_spdz.numerics.fixedpoint import Reals
-from pdml_spdz.numerics.linalg import GramMatrix, Rows, column_sums
 from pdml_spdz.primitives.bound import BLUR
 from pdml_spdz.privacy.attacks import Reconstruction
+from pdml_spdz.rows.base import RowsLike
+from pdml_spdz.rows.covariance import GramMatrix
+from pdml_spdz.rows.make import as_rows
 
 OPENED = ("secsum", "exponent")  # bounds that come from the data, the more telling first
 
@@ -90,7 +91,7 @@ class Moments:
 class OwnRows:
     """The attackers' rows, one table a party, less mu where there is one."""
 
-    tables: Sequence[Rows]
+    tables: Sequence[RowsLike]
     mu: Reals | None = None
 
     @cached_property
@@ -116,23 +117,24 @@ class OwnRows:
         return [_norm(S_m, measure) for S_m in self.covariances]
 
 
-def mean_of(tables: Sequence[Rows]) -> Reals:
-    return np.asarray(sum(column_sums(X) for X in tables) / sum(X.shape[0] for X in tables))
+def mean_of(tables: Sequence[RowsLike]) -> Reals:
+    return np.asarray(sum(as_rows(X).column_sums() for X in tables) / sum(X.shape[0] for X in tables))
 
 
-def covariance_of(tables: Sequence[Rows], mu: Reals | None) -> Reals:
+def covariance_of(tables: Sequence[RowsLike], mu: Reals | None) -> Reals:
     """X^T X of some parties' rows, less mu if there is one."""
     total = np.sum([GramMatrix(X).S for X in tables], axis=0)
     if mu is not None:
-        t, n = sum(column_sums(X) for X in tables), sum(X.shape[0] for X in tables)
+        t, n = sum(as_rows(X).column_sums() for X in tables), sum(X.shape[0] for X in tables)
         total = total - np.outer(t, mu) - np.outer(mu, t) + n * np.outer(mu, mu)
     return np.asarray(total)
 
 
-def _lengths(X: Rows, mu: Reals | None) -> Reals:
+def _lengths(X: RowsLike, mu: Reals | None) -> Reals:
     """|x - mu|^2 of every row."""
-    own = np.asarray((X.multiply(X) if sp.issparse(X) else X * X).sum(axis=1), np.float64).reshape(-1)
-    return own if mu is None else np.maximum(own - 2.0 * np.asarray(X @ mu) + float(mu @ mu), 0.0)
+    rows = as_rows(X)
+    own = rows.row_squares()
+    return own if mu is None else np.maximum(own - 2.0 * rows.times(mu) + float(mu @ mu), 0.0)
 
 
 def _norm(S: Reals, measure: str) -> float:

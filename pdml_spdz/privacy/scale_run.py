@@ -9,10 +9,10 @@ import numpy as np
 
 from pdml_spdz.engines.transcript import Transcript
 from pdml_spdz.numerics.fixedpoint import Reals
-from pdml_spdz.numerics.linalg import column_sums
 from pdml_spdz.privacy.attacks import Finding, directions, scaled_covariance
 from pdml_spdz.privacy.known import TRANSCRIPT, Known, factorised
 from pdml_spdz.privacy.scale import OPENED, OwnRows, PublicBound, Seen, mean_of, size_of_last, together
+from pdml_spdz.rows.make import as_rows
 
 NAME = "scale from the bound"
 LEARNT = 1.25  # a scale within this factor, so that every sigma_i is right to 12 %, is not hidden by the bound
@@ -74,7 +74,7 @@ def norm_by_bound(transcript: Transcript, known: Known, others: int) -> Finding:
     if bound.kind not in OPENED:
         return _nothing(needed, transcript)
     figures: dict[str, Any] = {"kind": bound.kind, "value": bound.value}
-    own = [column_sums(X) for X in known.own]
+    own = [as_rows(X).column_sums() for X in known.own]
     U = directions(transcript)[1][:, 0]
     u = U / np.linalg.norm(U)
     size = size_of_last(bound, [float(np.linalg.norm(x)) for x in own], u, np.sum(own, axis=0)) if own else None

@@ -10,9 +10,10 @@ import numpy as np
 
 from pdml_spdz.engines.transcript import Transcript
 from pdml_spdz.numerics.fixedpoint import Reals
-from pdml_spdz.numerics.linalg import Rows, column_sums, dense
 from pdml_spdz.privacy.attacks import Finding, directions
 from pdml_spdz.privacy.known import Known, last_seen
+from pdml_spdz.rows.base import RowsLike
+from pdml_spdz.rows.make import as_rows
 
 NEEDED = "a party's transcript and its own rows, or those of all who collude"
 
@@ -64,7 +65,7 @@ def sums(transcript: Transcript, known: Known, others: int, mu: Reals | None, sc
     V, Y, _ = directions(transcript)
     vector = transcript.facts["algorithm"] == "normed-sum"
 
-    def addend(tables: Sequence[Rows]) -> Reals:
+    def addend(tables: Sequence[RowsLike]) -> Reals:
         return _sums(tables)[:, None] if vector else _times(tables, V, mu, scale)
 
     got = f"{whose(others)} {'vector' if vector else 'S V_t in every iteration, and so covariance on their span'}"
@@ -81,23 +82,22 @@ def _finding(
     return Finding(attack, NEEDED, got, others == 1, figures)
 
 
-def _rows(tables: Sequence[Rows]) -> int:
+def _rows(tables: Sequence[RowsLike]) -> int:
     return sum(X.shape[0] for X in tables)
 
 
-def _sums(tables: Sequence[Rows]) -> Reals:
-    return np.asarray(sum(column_sums(X) for X in tables), np.float64)
+def _sums(tables: Sequence[RowsLike]) -> Reals:
+    return np.asarray(sum(as_rows(X).column_sums() for X in tables), np.float64)
 
 
-def _squares(tables: Sequence[Rows], mu: Reals | None) -> Reals:
-    zero = 0.0 if mu is None else mu
-    return np.asarray(sum(np.sum((dense(X) - zero) ** 2, axis=0) for X in tables))
+def _squares(tables: Sequence[RowsLike], mu: Reals | None) -> Reals:
+    return np.asarray(sum(as_rows(X).column_squares(mu) for X in tables))
 
 
-def _times(tables: Sequence[Rows], V: Reals, mu: Reals | None, scale: Reals | None) -> Reals:
+def _times(tables: Sequence[RowsLike], V: Reals, mu: Reals | None, scale: Reals | None) -> Reals:
     """S V of these rows as they were factorised."""
     total = np.zeros_like(V)
     for X in tables:
-        Z = (dense(X) - (0.0 if mu is None else mu)) / (1.0 if scale is None else scale)
-        total += Z.T @ (Z @ V)
+        rows = as_rows(X) if mu is None else as_rows(X).shifted(mu)
+        total += (rows if scale is None else rows.over(scale)).gram_times(V)
     return total

@@ -13,11 +13,13 @@ import numpy as np
 
 from pdml_spdz.errors import InputError
 from pdml_spdz.numerics.fixedpoint import Reals
-from pdml_spdz.numerics.linalg import GramMatrix, Rows, column_sums, dense, fix_signs, orthonormalise
+from pdml_spdz.numerics.linalg import fix_signs, orthonormalise
 from pdml_spdz.privacy.mechanism import Content, Mechanism, Observables
 from pdml_spdz.privacy.rank_one import Eigen, top_after_row
 from pdml_spdz.privacy.sampling import digest
 from pdml_spdz.privacy.symmetric import LowRank, OneMore, Symmetric, Whole
+from pdml_spdz.rows.base import RowsLike
+from pdml_spdz.rows.make import as_rows
 
 VIEWS = ("pd-svd", "sigma", "transcript")
 DENSE = 2000  # above it no eigendecomposition of all of S: warm starts instead
@@ -42,7 +44,7 @@ class SvdMechanism(Mechanism):
     transcript : c S, which the iterations of PD-SVD show on the span of all V_t; here all of it, the most they can
     """
 
-    others: Rows
+    others: RowsLike
     k: int
     n_v: int
     centred: bool = False
@@ -62,7 +64,7 @@ class SvdMechanism(Mechanism):
         scale = (self.n_v + n_a) / n_a
         self._own["estimate"] = scale * np.maximum(values, 0.0)
         self._own["trace"] = scale * float(np.trace(base.S))
-        self._own["S"], self._own["t"] = GramMatrix(self.others).S, column_sums(self.others)
+        self._own["S"], self._own["t"] = as_rows(self.others).gram(), as_rows(self.others).column_sums()
 
     def settings(self) -> dict[str, Any]:
         return {
@@ -73,15 +75,16 @@ class SvdMechanism(Mechanism):
             "views": list(self.views),
         }
 
-    def _base(self, X: Rows, *, joined: bool = False) -> _Base:
+    def _base(self, X: RowsLike, *, joined: bool = False) -> _Base:
         """Of rows X, with the others' if `joined`."""
-        S, t, n = GramMatrix(X).S, column_sums(X), X.shape[0]
+        rows = as_rows(X)
+        S, t, n = rows.gram(), rows.column_sums(), rows.shape[0]
         if joined:
             S, t, n = S + self._own["S"], t + self._own["t"], n + self.others.shape[0]
         mean = t / n if self.centred else np.zeros(len(t))
         return _Base(S - n * np.outer(mean, mean) if self.centred else S, n, mean)
 
-    def sample_without(self, X: Rows, rng: np.random.Generator) -> Content:
+    def sample_without(self, X: RowsLike, rng: np.random.Generator) -> Content:
         base = self._base(X, joined=True)
         if len(base.S) <= DENSE:
             eigen = Eigen.of(base.S)
@@ -90,10 +93,10 @@ class SvdMechanism(Mechanism):
             values, V = _warm(base.S, self.k, None)
         return self._content(base, fix_signs(V), values)
 
-    def sample_with(self, X: Rows, records: Rows, rng: np.random.Generator) -> Content:
+    def sample_with(self, X: RowsLike, records: RowsLike, rng: np.random.Generator) -> Content:
         """With one more row x: S + x x^T, and less the mean S + n/(n + 1) (x - mean)(x - mean)^T: one rank more."""
         base = self._base(X, joined=True)
-        x = dense(records)
+        x = as_rows(records).dense()
         more = np.sqrt(base.n / (base.n + 1.0)) * (x - base.mean) if self.centred else x
         if len(base.S) <= DENSE:
             values, V = top_after_row(Eigen.of(base.S), more, self.k)

@@ -13,55 +13,57 @@ import numpy as np
 import scipy.sparse as sp
 
 from pdml_spdz.errors import InputError
-from pdml_spdz.numerics.linalg import Rows, as_rows, dense, entries
+from pdml_spdz.numerics.fixedpoint import Reals
 from pdml_spdz.rows import names
+from pdml_spdz.rows.base import Rows, RowsLike
 from pdml_spdz.rows.formats import READERS, Columns, is_series, is_table, read_table
+from pdml_spdz.rows.make import as_rows
 from pdml_spdz.rows.names import Names
 
 
 @dataclass(frozen=True)
 class Data:
-    """Rows X of shape (n, d), float64, dense (C order) or CSR, and the names of their columns where they have some;
+    """Rows of whatever kind, and the names of their columns where they have some;
     warnings : what this party, and nobody else, should know of them
     """
 
-    X: Rows
+    rows: Rows
     features: Names | None
     source: str
     warnings: Names = ()
 
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "rows", as_rows(self.rows))
+
     @property
     def n(self) -> int:
-        return int(self.X.shape[0])
+        return self.rows.shape[0]
 
     @property
     def d(self) -> int:
-        return int(self.X.shape[1])
+        return self.rows.shape[1]
 
     @property
-    def nbytes(self) -> int:
-        if sp.issparse(self.X):
-            return int(self.X.data.nbytes + self.X.indices.nbytes + self.X.indptr.nbytes)
-        return int(self.X.nbytes)
+    def X(self) -> RowsLike:
+        """The rows as other libraries take them: an array, or CSR."""
+        return self.rows.unwrapped()
 
     @property
     def density(self) -> float:
-        nonzero = self.X.nnz if sp.issparse(self.X) else np.count_nonzero(self.X)
-        return float(nonzero) / (self.n * self.d)
+        return self.rows.nonzero / (self.n * self.d)
 
     def summary(self) -> str:
-        kind = "sparse" if sp.issparse(self.X) else "dense"
+        kind = "sparse" if self.rows.sparse else "dense"
         return (
             f"{self.source}: {self.n:,} rows x {self.d:,} columns, {kind}, "
-            f"{self.nbytes / 1e6:,.1f} MB, density {self.density:.3g}"
+            f"{self.rows.nbytes / 1e6:,.1f} MB, density {self.density:.3g}"
         )
 
     def digest(self, salt: bytes) -> str:
         """A salted digest by which a party recognises its own data; it never leaves the party."""
         h = hashlib.blake2b(salt, digest_size=32)
         h.update(json.dumps([self.n, self.d, self.features]).encode())
-        arrays = [self.X.data, self.X.indices, self.X.indptr] if sp.issparse(self.X) else [self.X]
-        for array in arrays:
+        for array in self.rows.buffers():
             h.update(np.ascontiguousarray(array).reshape(-1).view(np.uint8).data)
         return h.hexdigest()
 
@@ -77,10 +79,8 @@ class Data:
         """Column order[j] comes to place j."""
         if np.array_equal(order, np.arange(self.d)):
             return self
-        X = as_rows(self.X[:, order])
-        if sp.issparse(X):
-            X.sort_indices()  # as a file in this order would have them: the digest is the same
-        return replace(self, X=X, features=None if self.features is None else tuple(self.features[j] for j in order))
+        features = None if self.features is None else tuple(self.features[j] for j in order)
+        return replace(self, rows=self.rows.columns(order), features=features)
 
     def as_in(self, report: Mapping[str, Any]) -> Data:
         """The columns in the order of the run that the report is of."""
@@ -100,7 +100,7 @@ class Vector:
 def vector(given: Any, what: str) -> Vector:
     """A file with a single row, a table with one, a column of pandas whose labels are names, or plain numbers."""
     found = load(Path(given), vector=True) if isinstance(given, str | Path) else from_rows(given, what, vector=True)
-    return Vector(tuple(float(x) for x in dense(found.X)[0]), found.features or ())
+    return Vector(tuple(float(x) for x in found.rows.dense()[0]), found.features or ())
 
 
 def vector_settings(settings: Mapping[str, Any]) -> dict[str, Any]:
@@ -118,15 +118,14 @@ def vector_settings(settings: Mapping[str, Any]) -> dict[str, Any]:
 def load(path: Path, *, vector: bool = False) -> Data:
     """Read a party's rows and check that they are numbers; with `vector` one row, which may be a plain vector."""
     suffix = "".join(path.suffixes[-2:]) if path.name.endswith(".gz") else path.suffix
-    reader = READERS.get(suffix.lower())
-    if reader is None:
+    if suffix.lower() not in READERS:
         raise InputError(
-            f"{path} has an ending that is not known ({suffix or 'none'!r}).", f"one of {', '.join(READERS)}"
+            f"{path} has an ending that is not known ({suffix or 'none'!r}).", f"one of {', '.join(READERS.names())}"
         )
     if not path.is_file():
         raise InputError(f"{path} is not there.", "a file with this party's rows", "check the path after --data")
     try:
-        columns = reader(path)
+        columns = READERS[suffix.lower()](path)
     except InputError:
         raise
     except Exception as error:  # noqa: BLE001 - five libraries' words for a file that is broken
@@ -135,7 +134,7 @@ def load(path: Path, *, vector: bool = False) -> Data:
 
 
 def from_rows(given: Any, source: str, *, vector: bool = False) -> Data:
-    """Rows that are in memory: an array, a sparse matrix, or a table of pandas or Arrow, whose columns have names."""
+    """Rows that are there: an array, a sparse matrix, a table of pandas or Arrow, whose columns have names, or Rows."""
     if isinstance(given, Data):
         return given
     return _checked(columns_of(given, source), source, source, vector=vector)
@@ -147,7 +146,7 @@ def columns_of(given: Any, source: str) -> Columns:
         return read_table(given, source)
     if np.ma.is_masked(given):
         raise InputError(f"{source} have masked entries.", "finite numbers", _IMPUTE)
-    array = given if sp.issparse(given) else np.asarray(given)
+    array = given if isinstance(given, Rows) or sp.issparse(given) else np.asarray(given)
     if array.dtype == object:
         raise InputError(f"{source} are not an array of numbers.", "an array of shape (n, d), a table, or a path")
     return array, None
@@ -171,22 +170,25 @@ def _checked(columns: Columns, where: str, source: str, *, vector: bool) -> Data
         )
     if features is not None:
         names.check(features, X.shape[1], where)
-    X = as_rows(X)
-    values = entries(X)
-    # A sum is finite only if every entry is; the exact search (which needs memory) is made only if it is not.
-    with np.errstate(over="ignore", invalid="ignore"):
-        suspicious = not np.isfinite(values.sum())
-    if suspicious and not np.all(np.isfinite(values)):
-        raise InputError(f"{where} has entries that are not finite{_where(X, features)}.", "finite numbers", _IMPUTE)
-    return Data(X, features, source)
+    rows = as_rows(X, order="C")
+    if not all(_finite(values) for values in rows.stored()):
+        raise InputError(f"{where} has entries that are not finite{_where(rows, features)}.", "finite numbers", _IMPUTE)
+    return Data(rows, features, source)
 
 
 _IMPUTE = "fill in or drop missing values (NaN) and infinities first"
 
 
-def _where(X: Rows, features: Names | None) -> str:
-    if sp.issparse(X):
-        return ""
-    row, j = np.argwhere(~np.isfinite(X))[0]
-    name = "" if features is None else f" {features[j]!r}"
-    return f" (the first in row {row + 1}, column {j + 1}{name})"
+def _finite(values: Reals) -> bool:
+    # A sum is finite only if every entry is; the exact search (which needs memory) is made only if it is not.
+    with np.errstate(over="ignore", invalid="ignore"):
+        return bool(np.isfinite(values.sum()) or np.all(np.isfinite(values)))
+
+
+def _where(rows: Rows, features: Names | None) -> str:
+    """The first entry that is not finite; of sparse rows, which are not searched for it, nothing."""
+    for place, block in () if rows.sparse else rows.numbered_blocks():
+        for row, j in np.argwhere(~np.isfinite(block)):
+            name = "" if features is None else f" {features[j]!r}"
+            return f" (the first in row {place.start + row + 1}, column {j + 1}{name})"
+    return ""

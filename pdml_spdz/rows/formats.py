@@ -1,7 +1,7 @@
 """Rows and the names of their columns, out of files and out of tables of other libraries.
 
-Every reader returns an array or a sparse matrix as it is there and the names, or None; `data` checks both. Tables of
-pandas and Arrow are known by what they offer: neither library is imported for them. Only columns of integers,
+Every reader returns an array, a sparse matrix or Rows as they are there and the names, or None; `data` checks both.
+Tables of pandas and Arrow are known by what they offer: neither library is imported for them. Only columns of integers,
 floating-point numbers, booleans and decimals are numbers; dates and texts would turn into some.
 """
 
@@ -20,24 +20,24 @@ from pathlib import Path
 from typing import IO, Any, TypeAlias
 
 import numpy as np
-import scipy.io
 import scipy.sparse as sp
 
 from pdml_spdz.errors import InputError
-from pdml_spdz.numerics.linalg import Rows
+from pdml_spdz.registry import Line, Registry
+from pdml_spdz.rows.base import Rows, RowsLike
 from pdml_spdz.rows.names import Names, listed, refuse_index
 
-Columns: TypeAlias = tuple[Rows, Names | None]
+Columns: TypeAlias = tuple[RowsLike, Names | None]
 ARROW_NUMBER = re.compile(r"u?int\d+|halffloat|float|double|bool|decimal\d+\(.*\)")
 MISSING = {"", "na", "n/a", "#n/a", "#na", "<na>", "n.a.", "null", "none", "?", "-", "--", "."}  # in lower case
 CONVERT = "drop these columns, or make numbers of them first"
 
 
-def _read_npy(path: Path) -> Columns:
+def read_npy(path: Path) -> Columns:
     return np.load(path, allow_pickle=False), None
 
 
-def _read_npz(path: Path) -> Columns:
+def read_npz(path: Path) -> Columns:
     with np.load(path, allow_pickle=False) as archive:
         names = _stored_names(archive, path) if "features" in archive else None
         if "format" in archive:
@@ -62,8 +62,18 @@ def _stored_names(archive: Any, path: Path) -> Names:
     return tuple(str(name) for name in stored)
 
 
-def save_npz(path: Path, X: Rows, names: Names | None) -> None:
-    """A file from which `_read_npz` has the same rows and names."""
+def save(stem: Path, X: RowsLike, names: Names | None) -> Path:
+    """A file with this stem from which its reader has the same rows and names."""
+    X = X.unwrapped() if isinstance(X, Rows) else X
+    if names is None and not sp.issparse(X):
+        np.save(path := stem.with_suffix(".npy"), X)
+    else:
+        save_npz(path := stem.with_suffix(".npz"), X, names)
+    return path
+
+
+def save_npz(path: Path, X: RowsLike, names: Names | None) -> None:
+    """A file from which `read_npz` has the same rows and names."""
     with path.open("wb") as file:
         if sp.issparse(X):
             sp.save_npz(file, sp.csr_array(X))
@@ -76,7 +86,7 @@ def save_npz(path: Path, X: Rows, names: Names | None) -> None:
             archive.writestr("features.npy", held.getvalue())
 
 
-def _trusted(X: Rows) -> Rows:
+def _trusted(X: sp.sparray) -> sp.csr_array:
     """X in CSR, after a look at what compiled code would take on trust: indices in range, each entry once."""
     if hasattr(X, "check_format"):
         X.check_format(full_check=True)
@@ -85,7 +95,7 @@ def _trusted(X: Rows) -> Rows:
     return X
 
 
-def _read_csv(path: Path) -> Columns:
+def read_csv(path: Path) -> Columns:
     with _text(path) as file:
         names = tuple(name.strip() for name in next((line for line in csv.reader(file) if line), []))
         _check_header(names, path)
@@ -141,12 +151,14 @@ def _no_number(error: ValueError, names: Names, path: Path) -> InputError:
     )
 
 
-def _read_mtx(path: Path) -> Columns:
+def read_mtx(path: Path) -> Columns:
+    import scipy.io  # which takes long, and few have such files
+
     matrix = scipy.io.mmread(path, spmatrix=False)
     return (sp.csr_array(matrix) if sp.issparse(matrix) else matrix), None
 
 
-def _read_parquet(path: Path) -> Columns:
+def read_parquet(path: Path) -> Columns:
     try:
         import pyarrow.parquet as pq
     except ImportError:
@@ -159,14 +171,18 @@ def _needs_pyarrow(where: str) -> InputError:
     return InputError(found, do="pip install 'pdml-spdz[parquet]'")
 
 
-READERS: dict[str, Callable[[Path], Columns]] = {
-    ".npy": _read_npy,
-    ".npz": _read_npz,
-    ".csv": _read_csv,
-    ".csv.gz": _read_csv,
-    ".mtx": _read_mtx,
-    ".parquet": _read_parquet,
-}
+_HERE = "pdml_spdz.rows.formats:read_"
+READERS: Registry[Callable[[Path], Columns]] = Registry(
+    "reader",
+    {
+        ".npy": Line(f"{_HERE}npy"),
+        ".npz": Line(f"{_HERE}npz"),
+        ".csv": Line(f"{_HERE}csv"),
+        ".csv.gz": Line(f"{_HERE}csv"),
+        ".mtx": Line(f"{_HERE}mtx"),
+        ".parquet": Line(f"{_HERE}parquet"),
+    },
+)
 
 
 def is_table(value: Any) -> bool:

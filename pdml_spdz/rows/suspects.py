@@ -6,17 +6,14 @@ import re
 from collections.abc import Iterable
 
 import numpy as np
-import scipy.sparse as sp
-from numpy.typing import NDArray
 
 from pdml_spdz.numerics.fixedpoint import Reals
-from pdml_spdz.numerics.linalg import Rows, column_sums, dense
+from pdml_spdz.rows.base import Rows
 from pdml_spdz.rows.data import Data
 from pdml_spdz.rows.names import column
 
 SHARE = 0.99  # of all squares: a component of unit length is then nearly that column
 LEAST_ROWS = 8  # by chance alone fewer numbers may go up by equal steps
-BLOCK = 1 << 20  # entries that are looked at together
 IDENTIFIER = "looks like an identifier or a row number"
 DOMINANT = "carries nearly all of the"
 ID = re.compile(r"(?:.*[\W_])?(?:id|ID|Id|iD)|.*[a-z](?:Id|ID)")
@@ -24,14 +21,15 @@ ID = re.compile(r"(?:.*[\W_])?(?:id|ID|Id|iD)|.*[a-z](?:Id|ID)")
 
 def identifiers(data: Data) -> list[str]:
     """Warnings of columns that look like identifiers: integers by equal steps, or all different under such a name."""
-    found = set(_counters(data.X)) | {j for j in _called_id(data) if _all_different(dense(data.X[:, [j]])[:, 0])}
+    found = set(_counters(data.rows)) | {j for j in _called_id(data) if _all_different(_column(data.rows, j))}
     text = f"{IDENTIFIER}; leave it out if it is not a feature"
     return [f"{column(data.features, j)} {text}" for j in sorted(found)]
 
 
 def dominant(data: Data, *, centred: bool) -> list[str]:
     """A warning of a column that has nearly all of the variance, or of the squares where rows are not centred."""
-    squares = _squares(data.X, centred=centred)
+    rows = data.rows
+    squares = rows.column_squares(rows.column_sums() / data.n if centred else None)
     j, total = int(np.argmax(squares)), float(squares.sum())
     if data.d < 2 or not total * SHARE < squares[j]:
         return []
@@ -47,11 +45,16 @@ def among(warnings: Iterable[str]) -> list[str]:
 
 def _counters(X: Rows) -> list[int]:
     """Dense columns of integers that go up, or down, by equal steps."""
-    if sp.issparse(X) or len(X) < LEAST_ROWS:
+    if X.sparse or X.shape[0] < LEAST_ROWS:
         return []
-    steps = np.diff(X[:LEAST_ROWS], axis=0)
-    candidates = np.flatnonzero((steps[0] != 0) & np.all(steps == steps[0], axis=0) & (X[0] == np.rint(X[0])))
-    return [int(j) for j in candidates if _equal_steps(X[:, j])]
+    first = X[:LEAST_ROWS].dense()
+    steps = np.diff(first, axis=0)
+    candidates = np.flatnonzero((steps[0] != 0) & np.all(steps == steps[0], axis=0) & (first[0] == np.rint(first[0])))
+    return [int(j) for j in candidates if _equal_steps(_column(X, int(j)))]
+
+
+def _column(X: Rows, j: int) -> Reals:
+    return X.columns([j]).dense()[:, 0]
 
 
 def _equal_steps(x: Reals) -> bool:
@@ -65,17 +68,3 @@ def _called_id(data: Data) -> list[int]:
 
 def _all_different(x: Reals) -> bool:
     return bool(len(x) > 1 and np.all(x == np.rint(x)) and len(np.unique(x)) == len(x))
-
-
-def _squares(X: Rows, *, centred: bool) -> NDArray[np.float64]:
-    """Sums of squares of each column, around its mean or zero."""
-    n = X.shape[0]
-    if sp.issparse(X):
-        sums, squares = column_sums(X), column_sums(X.multiply(X))
-        return np.maximum(squares - sums * sums / n, 0.0) if centred else squares
-    around = X.mean(axis=0) if centred else np.zeros(X.shape[1])
-    total, rows = np.zeros(X.shape[1]), max(1, BLOCK // X.shape[1])
-    for i in range(0, n, rows):
-        block = X[i : i + rows] - around
-        total += np.einsum("ij,ij->j", block, block)
-    return total

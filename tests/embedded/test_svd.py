@@ -9,7 +9,8 @@ import pytest
 import scipy.sparse as sp
 
 from pdml_spdz.errors import RangeExceeded
-from pdml_spdz.numerics.linalg import Rows, fix_signs, orthonormalise, sine
+from pdml_spdz.numerics.linalg import fix_signs, orthonormalise, sine
+from pdml_spdz.rows.base import RowsLike
 from tests.threads import fit
 from tests.unit.test_svd import digits, pooled, with_spectrum
 
@@ -19,7 +20,7 @@ def noise(M: int, d: int, f_out: int) -> float:
     return (M + 1) * 2.0**-f_out * np.sqrt(d)
 
 
-def check_against_pooled(tables: Sequence[Rows], k: int, f_out: int = 31) -> None:
+def check_against_pooled(tables: Sequence[RowsLike], k: int, f_out: int = 31) -> None:
     M, d, tol = len(tables), tables[0].shape[1], 1e-7
     fits = fit(tables, k, tol=tol, tau=400, engine="embedded", f_out=f_out)
     X = pooled(tables)
@@ -51,7 +52,7 @@ def test_badly_scaled_columns() -> None:
     check_against_pooled([X[:50], X[50:]], k=3)
 
 
-def centralised(S: Rows, V: np.ndarray, tau: int) -> np.ndarray:
+def centralised(S: RowsLike, V: np.ndarray, tau: int) -> np.ndarray:
     for _ in range(tau):
         V = orthonormalise(S @ V)[0]
     return fix_signs(V)

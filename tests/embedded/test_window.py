@@ -14,9 +14,10 @@ from pdml_spdz.fits import prepare
 from pdml_spdz.local.processes import local_study
 from pdml_spdz.local.threads import ThreadsResult, run_in_threads
 from pdml_spdz.numerics import ring
-from pdml_spdz.numerics.linalg import GramMatrix, sine
+from pdml_spdz.numerics.linalg import sine
 from pdml_spdz.primitives.normed_sum import missing
 from pdml_spdz.programs.precision import FULL_G, Precision
+from pdml_spdz.rows.covariance import GramMatrix
 from pdml_spdz.study.bound import WIDE_RANGE
 from tests.unit.test_svd import with_spectrum
 

@@ -14,8 +14,9 @@ from pdml_spdz.algorithms.nmf import Result, Settings, State, addend_bounds, pd_
 from pdml_spdz.algorithms.rri import CAP, FullPart, Penalties, part
 from pdml_spdz.engines.secsum import SecSumEngine
 from pdml_spdz.numerics.fixedpoint import Format
-from pdml_spdz.numerics.linalg import EPS, Rows
+from pdml_spdz.numerics.linalg import EPS
 from pdml_spdz.primitives.agree import Agreement
+from pdml_spdz.rows.base import RowsLike
 from pdml_spdz.transport.base import Link
 from tests.threads import run_threads
 
@@ -47,17 +48,17 @@ def observed_rows(n: int = 40, d: int = 9, seed: int = 2) -> tuple[sp.csr_array,
     return sp.csr_array((X[B], np.nonzero(B)), shape=(n, d)), B
 
 
-def split(X: Rows, M: int) -> list[Rows]:
+def split(X: RowsLike, M: int) -> list[RowsLike]:
     """Uneven parts; the first has one row."""
     cuts = [0, *(1 + (np.arange(M - 1) * (X.shape[0] - 1)) // M), X.shape[0]] if M > 1 else [0, X.shape[0]]
     return [X[a:b] for a, b in itertools.pairwise(cuts)]
 
 
-def settings_for(X: Rows, tau: int, tol: float = 0.0, **options: object) -> Settings:
+def settings_for(X: RowsLike, tau: int, tol: float = 0.0, **options: object) -> Settings:
     return Settings(tau, tol, FullPart(X, 1).norm(), **options)  # type: ignore[arg-type]
 
 
-def distributed(tables: Sequence[Rows], T: np.ndarray, settings: Settings) -> tuple[list[Result], list[np.ndarray]]:
+def distributed(tables: Sequence[RowsLike], T: np.ndarray, settings: Settings) -> tuple[list[Result], list[np.ndarray]]:
     """Every party's result of PD-NMF-Iter between threads, and every party's W."""
 
     def party(link: Link) -> tuple[Result, np.ndarray]:

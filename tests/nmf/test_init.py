@@ -14,10 +14,11 @@ from pdml_spdz.algorithms.nmf import Result, Settings, State, pd_nmf_iter
 from pdml_spdz.algorithms.nmf_start import nnsvd, pd_nmf_init, rri_nmf
 from pdml_spdz.algorithms.rri import FullPart, Penalties
 from pdml_spdz.engines.secsum import SecSumEngine
-from pdml_spdz.numerics.linalg import EPS, Rows
+from pdml_spdz.numerics.linalg import EPS
 from pdml_spdz.primitives.agree import Agreement
 from pdml_spdz.primitives.alone import own_sum
 from pdml_spdz.primitives.sec_sum import SecSum
+from pdml_spdz.rows.base import RowsLike
 from pdml_spdz.transport.base import Link
 from pdml_spdz.transport.clock import Clock
 from tests.nmf.helpers import best_error, dense_rows, settings_for, topics
@@ -47,9 +48,9 @@ def init() -> Init:
     ) -> Result:
         result = pd_nmf_iter(its, state, settings, sec_sum, *rest, **clock)  # type: ignore[arg-type]
         if sec_sum is own_sum:
-            local[next(m for m, X in enumerate(tables) if X is its.X)] = its.W, result.T
+            local[next(m for m, X in enumerate(tables) if X is its.X.dense())] = its.W, result.T
         else:
-            merged[sec_sum.link.me] = its.X  # type: ignore[attr-defined]
+            merged[sec_sum.link.me] = its.X.dense()  # type: ignore[attr-defined]
         return result
 
     def party(link: Link) -> np.ndarray:
@@ -97,7 +98,7 @@ def test_theorem_2_init_lowers_both_errors(init: Init) -> None:
 @pytest.mark.parametrize(
     "empty", [np.zeros((5, 9)), sp.csr_array((5, 9)), np.zeros((1, 9))], ids=["dense", "sparse", "row"]
 )
-def test_init_with_a_party_that_has_only_zeros(empty: Rows) -> None:
+def test_init_with_a_party_that_has_only_zeros(empty: RowsLike) -> None:
     X = dense_rows()
     X[7] = 0.0
     tables, settings = [X[:20], empty, X[20:]], settings_for(X, 10)

@@ -20,7 +20,7 @@ class State:
 
 
 class Averaging(IterativeFit):
-    norm = lambda self: float(np.linalg.norm(self.data.X) ** 2)  # noqa: E731
+    norm = lambda self: self.data.rows.squares()  # noqa: E731
     start = lambda self: State(np.zeros((self.data.d, 1)))  # noqa: E731
     verdict = lambda self, state: int(state.t >= self.study.iterations)  # noqa: E731
     saved = lambda self, s: Checkpoint(s.t, s.V, {"t": s.t, "change": s.change}, self.bound)  # noqa: E731
@@ -30,7 +30,7 @@ class Averaging(IterativeFit):
     observables = lambda self: ["the mean of all rows, to every party"]  # noqa: E731
 
     def iterate(self, state, done):
-        n, sums = self.engine.sec_sum.integer(self.data.n, "rows"), self.data.X.sum(axis=0)[:, None]
+        n, sums = self.engine.sec_sum.integer(self.data.n, "rows"), self.data.rows.column_sums()[:, None]
         while not (stop := self.verdict(state)):
             mean = self.engine.sec_sum(sums, self.bound.addend + self.data.n, "mean") / n
             state = State((state.V + mean) / 2, state.t + 1, 0.5**state.t)
@@ -39,7 +39,7 @@ class Averaging(IterativeFit):
 
 
 def fit(run, data, link, engine):
-    return Averaging(run, data, link, engine, View(data.X)).fitted()
+    return Averaging(run, data, link, engine, View(data.rows)).fitted()
 
 
 AVERAGING = Algorithm("averaging", fit, "average.npy", "averages", needs=SUMS, measure=SQUARES, help="The mean.")

@@ -15,7 +15,8 @@ import scipy.sparse as sp
 from pdml_spdz.errors import InputError, PeerAborted, StudyError
 from pdml_spdz.fits.nmf import settings_of
 from pdml_spdz.local.processes import local_study
-from pdml_spdz.numerics.linalg import EPS, Rows
+from pdml_spdz.numerics.linalg import EPS
+from pdml_spdz.rows.base import RowsLike
 from pdml_spdz.study.model import NmfSettings
 from pdml_spdz.transport.base import HEADER
 from tests.nmf.helpers import best_error, centralised, dense_rows, rounding
@@ -88,7 +89,7 @@ def test_every_start_ends_in_a_fit(tmp_path: Path, init: str, w_start: str) -> N
     X = dense_rows(n=60)
     start: dict[str, Any] = {"start": "seed", "seed": 3} if init == "seed" else {}
     chosen = NmfSettings(init="random" if init == "seed" else init, w_start=w_start, objective=True)
-    tables: list[Rows] = [X[:20], sp.csr_array(X[20:])]
+    tables: list[RowsLike] = [X[:20], sp.csr_array(X[20:])]
     reports = whole_fit(tables, tmp_path, algorithm="nmf", rank=3, iterations=60, tol=1e-4, nmf=chosen, **start)
     T = np.load(tmp_path / "party-0" / "T.npy")
     W = np.vstack([np.load(tmp_path / f"party-{m}" / "W.npy") for m in range(2)])
@@ -175,7 +176,7 @@ def test_resume_after_kill_gives_the_same_topics(parties: Callable[..., Parties]
 # ---- what cannot be used
 
 
-def negative(sparse: bool) -> Rows:
+def negative(sparse: bool) -> RowsLike:
     X = positive(1)
     X[2, 3] = X[5, 0] = -1.0
     return sp.csr_array(X) if sparse else X

@@ -10,7 +10,7 @@ from typing import Any
 from pdml_spdz.engines.transcript import Transcript, load
 from pdml_spdz.fits import prepare
 from pdml_spdz.local.processes import local_study
-from pdml_spdz.numerics.linalg import Rows
+from pdml_spdz.rows.base import RowsLike
 from pdml_spdz.rows.data import Data
 from pdml_spdz.run import handshake
 from pdml_spdz.run.context import PartyRun
@@ -20,7 +20,7 @@ from pdml_spdz.transport.certs import Identity
 from pdml_spdz.transport.inprocess import mesh
 
 
-def record(tables: Sequence[Rows], out: Path, *, resume: bool = False, **settings: Any) -> Transcript:
+def record(tables: Sequence[RowsLike], out: Path, *, resume: bool = False, **settings: Any) -> Transcript:
     """Party 0's transcript of a whole fit, as it is on disk afterwards."""
     study = local_study(len(tables), **settings)
     errors: list[BaseException] = []

@@ -17,7 +17,6 @@ from pdml_spdz.algorithms.nmf import Settings
 from pdml_spdz.algorithms.rri import Penalties, part
 from pdml_spdz.applications.uplift import local_pca, local_svd
 from pdml_spdz.errors import InputError, ResumeError
-from pdml_spdz.numerics.linalg import Rows
 from pdml_spdz.privacy.joined import Joined
 from pdml_spdz.privacy.ksdp import Experiment, compute, run
 from pdml_spdz.privacy.mechanism import Content, Mechanism, Observables, load_statistic
@@ -26,6 +25,7 @@ from pdml_spdz.privacy.sampling import WITH, Store, Unit, database, generator, m
 from pdml_spdz.privacy.svd_mechanism import SvdMechanism, correlation_statistics
 from pdml_spdz.privacy.symmetric import LowRank, OneMore, Whole
 from pdml_spdz.privacy.verdict import judge
+from pdml_spdz.rows.base import RowsLike
 
 
 @dataclass(frozen=True)
@@ -35,13 +35,13 @@ class Told(Mechanism):
     leak: float = 0.0
     name: str = "told"
 
-    def _see(self, X: Rows, rng: np.random.Generator) -> float:
+    def _see(self, X: RowsLike, rng: np.random.Generator) -> float:
         return float(rng.normal() + self.leak * np.sum(X[:, 0]))
 
-    def sample_without(self, X: Rows, rng: np.random.Generator) -> Content:
+    def sample_without(self, X: RowsLike, rng: np.random.Generator) -> Content:
         return {"y": np.array(self._see(X, rng))}
 
-    def sample_with(self, X: Rows, records: Rows, rng: np.random.Generator) -> Content:
+    def sample_with(self, X: RowsLike, records: RowsLike, rng: np.random.Generator) -> Content:
         return {"y": np.array([self._see(np.vstack([X, r]), rng) for r in records])}
 
     def observables(self, content: Content, i: int | None, x: np.ndarray) -> Observables:
@@ -297,7 +297,9 @@ def test_symmetric_matrices_say_of_themselves_what_their_entries_say(
 
 
 @pytest.mark.parametrize("mechanism", [lambda X: SvdMechanism(X, 2, 10), lambda X: NmfMechanism(X, 2, 3)])
-def test_other_rows_of_the_same_shape_are_another_plan(tmp_path: Path, mechanism: Callable[[Rows], Mechanism]) -> None:
+def test_other_rows_of_the_same_shape_are_another_plan(
+    tmp_path: Path, mechanism: Callable[[RowsLike], Mechanism]
+) -> None:
     X, plan = np.abs(rows()), make_plan(60, [1, 2], 10, 4, seed=5)
     for others, fits in ((X[:8], True), (X[:8], True), (X[8:16], False)):
         begin = partial(Store(tmp_path / "samples").begin, plan, mechanism(others).settings(), "population")

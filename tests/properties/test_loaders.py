@@ -18,7 +18,6 @@ from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
 from pdml_spdz.errors import InputError
-from pdml_spdz.numerics.linalg import dense
 from pdml_spdz.rows import data
 from pdml_spdz.rows.formats import MISSING, save_npz
 
@@ -67,7 +66,7 @@ def test_every_format_gives_back_numbers_and_names(table: tuple[np.ndarray, tupl
         data.from_rows(pa.table(list(X.T), header), "x"),
     ]
     for loaded in found:
-        np.testing.assert_array_equal(dense(loaded.X), X)
+        np.testing.assert_array_equal(loaded.rows.dense(), X)
         assert loaded.features == header
 
 
@@ -121,4 +120,4 @@ def test_bytes_of_any_kind_are_rows_or_an_error_in_words(content: bytes, ending:
             loaded = data.load(path)
         except InputError:
             return
-    assert np.all(np.isfinite(dense(loaded.X)))
+    assert np.all(np.isfinite(loaded.rows.dense()))

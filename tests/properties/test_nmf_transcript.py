@@ -17,9 +17,9 @@ from pdml_spdz.errors import QuotaError
 from pdml_spdz.local.processes import local_study
 from pdml_spdz.numerics import ring
 from pdml_spdz.numerics.fixedpoint import WORD, Format
-from pdml_spdz.numerics.linalg import Rows
 from pdml_spdz.primitives.agree import Agreement
 from pdml_spdz.primitives.sec_sum import ClearSum, MaskedSum
+from pdml_spdz.rows.base import RowsLike
 from pdml_spdz.rows.data import Data
 from pdml_spdz.run import handshake
 from pdml_spdz.run.context import PartyRun
@@ -34,7 +34,7 @@ D, K, INIT, TAU = 9, 3, 2, 4
 FORM = Format.for_bound(1.0, 3)
 
 
-def whole_fit(tables: Sequence[Rows], out: Path, wire: Wire | None = None, **settings: Any) -> list[dict[str, Any]]:
+def whole_fit(tables: Sequence[RowsLike], out: Path, wire: Wire | None = None, **settings: Any) -> list[dict[str, Any]]:
     """A party's whole run but for its files and sockets, at every party: the reports."""
     study = local_study(len(tables), **settings)
 
@@ -50,7 +50,7 @@ def whole_fit(tables: Sequence[Rows], out: Path, wire: Wire | None = None, **set
     return run_threads(study.M, party, wire.tap(links) if wire else links)
 
 
-def nmf_fit(tables: Sequence[Rows], out: Path, *, nmf: dict[str, Any] | None = None, **settings: Any) -> Wire:
+def nmf_fit(tables: Sequence[RowsLike], out: Path, *, nmf: dict[str, Any] | None = None, **settings: Any) -> Wire:
     """PD-NMF with as many sweeps as it may make; what crossed the wire."""
     wire = Wire()
     chosen = NmfSettings(**{"init_iterations": INIT} | (nmf or {}))
@@ -64,7 +64,7 @@ def irregular(seed: int, *sizes: int) -> list[np.ndarray]:
     return [rng.gamma(0.5, size=(n, D)) for n in sizes]
 
 
-def very_different() -> list[Rows]:
+def very_different() -> list[RowsLike]:
     """More rows, sparse ones, a party with one row, one with only zeros, other sizes."""
     first, second, third = irregular(1, 300, 1, 5)
     return [sp.csr_array(20.0 * first * (first > 1.0)), second, 0.0 * third]

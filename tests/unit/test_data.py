@@ -16,8 +16,8 @@ import scipy.io
 import scipy.sparse as sp
 
 from pdml_spdz.errors import InputError
-from pdml_spdz.numerics import linalg
 from pdml_spdz.rows import data
+from pdml_spdz.rows.make import as_rows
 
 X = np.array([[1.0, 0.0, -2.5], [0.0, 3.25, 0.0], [4.0, 0.0, 1e-7], [0.0, 0.0, 7.0]])
 NAMES = ("alpha", "b,eta", "gamma")
@@ -62,7 +62,7 @@ def write(path: Path) -> Path:
 )
 def test_every_format_gives_the_same_rows(tmp_path: Path, name: str) -> None:
     loaded = data.load(write(tmp_path / name))
-    dense = linalg.dense(loaded.X)
+    dense = loaded.rows.dense()
     expected = X.astype(np.float32) if name == "single.npy" else X
     np.testing.assert_array_equal(dense, expected)
     assert dense.dtype == np.float64
@@ -278,9 +278,9 @@ def test_very_many_equal_names_are_refused(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("form", [np.asarray, sp.csr_array])
 def test_columns_in_another_order_are_the_same_data(form: type) -> None:
-    straight = data.Data(linalg.as_rows(form(X)), NAMES, "x")
-    turned = data.Data(linalg.as_rows(form(X[:, ::-1])), NAMES[::-1], "x").in_order(NAMES, "the others")
-    np.testing.assert_array_equal(linalg.dense(turned.X), X)
+    straight = data.Data(as_rows(form(X)), NAMES, "x")
+    turned = data.Data(as_rows(form(X[:, ::-1])), NAMES[::-1], "x").in_order(NAMES, "the others")
+    np.testing.assert_array_equal(turned.rows.dense(), X)
     assert turned.digest(b"salt") == straight.digest(b"salt")
 
 

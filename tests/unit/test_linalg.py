@@ -9,17 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy.linalg import subspace_angles
 
-from pdml_spdz.numerics.linalg import (
-    EPS,
-    GramMatrix,
-    GramOperator,
-    covariance,
-    covariance_around_own_mean,
-    fix_signs,
-    orthonormalise,
-    qr_tolerance,
-    sine,
-)
+from pdml_spdz.numerics.linalg import EPS, fix_signs, orthonormalise, qr_tolerance, sine
+from pdml_spdz.rows.covariance import GramMatrix, GramOperator, covariance, covariance_around_own_mean
 
 rng = np.random.default_rng(5)
 

@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 
-from pdml_spdz.numerics.linalg import as_rows
 from pdml_spdz.rows.data import Data
+from pdml_spdz.rows.make import as_rows
 from pdml_spdz.rows.suspects import dominant, identifiers
 
 RNG = np.random.default_rng(0)

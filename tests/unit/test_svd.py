@@ -12,7 +12,9 @@ from sklearn.datasets import load_digits
 
 from pdml_spdz.errors import InputError
 from pdml_spdz.numerics.fixedpoint import Format
-from pdml_spdz.numerics.linalg import EPS, Rows, dense, fix_signs, orthonormalise, sine
+from pdml_spdz.numerics.linalg import EPS, fix_signs, orthonormalise, sine
+from pdml_spdz.rows.base import RowsLike
+from pdml_spdz.rows.make import as_rows
 from tests.threads import fit
 
 
@@ -27,11 +29,11 @@ def with_spectrum(n: int, d: int, sigma: np.ndarray, seed: int = 0) -> np.ndarra
     return (U * sigma) @ V.T
 
 
-def pooled(tables: Sequence[Rows]) -> np.ndarray:
-    return np.vstack([dense(X) for X in tables])
+def pooled(tables: Sequence[RowsLike]) -> np.ndarray:
+    return np.vstack([as_rows(X).dense() for X in tables])
 
 
-def noise_per_iteration(tables: Sequence[Rows], k: int, bound: float, sigma: np.ndarray) -> float:
+def noise_per_iteration(tables: Sequence[RowsLike], k: int, bound: float, sigma: np.ndarray) -> float:
     """What encoding (M half units for each of d k entries) and float64 products add to S V, relative to lambda_k."""
     M, d = len(tables), tables[0].shape[1]
     encoding = np.sqrt(d * k) * Format.for_bound(bound, M).tolerance
@@ -47,13 +49,13 @@ def stopped(q: float, noise: float, tol: float) -> float:
     return (max(tol, 2 * noise) * q + 2 * noise) / (1 - q)
 
 
-def angle_tolerance(tables: Sequence[Rows], k: int, bound: float, tol: float) -> float:
+def angle_tolerance(tables: Sequence[RowsLike], k: int, bound: float, tol: float) -> float:
     sigma = np.linalg.svd(pooled(tables), compute_uv=False)
     q = float((sigma[k] / sigma[k - 1]) ** 2) if len(sigma) > k else 0.0
     return stopped(q, noise_per_iteration(tables, k, bound, sigma), tol)
 
 
-def check_against_pooled(tables: Sequence[Rows], k: int, tol: float = 1e-10) -> None:
+def check_against_pooled(tables: Sequence[RowsLike], k: int, tol: float = 1e-10) -> None:
     fits = fit(tables, k, tol=tol, tau=2000)
     V_k = np.linalg.svd(pooled(tables), full_matrices=False)[2][:k].T
     for fitted in fits:

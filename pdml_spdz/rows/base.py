@@ -1,0 +1,203 @@
+"""What all code asks of a party's rows, whatever they are kept in.
+
+A kind of rows is one class: `shape` and `blocks` are enough, everything else follows from them, block by block, and is
+overridden where the kind has a faster way. `Dense` and `Sparse` are such kinds. Functions take rows of any
+kind as they are; for the command line there is a reader of its files (`formats.READERS`).
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any, TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+
+from pdml_spdz.numerics.fixedpoint import Reals
+
+BLOCK = 1 << 20  # numbers that are looked at together
+RowsLike: TypeAlias = Any  # Rows, or what `as_rows` makes them of: an array, or a matrix of scipy.sparse
+
+
+class Rows(ABC):
+    """X of shape (n, d), float64. Nothing here changes X: what is made of it is other rows.
+
+    sparse : what is not stored is zero, so that taking a vector off every row would fill them
+    ndim, dtype : as those of an array
+    """
+
+    sparse = False
+    ndim = 2
+    dtype = np.dtype(np.float64)
+
+    @property
+    @abstractmethod
+    def shape(self) -> tuple[int, int]:
+        """(n, d)"""
+
+    @abstractmethod
+    def blocks(self, numbers: int = BLOCK) -> Iterator[Reals]:
+        """All rows in their order, some at a time: arrays of about so many numbers, each of one row or more."""
+
+    def numbered_blocks(self, numbers: int = BLOCK) -> Iterator[tuple[slice, Reals]]:
+        """The same, and which rows they are."""
+        first = 0
+        for block in self.blocks(numbers):
+            yield slice(first, first + len(block)), block
+            first += len(block)
+
+    def stored(self) -> Iterator[Reals]:
+        """Arrays of whatever shape with all entries, but for those that are zero since they are not stored."""
+        return self.blocks()
+
+    # Other forms
+
+    def dense(self) -> Reals:
+        """X as one array."""
+        whole = np.empty(self.shape)
+        for rows, block in self.numbered_blocks():
+            whole[rows] = block
+        return whole
+
+    def csr(self) -> Any:
+        """X as a CSR array of scipy.sparse."""
+        import scipy.sparse as sp
+
+        return sp.csr_array(sp.vstack([sp.csr_array(block) for block in self.blocks()]))
+
+    def unwrapped(self) -> Any:
+        """X as other libraries take it: an array, or a CSR array."""
+        return self.dense()
+
+    def operator(self) -> Any:
+        """X as scipy.sparse.linalg takes it."""
+        import scipy.sparse.linalg as sla
+
+        X, Xt = self.times, self.transposed_times
+        return sla.LinearOperator(self.shape, matvec=X, rmatvec=Xt, matmat=X, rmatmat=Xt, dtype=np.float64)
+
+    # Parts
+
+    def __getitem__(self, rows: Any) -> Rows:
+        """Some of the rows, by a slice or by their numbers."""
+        from pdml_spdz.rows.dense import Dense  # which is one of these
+
+        numbers = np.arange(self.shape[0])[rows]
+        chosen = np.empty((len(numbers), self.shape[1]))
+        for place, block in self.numbered_blocks():
+            here = (place.start <= numbers) & (numbers < place.stop)
+            chosen[here] = block[numbers[here] - place.start]
+        return Dense(chosen)
+
+    def columns(self, order: Sequence[int] | NDArray[np.int64]) -> Rows:
+        """Column order[j] comes to place j."""
+        chosen = np.asarray(order)
+        return Mapped(self, len(chosen), lambda block, _: block[:, chosen])
+
+    def shifted(self, mu: Reals) -> Rows:
+        """X - 1 mu^T: of sparse rows, dense ones."""
+        return Mapped(self, self.shape[1], lambda block, _: block - mu)
+
+    def over(self, scale: Reals | float) -> Rows:
+        """X / scale: a number, one for each column (d,), or one for each row (n, 1)."""
+        by = np.asarray(scale, np.float64)
+        by_row = by.ndim == 2
+        return Mapped(self, self.shape[1], lambda block, rows: block / (by[rows] if by_row else by))
+
+    # Products
+
+    def times(self, V: Reals) -> Reals:
+        """X V, for V of shape (d, k) or (d,)."""
+        product = np.empty((self.shape[0], *V.shape[1:]))
+        for rows, block in self.numbered_blocks():
+            product[rows] = block @ V
+        return product
+
+    def transposed_times(self, W: Reals) -> Reals:
+        """X^T W, for W of shape (n, k) or (n,)."""
+        total = np.zeros((self.shape[1], *W.shape[1:]))
+        for rows, block in self.numbered_blocks():
+            total += block.T @ W[rows]
+        return total
+
+    def gram(self) -> Reals:
+        """X^T X of shape (d, d)."""
+        total = np.zeros((self.shape[1], self.shape[1]))
+        for block in self.blocks():
+            total += block.T @ block
+        return total
+
+    def gram_times(self, V: Reals) -> Reals:
+        """X^T (X V)."""
+        total = np.zeros(V.shape)
+        for block in self.blocks():
+            total += block.T @ (block @ V)
+        return total
+
+    def work(self) -> tuple[float, float]:
+        """About how long `gram` and, for one column, `gram_times` take: in flops on dense arrays."""
+        n, d = self.shape
+        return float(n) * d * d, 4.0 * n * d
+
+    # Sums
+
+    def column_sums(self) -> Reals:
+        """(d,)"""
+        total = np.zeros(self.shape[1])
+        for block in self.blocks():
+            total += block.sum(axis=0)
+        return total
+
+    def column_squares(self, mu: Reals | None = None) -> Reals:
+        """(d,): the sums of (x - mu)^2."""
+        total = np.zeros(self.shape[1])
+        for block in self.blocks():
+            total += np.sum(np.square(block if mu is None else block - mu), axis=0)
+        return total
+
+    def row_squares(self) -> Reals:
+        """(n,): the squared length of every row."""
+        lengths = np.empty(self.shape[0])
+        for rows, block in self.numbered_blocks():
+            lengths[rows] = np.sum(block * block, axis=1)
+        return lengths
+
+    def squares(self) -> float:
+        """||X||_F^2"""
+        return sum(float(np.vdot(values, values)) for values in self.stored())
+
+    # What they take, and what they are known by
+
+    @property
+    def nbytes(self) -> int:
+        return 8 * self.shape[0] * self.shape[1]
+
+    @property
+    def nonzero(self) -> int:
+        return sum(int(np.count_nonzero(values)) for values in self.stored())
+
+    def present(self) -> Any:
+        """(n, d): where X is not zero, as a CSR array of booleans."""
+        import scipy.sparse as sp
+
+        return sp.csr_array(sp.vstack([sp.csr_array(block != 0) for block in self.blocks()]))
+
+    def buffers(self) -> Iterator[Any]:
+        """Arrays whose bytes, one after the other, are the same for the same rows."""
+        return self.blocks()
+
+
+class Mapped(Rows):
+    """Rows that are made of others, block by block, whenever they are used."""
+
+    def __init__(self, inner: Rows, d: int, change: Callable[[Reals, slice], Reals]) -> None:
+        self._inner, self._change = inner, change
+        self._shape = inner.shape[0], d
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        return self._shape
+
+    def blocks(self, numbers: int = BLOCK) -> Iterator[Reals]:
+        return (self._change(block, rows) for rows, block in self._inner.numbered_blocks(numbers))

@@ -1,0 +1,111 @@
+"""Rows of which only some entries are stored, in CSR."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+from numpy.typing import NDArray
+
+from pdml_spdz.numerics.fixedpoint import Reals
+from pdml_spdz.rows.base import BLOCK, Rows
+from pdml_spdz.rows.dense import Dense
+
+PENALTY = 4.0  # a flop on sparse rows costs about this many dense ones
+
+
+class Sparse(Rows):
+    """matrix : a CSR array of scipy.sparse, float64; it is not copied"""
+
+    sparse = True
+
+    def __init__(self, matrix: sp.csr_array) -> None:
+        self.matrix = matrix
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        n, d = self.matrix.shape
+        return int(n), int(d)
+
+    def blocks(self, numbers: int = BLOCK) -> Iterator[Reals]:
+        n, d = self.shape
+        rows = max(1, numbers // max(d, 1))
+        return (self.matrix[i : i + rows].toarray() for i in range(0, n, rows))
+
+    def stored(self) -> Iterator[Reals]:
+        yield self.matrix.data
+
+    def dense(self) -> Reals:
+        array: Reals = self.matrix.toarray()
+        return array
+
+    def csr(self) -> sp.csr_array:
+        return self.matrix
+
+    def unwrapped(self) -> sp.csr_array:
+        return self.matrix
+
+    def operator(self) -> sp.csr_array:
+        return self.matrix
+
+    def __getitem__(self, rows: Any) -> Sparse:
+        return Sparse(self.matrix[rows])
+
+    def columns(self, order: Sequence[int] | NDArray[np.int64]) -> Sparse:
+        chosen = sp.csr_array(self.matrix[:, np.asarray(order)])
+        chosen.sort_indices()  # as a file in this order would have them: the digest is the same
+        return Sparse(chosen)
+
+    def shifted(self, mu: Reals) -> Dense:
+        return Dense(self.dense() - mu)
+
+    def over(self, scale: Reals | float) -> Sparse:
+        return Sparse(sp.csr_array(self.matrix.multiply(1.0 / np.asarray(scale, np.float64))))
+
+    def times(self, V: Reals) -> Reals:
+        return np.asarray(self.matrix @ V)
+
+    def transposed_times(self, W: Reals) -> Reals:
+        return np.asarray(self.matrix.T @ W)
+
+    def gram(self) -> Reals:
+        S: Reals = (self.matrix.T @ self.matrix).toarray()
+        return S
+
+    def gram_times(self, V: Reals) -> Reals:
+        return np.asarray(self.matrix.T @ (self.matrix @ V))
+
+    def work(self) -> tuple[float, float]:
+        row_sizes = np.diff(self.matrix.indptr).astype(np.float64)
+        return PENALTY * float(row_sizes @ row_sizes), PENALTY * 4.0 * self.matrix.nnz
+
+    def column_sums(self) -> Reals:
+        return np.asarray(self.matrix.sum(axis=0), np.float64).reshape(-1)
+
+    def column_squares(self, mu: Reals | None = None) -> Reals:
+        squares = np.asarray(self.matrix.multiply(self.matrix).sum(axis=0), np.float64).reshape(-1)
+        if mu is None:
+            return squares
+        # Rounding may leave a little below zero.
+        return np.maximum(squares - mu * (2.0 * self.column_sums() - self.shape[0] * mu), 0.0)
+
+    def row_squares(self) -> Reals:
+        return np.asarray(self.matrix.multiply(self.matrix).sum(axis=1), np.float64).reshape(-1)
+
+    @property
+    def nbytes(self) -> int:
+        return sum(int(array.nbytes) for array in self.buffers())
+
+    @property
+    def nonzero(self) -> int:
+        return int(self.matrix.nnz)
+
+    def present(self) -> sp.csr_array:
+        found = self.matrix.astype(bool)
+        found.eliminate_zeros()
+        return found
+
+    def buffers(self) -> Iterator[Any]:
+        yield from (self.matrix.data, self.matrix.indices, self.matrix.indptr)

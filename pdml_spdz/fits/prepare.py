@@ -6,11 +6,11 @@ from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 
 import numpy as np
-import scipy.sparse as sp
 
 from pdml_spdz.engines.base import Engine
 from pdml_spdz.errors import InputError
 from pdml_spdz.fits.limits import MEAN_BLUR, bound_of_centred, bound_of_scaled, bound_of_sums, check_rows
+from pdml_spdz.numerics import sparse as sp
 from pdml_spdz.numerics.fixedpoint import Reals
 from pdml_spdz.numerics.linalg import EPS, Rows, column_sums, over
 from pdml_spdz.primitives.agree import Agreement

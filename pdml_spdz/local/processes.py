@@ -11,13 +11,13 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import scipy.sparse as sp
 
 from pdml_spdz.engines import transcript as transcripts
 from pdml_spdz.engines.transcript import Transcript
 from pdml_spdz.errors import StudyError
 from pdml_spdz.fits import prepare
 from pdml_spdz.local.crew import Crew, run_crew
+from pdml_spdz.numerics import sparse as sp
 from pdml_spdz.numerics.fixedpoint import Reals
 from pdml_spdz.numerics.linalg import Rows, over
 from pdml_spdz.rows.data import Data, columns_of, vector_settings

@@ -6,10 +6,10 @@ from abc import ABC, abstractmethod
 from typing import Any, TypeAlias
 
 import numpy as np
-import scipy.sparse as sp
 from numpy.typing import NDArray
 from threadpoolctl import threadpool_info
 
+from pdml_spdz.numerics import sparse as sp
 from pdml_spdz.numerics.fixedpoint import Reals
 
 Rows: TypeAlias = Any  # Reals or a scipy.sparse CSR array (scipy states no types)

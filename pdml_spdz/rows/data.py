@@ -10,9 +10,9 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import scipy.sparse as sp
 
 from pdml_spdz.errors import InputError
+from pdml_spdz.numerics import sparse as sp
 from pdml_spdz.numerics.linalg import Rows, as_rows, dense, entries
 from pdml_spdz.rows import names
 from pdml_spdz.rows.formats import READERS, Columns, is_series, is_table, read_table

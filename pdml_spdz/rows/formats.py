@@ -20,10 +20,9 @@ from pathlib import Path
 from typing import IO, Any, TypeAlias
 
 import numpy as np
-import scipy.io
-import scipy.sparse as sp
 
 from pdml_spdz.errors import InputError
+from pdml_spdz.numerics import sparse as sp
 from pdml_spdz.numerics.linalg import Rows
 from pdml_spdz.rows.names import Names, listed, refuse_index
 
@@ -142,6 +141,8 @@ def _no_number(error: ValueError, names: Names, path: Path) -> InputError:
 
 
 def _read_mtx(path: Path) -> Columns:
+    import scipy.io  # for this format alone
+
     matrix = scipy.io.mmread(path, spmatrix=False)
     return (sp.csr_array(matrix) if sp.issparse(matrix) else matrix), None
 

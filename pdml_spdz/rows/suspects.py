@@ -6,9 +6,9 @@ import re
 from collections.abc import Iterable
 
 import numpy as np
-import scipy.sparse as sp
 from numpy.typing import NDArray
 
+from pdml_spdz.numerics import sparse as sp
 from pdml_spdz.numerics.fixedpoint import Reals
 from pdml_spdz.numerics.linalg import Rows, column_sums, dense
 from pdml_spdz.rows.data import Data

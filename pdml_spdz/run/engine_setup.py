@@ -1,30 +1,30 @@
-"""From a study and what a party brings to the engine that runs it, and to the plan of its offline phase."""
+"""From a study and what a party brings to the engine that runs it, and to the plan of its offline phase.
+
+An engine is imported by the function that makes it: a party loads its own, and no other.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
+from typing import TYPE_CHECKING
 
 from pdml_spdz.engines.base import Engine, Shape
-from pdml_spdz.engines.embedded.engine import EmbeddedEngine, Options, Source, program_and_plan
-from pdml_spdz.engines.mp_spdz import home
-from pdml_spdz.engines.mp_spdz.compiler import Compiled, compile_program
-from pdml_spdz.engines.mp_spdz.engine import MpSpdzEngine, MpSpdzOptions, program_for
-from pdml_spdz.engines.mp_spdz.place import Place
-from pdml_spdz.engines.mp_spdz.protocols import protocol
-from pdml_spdz.engines.plain import PlainEngine
-from pdml_spdz.engines.recording import RecordingEngine
-from pdml_spdz.engines.secsum import SecSumEngine
 from pdml_spdz.errors import StockError, StudyError
-from pdml_spdz.offline.material import Material, Plan
-from pdml_spdz.offline.on_demand import OnDemand
-from pdml_spdz.offline.spend import StockMaterial
-from pdml_spdz.offline.stock import Kind, find
 from pdml_spdz.programs.precision import F_G, FULL_G, Precision
 from pdml_spdz.run.context import PartyRun, stock_root
 from pdml_spdz.study.model import Study
 from pdml_spdz.transport.base import Link
 from pdml_spdz.transport.certs import Identity
+
+if TYPE_CHECKING:
+    from pdml_spdz.engines.embedded.engine import Options, Source
+    from pdml_spdz.engines.mp_spdz.compiler import Compiled
+    from pdml_spdz.engines.mp_spdz.engine import MpSpdzOptions
+    from pdml_spdz.engines.mp_spdz.home import Installation
+    from pdml_spdz.engines.mp_spdz.place import Place
+    from pdml_spdz.offline.material import Material, Plan
+    from pdml_spdz.offline.stock import Kind
 
 DEFAULT_PROTOCOL = "semi"
 
@@ -32,22 +32,38 @@ DEFAULT_PROTOCOL = "semi"
 def make_engine(run: PartyRun, link: Link, session: bytes, identity: Identity) -> Engine:
     """The study's engine on this link; `session` is the public identity of the run."""
     engine = _engine(run, link, session, identity)
-    return engine if run.transcript is None else RecordingEngine(engine, run.transcript)
+    if run.transcript is None:
+        return engine
+    from pdml_spdz.engines.recording import RecordingEngine
+
+    return RecordingEngine(engine, run.transcript)
 
 
 def _engine(run: PartyRun, link: Link, session: bytes, identity: Identity) -> Engine:
     study = run.study
     if study.engine == "plain":
+        from pdml_spdz.engines.plain import PlainEngine
+
         return PlainEngine(link)
     if study.engine == "secsum":
+        from pdml_spdz.engines.secsum import SecSumEngine
+
         return SecSumEngine(link, session, study.aggregator)
     if study.engine == "mp-spdz":
+        from pdml_spdz.engines.mp_spdz.engine import MpSpdzEngine
+
         return MpSpdzEngine(make_place(run, link, identity), session, mp_spdz_options(study))
+    from pdml_spdz.engines.embedded.engine import EmbeddedEngine
+
     return EmbeddedEngine(link, session, embedded_options(study, _source(run, session)))
 
 
 def make_place(run: PartyRun, link: Link, identity: Identity) -> Place:
     """Where and how this party's virtual machines run."""
+    from pdml_spdz.engines.mp_spdz import home
+    from pdml_spdz.engines.mp_spdz.place import Place
+    from pdml_spdz.engines.mp_spdz.protocols import protocol
+
     study = run.study
     return Place(
         link,
@@ -77,6 +93,8 @@ def precision_of(study: Study) -> Precision:
 
 def embedded_options(study: Study, source: Source) -> Options:
     """How the embedded engine is to run this study."""
+    from pdml_spdz.engines.embedded.engine import Options
+
     normalise = "per-column" if study.algorithm == "normed-sum" else study.normalise
     return Options(
         precision_of(study),
@@ -92,6 +110,9 @@ def embedded_options(study: Study, source: Source) -> Options:
 
 def mp_spdz_options(study: Study) -> MpSpdzOptions:
     """How the engine mp-spdz is to run this study."""
+    from pdml_spdz.engines.mp_spdz.engine import MpSpdzOptions
+    from pdml_spdz.engines.mp_spdz.protocols import protocol
+
     normalise = "per-column" if study.algorithm == "normed-sum" else study.normalise
     return MpSpdzOptions(
         precision_of(study),
@@ -108,6 +129,8 @@ def mp_spdz_options(study: Study) -> MpSpdzOptions:
 
 def stock_plan(study: Study) -> tuple[Plan, Kind]:
     """What one run of the study takes from the embedded engine's offline phase."""
+    from pdml_spdz.engines.embedded.engine import program_and_plan
+
     if study.engine != "embedded":
         raise StudyError(f"the study has engine {study.engine!r}.", "an engine that has an offline phase")
     options = embedded_options(study, _no_source)
@@ -116,13 +139,19 @@ def stock_plan(study: Study) -> tuple[Plan, Kind]:
 
 
 def _kind(study: Study, p: Precision) -> Kind:
+    from pdml_spdz.offline.stock import Kind
+
     return Kind(study.M, p.vector_bits, p.scalar_bits, study.vole)
 
 
 def mp_spdz_plan(
-    study: Study, found: home.Installation, note: Callable[[str], None] = lambda text: None
+    study: Study, found: Installation, note: Callable[[str], None] = lambda text: None
 ) -> tuple[Compiled, int]:
     """What one run of the study executes on MP-SPDZ, and how often: each execution needs a stock of its own."""
+    from pdml_spdz.engines.mp_spdz.compiler import compile_program
+    from pdml_spdz.engines.mp_spdz.engine import program_for
+    from pdml_spdz.engines.mp_spdz.protocols import protocol
+
     options = mp_spdz_options(study)
     program, _, executions = program_for(options, _shape(study))
     chosen = protocol(study.protocol or DEFAULT_PROTOCOL)
@@ -146,6 +175,9 @@ def _source(run: PartyRun, session: bytes) -> Source:
     def source(link: Link, plan: Plan, p: Precision) -> Material:
         wanted = f"{plan.triples:,} triples, {plan.numbers:,} numbers"
         if run.study.offline != "on-demand":
+            from pdml_spdz.offline.spend import StockMaterial
+            from pdml_spdz.offline.stock import find
+
             stocks = find(stock_root(run.stock), _kind(run.study, p), link.me)
             material = StockMaterial(link, stocks, session)
             try:
@@ -157,6 +189,8 @@ def _source(run: PartyRun, session: bytes) -> Source:
             else:
                 run.note(f"offline material from a stock: at most {wanted}")
                 return material
+        from pdml_spdz.offline.on_demand import OnDemand
+
         run.note(f"offline material made in the run, no stock: at most {wanted}")
         return OnDemand(link, session, p.vector_bits, p.scalar_bits, lpn=run.study.vole == "lpn")
 

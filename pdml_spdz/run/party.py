@@ -11,15 +11,10 @@ from typing import Any
 import numpy as np
 
 from pdml_spdz.engines import transcript as transcripts
-from pdml_spdz.engines.mp_spdz import offline as mp_spdz_offline
 from pdml_spdz.errors import PdmlError, StudyError
-from pdml_spdz.fits import nmf as fit_nmf
-from pdml_spdz.fits import normed_sum as fit_normed_sum
-from pdml_spdz.fits import pca as fit_pca
-from pdml_spdz.fits import svd as fit_svd
 from pdml_spdz.fits.prepare import agreed, fitting
-from pdml_spdz.offline.make import make
 from pdml_spdz.primitives.agree import Agreement
+from pdml_spdz.registry import Registry
 from pdml_spdz.rows import data as data_files
 from pdml_spdz.rows.data import Data
 from pdml_spdz.run import handshake
@@ -34,7 +29,15 @@ from pdml_spdz.transport.certs import Identity
 from pdml_spdz.transport.clock import Clock
 from pdml_spdz.transport.connect import Meeting, connect, listen
 
-FITS = {"svd": fit_svd.fit, "pca": fit_pca.fit, "nmf": fit_nmf.fit, "normed-sum": fit_normed_sum.fit}
+FITS: Registry[Callable[..., Fitted]] = Registry(
+    "algorithm",
+    {
+        "svd": "pdml_spdz.fits.svd:fit",
+        "pca": "pdml_spdz.fits.pca:fit",
+        "nmf": "pdml_spdz.fits.nmf:fit",
+        "normed-sum": "pdml_spdz.fits.normed_sum:fit",
+    },
+)
 
 
 def run_party(run: PartyRun) -> dict[str, Any]:
@@ -133,6 +136,8 @@ def make_stock(run: PartyRun) -> dict[str, Any]:
 
 
 def _make_embedded(run: PartyRun, link: Link, session: bytes, identity: Identity) -> dict[str, Any]:
+    from pdml_spdz.offline.make import make
+
     plan, kind = stock_plan(run.study)
 
     def progress(done: int, total: int, sent: int) -> None:
@@ -144,6 +149,8 @@ def _make_embedded(run: PartyRun, link: Link, session: bytes, identity: Identity
 
 def _make_mp_spdz(run: PartyRun, link: Link, session: bytes, identity: Identity) -> dict[str, Any]:
     """One stock for each execution of the program."""
+    from pdml_spdz.engines.mp_spdz import offline as mp_spdz_offline
+
     place = make_place(run, link, identity)
     compiled, executions = mp_spdz_plan(run.study, place.home, run.note)
     Agreement(link).digest("bytecode", compiled.digest.encode())

@@ -6,7 +6,6 @@ from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.linalg import helmert
 
 from pdml_spdz.numerics.fixedpoint import Reals
 from pdml_spdz.numerics.linalg import EPS
@@ -112,8 +111,11 @@ def _solve(pairs: Equations, expected: Reals, spread: Reals, before: Call | None
 
 
 def _centred(k: int) -> Reals:
-    """An orthonormal basis (k, k - 1) of the vectors whose mean is zero."""
-    basis: Reals = helmert(k).T if k > 1 else np.zeros((1, 0))
+    """An orthonormal basis (k, k - 1) of the vectors whose mean is zero: Helmert's, along 1, ..., 1, -i, 0, ..., 0"""
+    i = np.arange(1, k)
+    H = np.tril(np.ones((k - 1, k)))
+    H[i - 1, i] = -i
+    basis: Reals = (H / np.sqrt(i * (i + 1))[:, None]).T
     return basis
 
 

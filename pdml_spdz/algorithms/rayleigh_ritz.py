@@ -7,7 +7,6 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.sparse.csgraph import connected_components
 
 from pdml_spdz.algorithms.lengths import Call, lengths_by_symmetry, share
 from pdml_spdz.numerics.fixedpoint import Reals
@@ -135,6 +134,17 @@ def ritz_basis(product: Product, found: Ritz) -> tuple[Reals, float]:
 
 def groups(pairs: Reals, limit: float) -> list[list[int]]:
     """Columns that are turned among themselves by more than `limit`; a column that belongs to none is left out."""
-    count, label = connected_components(pairs > limit, directed=False)
-    found = [np.flatnonzero(label == n).tolist() for n in range(count)]
-    return [members for members in found if len(members) > 1]
+    # scipy's connected_components, without the half of scipy that it imports
+    joined, free = (pairs > limit) | (pairs > limit).T, np.ones(len(pairs), np.bool_)
+    found = []
+    for first in range(len(pairs)):
+        members, new = [], [first] if free[first] else []
+        free[first] = False
+        while new:
+            members.append(i := new.pop())
+            near = np.flatnonzero(joined[i] & free)
+            free[near] = False
+            new.extend(near.tolist())
+        if len(members) > 1:
+            found.append(sorted(members))
+    return found

@@ -10,10 +10,8 @@ from pathlib import Path
 from typing import Any
 
 import click
-from rich.console import Console
 
 from pdml_spdz.cli.options import LOCAL, options
-from pdml_spdz.cli.show import Watcher, show_result
 from pdml_spdz.engines.transcript import Transcript
 from pdml_spdz.errors import PdmlError
 from pdml_spdz.run import own_secret
@@ -102,6 +100,10 @@ def party(
     if supervised:
         supervised_run(run)
         return
+    from rich.console import Console  # a supervised party is watched by a process, not by a person
+
+    from pdml_spdz.cli.show import Watcher, show_result
+
     console = Console(stderr=as_json)
     with Watcher(console) as watcher:
         report = run(lambda event: watcher(me if event["event"] != "iteration" else 0, event))

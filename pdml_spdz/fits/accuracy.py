@@ -10,11 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import scipy.sparse.linalg
 
-from pdml_spdz.algorithms.nmf_start import rri_nmf
-from pdml_spdz.algorithms.rri import part
-from pdml_spdz.fits.nmf import settings_of
 from pdml_spdz.numerics.fixedpoint import Reals
 from pdml_spdz.numerics.linalg import sine
 from pdml_spdz.rows import data as data_files
@@ -55,6 +51,7 @@ def pooled_svd(
     if d <= DENSE_LIMIT or k >= d - 1:
         w, V = np.linalg.eigh(times(np.eye(d)))
     else:
+        import scipy.sparse.linalg  # takes long, and d is small in most demonstrations
 
         def column(v: Reals) -> Reals:
             return times(v.reshape(-1, 1))
@@ -92,6 +89,10 @@ def nmf_accuracy(
     T: Reals, T_0: Reals, sweeps: int, study: Study, files: Sequence[Path], rows: Prepare = _as_they_are
 ) -> dict[str, Any]:
     """How far T is from centralised RRI-NMF of the pooled rows from the same start, and how well it explains them."""
+    from pdml_spdz.algorithms.nmf_start import rri_nmf
+    from pdml_spdz.algorithms.rri import part
+    from pdml_spdz.fits.nmf import settings_of
+
     X = pooled(files, rows)
     size = float(part(X, 1).norm())
     settings = replace(settings_of(study, size), tau=sweeps, tol=0.0)

@@ -19,9 +19,9 @@ from itertools import combinations
 from typing import TypeAlias
 
 import numpy as np
-import scipy.sparse as sp
 from numpy.typing import NDArray
 
+from pdml_spdz.numerics import sparse as sp
 from pdml_spdz.numerics.ring import Vector, limbs
 from pdml_spdz.ot.leafsums import settle, to_words
 from pdml_spdz.ot.prg import WORD, Streams

@@ -5,8 +5,6 @@ from __future__ import annotations
 import hashlib
 from dataclasses import dataclass
 
-import jinja2
-
 from pdml_spdz.errors import EngineError
 from pdml_spdz.programs import paper as paper_programs
 from pdml_spdz.programs.precision import Precision
@@ -42,6 +40,8 @@ def render(
     """
     if name not in NAMES:
         raise EngineError(f"there is no program {name!r}.", f"one of {', '.join(NAMES)}")
+    import jinja2  # not by those who only pass programs on
+
     template = environment().get_template(f"{name}.mpc.j2")
     try:
         text = template.render(

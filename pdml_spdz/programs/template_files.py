@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-import jinja2
+if TYPE_CHECKING:
+    import jinja2
 
 
 def template_directory() -> Path:
@@ -16,6 +18,8 @@ def template_directory() -> Path:
 
 def environment() -> jinja2.Environment:
     """A missing value is an error, never an empty string."""
+    import jinja2  # not by those who only read a study
+
     return jinja2.Environment(  # noqa: S701 - the output is TOML and MPC programs, not HTML
         loader=jinja2.FileSystemLoader(template_directory()),
         undefined=jinja2.StrictUndefined,

@@ -10,9 +10,9 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import scipy.sparse as sp
 
 from pdml_spdz.errors import InputError
+from pdml_spdz.numerics import sparse as sp
 from pdml_spdz.numerics.fixedpoint import Reals
 from pdml_spdz.rows import names
 from pdml_spdz.rows.base import Rows, RowsLike

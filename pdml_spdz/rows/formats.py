@@ -20,9 +20,9 @@ from pathlib import Path
 from typing import IO, Any, TypeAlias
 
 import numpy as np
-import scipy.sparse as sp
 
 from pdml_spdz.errors import InputError
+from pdml_spdz.numerics import sparse as sp
 from pdml_spdz.registry import Line, Registry
 from pdml_spdz.rows.base import Rows, RowsLike
 from pdml_spdz.rows.names import Names, listed, refuse_index

@@ -4,7 +4,11 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from scipy.linalg import helmert
+from scipy.sparse.csgraph import connected_components
 
+from pdml_spdz.algorithms import lengths
+from pdml_spdz.algorithms.rayleigh_ritz import groups
 from pdml_spdz.algorithms.svd import CONVERGED, Result, Settings, pd_svd, start_by_seed
 from pdml_spdz.numerics.linalg import EPS
 from pdml_spdz.primitives.alone import Alone
@@ -95,3 +99,17 @@ def test_fits_that_need_no_turning_take_no_more_iterations() -> None:
         before, (V, _) = V, np.linalg.qr(X.T @ (X @ V))
         change, t = float(np.linalg.norm(before - V @ (V.T @ before), 2)), t + 1
     assert fit(sigma.tolist(), 8, k, "fit", 3, tol)[0].state.t == t
+
+
+@pytest.mark.parametrize("k", [1, 2, 3, 8])
+def test_centred_basis_is_helmerts(k: int) -> None:
+    np.testing.assert_array_equal(lengths._centred(k), helmert(k).T if k > 1 else np.zeros((1, 0)))
+
+
+@pytest.mark.parametrize("share", [0.0, 0.02, 0.05, 0.1, 1.0])
+def test_groups_are_connected_components(share: float) -> None:
+    pairs = np.random.default_rng(3).random((30, 30))
+    _, label = connected_components(pairs > 1 - share, directed=False)
+    found = groups(pairs, 1 - share)
+    assert [label[members[0]] for members in found] == sorted(n for n in set(label) if np.sum(label == n) > 1)
+    assert all(members == np.flatnonzero(label == label[members[0]]).tolist() for members in found)

@@ -20,6 +20,7 @@ from pdml_spdz.cli.options import (
     Option,
     options,
     rank,
+    stopping,
 )
 from pdml_spdz.cli.run import run_and_show
 from pdml_spdz.study.algorithm import ALGORITHMS, Algorithm
@@ -53,8 +54,10 @@ def _own(spec: Algorithm) -> list[Option]:
     if spec.vector:
         return ENGINE
     if "nmf" in spec.own:
-        return [rank(spec.unit), *NMF, *SCALING[1:], *COMMON]  # rows less an offset have negative entries
-    return [rank(spec.unit), *([*CENTRE, VARIANCE] if "centre" in spec.own else []), *FACTORISATION, *SCALING]
+        stop = stopping(spec.defaults, "Stop when no topic changes by more in a sweep (l1).")
+        return [rank(spec.unit), *stop, *NMF, *SCALING[1:], *COMMON]  # rows less an offset have negative entries
+    centring = [*CENTRE, VARIANCE] if "centre" in spec.own else []
+    return [rank(spec.unit), *centring, *stopping(spec.defaults), *FACTORISATION, *SCALING]
 
 
 def _going_on(spec: Algorithm) -> list[Option]:

@@ -8,7 +8,7 @@ from typing import Any
 import click
 from click.core import ParameterSource
 
-from pdml_spdz.cli.options import CENTRE, FACTORISATION, SCALING, options, study_settings
+from pdml_spdz.cli.options import CENTRE, FACTORISATION, SCALING, options, stopping, study_settings
 from pdml_spdz.errors import StorageError
 from pdml_spdz.study import file as study_file
 from pdml_spdz.study.algorithm import ALGORITHMS
@@ -19,7 +19,7 @@ from pdml_spdz.study.model import MAX_PARTIES, PartyEntry, Study
 @click.option("--algorithm", type=click.Choice(ALGORITHMS.names()), default="svd", show_default=True)
 @click.option("--parties", type=click.IntRange(2, MAX_PARTIES), required=True, help="How many parties.")
 @click.option("--rank", "-k", type=click.IntRange(1), help="Number of vectors or topics. Not for normed-sum.")
-@options(FACTORISATION, CENTRE, SCALING)
+@options(stopping({}), FACTORISATION, CENTRE, SCALING)
 @click.option("--dim", "d", type=click.IntRange(0), default=0, help="Number of features; 0: the files must agree.")
 @click.option("--port", type=click.IntRange(1, 65535), default=7000, show_default=True, help="Party i gets PORT + i.")
 @click.option("--out", type=click.Path(path_type=Path), default=Path("study.toml"), show_default=True)

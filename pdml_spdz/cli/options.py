@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -10,7 +10,6 @@ import click
 from click.shell_completion import CompletionItem
 
 from pdml_spdz.rows.data import vector_settings
-from pdml_spdz.study.algorithm import ALGORITHMS
 from pdml_spdz.study.engines import DEFAULTS, ENGINES
 from pdml_spdz.study.model import (
     COLUMNS,
@@ -134,21 +133,25 @@ ENGINE: list[Option] = [
     _choice("--vole", VOLE, "lpn: expand correlations under the LPN assumption (embedded). ot: OT only, slower."),
     *COMMON,
 ]
+CHANGE = "Stop when the subspace changes by less (sine of the largest angle)."
+
+
+def stopping(defaults: Mapping[str, Any], change: str = CHANGE) -> list[Option]:
+    """defaults : of an algorithm, where they are not those of a Study"""
+    usual = {name: defaults.get(name, _default(name)) for name in ("iterations", "tol")}
+    return [
+        click.option(
+            "--iterations",
+            type=click.IntRange(1),
+            default=usual["iterations"],
+            show_default=True,
+            help="Maximum number of iterations.",
+        ),
+        click.option("--tol", type=click.FloatRange(0), default=usual["tol"], show_default=True, help=change),
+    ]
+
+
 FACTORISATION: list[Option] = [
-    click.option(
-        "--iterations",
-        type=click.IntRange(1),
-        default=_default("iterations"),
-        show_default=True,
-        help="Maximum number of iterations.",
-    ),
-    click.option(
-        "--tol",
-        type=click.FloatRange(0),
-        default=_default("tol"),
-        show_default=True,
-        help="Stop when the subspace changes by less (sine of the largest angle).",
-    ),
     _choice("--normalise", NORMALISE, "One secret scale for the fit, or one for each column and iteration."),
     _choice("--online", ONLINE, "All columns of an iteration in one call, or one call each (--normalise per-column)."),
     click.option("--seed", type=int, help="Start from a public seed instead of one drawn by all parties."),
@@ -176,20 +179,6 @@ SCALING: list[Option] = [
 ]
 _penalty = click.FloatRange(0)
 NMF: list[Option] = [
-    click.option(
-        "--iterations",
-        type=click.IntRange(1),
-        default=ALGORITHMS["nmf"].defaults["iterations"],
-        show_default=True,
-        help="Maximum number of sweeps.",
-    ),
-    click.option(
-        "--tol",
-        type=click.FloatRange(0),
-        default=ALGORITHMS["nmf"].defaults["tol"],
-        show_default=True,
-        help="Stop when no topic changes by more in a sweep (l1).",
-    ),
     _choice("--init", INITS, "By PD-NMF-Init, at random, from singular vectors (PD-SVD). best_of_M: NOT PRIVATE."),
     click.option(
         "--init-iterations", type=click.IntRange(1), default=20, show_default=True, help="Iterations of --init."

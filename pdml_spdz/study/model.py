@@ -11,7 +11,7 @@ from typing import Any
 from pdml_spdz.errors import StudyError
 from pdml_spdz.study.bound import USUAL_RANGE, WIDE_RANGE, check_bound, kind_of, parse_bound
 from pdml_spdz.study.preparation import CENTRES, SCALES, check_rows
-from pdml_spdz.study.values import check_values, settle, shown
+from pdml_spdz.study.values import check_choice, check_values, settle, shown
 
 ALGORITHMS = ("svd", "pca", "nmf", "normed-sum")
 ENGINES = {"embedded": "normed", "mp-spdz": "normed", "secsum": "sum", "plain": "sum"}  # and what each of them reveals
@@ -212,8 +212,7 @@ def _check_choices(study: Study) -> None:
         ("centre", CENTRES),
         ("scale", SCALES),
     ):
-        value = getattr(study, name)
-        want(value in choices, f"`{name}` is {shown(value)}.", f"one of {', '.join(choices)}")
+        check_choice(name, getattr(study, name), choices)
     want(
         ENGINES[study.engine] == study.reveal,
         f"`engine` is {study.engine!r} and `reveal` is {study.reveal!r}.",
@@ -265,8 +264,7 @@ def _check_nmf(study: Study) -> None:
         "the algorithm nmf with them",
     )
     for name, choices in (("init", INITS), ("w_start", W_STARTS)):
-        value = getattr(study.nmf, name)
-        want(value in choices, f"`nmf.{name}` is {shown(value)}.", f"one of {', '.join(choices)}")
+        check_choice(f"nmf.{name}", getattr(study.nmf, name), choices)
 
 
 def _check_numbers(study: Study) -> None:

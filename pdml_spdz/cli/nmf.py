@@ -12,7 +12,7 @@ from rich.console import Console
 from pdml_spdz.cli.options import COMMON, LOCAL, NMF, SCALING, options
 from pdml_spdz.cli.run import run_and_show
 from pdml_spdz.fits.accuracy import nmf_accuracy
-from pdml_spdz.local.processes import LocalResult
+from pdml_spdz.local.joint import LocalResult
 from pdml_spdz.study.model import NmfSettings
 
 _NMF = tuple(NmfSettings.__dataclass_fields__)

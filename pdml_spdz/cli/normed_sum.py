@@ -11,7 +11,7 @@ from rich.console import Console
 
 from pdml_spdz.cli.options import ENGINE, LOCAL, options
 from pdml_spdz.cli.run import run_and_show
-from pdml_spdz.local.processes import LocalResult
+from pdml_spdz.local.joint import LocalResult
 from pdml_spdz.numerics.linalg import dense, sine
 from pdml_spdz.rows import data
 

@@ -22,8 +22,8 @@ from pdml_spdz.engines.mp_spdz import offline as mp_spdz_offline
 from pdml_spdz.engines.mp_spdz.compiler import Compiled
 from pdml_spdz.engines.mp_spdz.pool import Manifest, list_stocks
 from pdml_spdz.engines.mp_spdz.protocols import protocol
-from pdml_spdz.local.crew import Crew, run_crew
-from pdml_spdz.local.processes import local_study
+from pdml_spdz.local.joint import local_study
+from pdml_spdz.local.supervisor import PartyCommands, supervise
 from pdml_spdz.offline.make import forecast
 from pdml_spdz.offline.material import Plan
 from pdml_spdz.offline.status import Row, status
@@ -188,7 +188,7 @@ def _make_here(agreed: Study, root: Path, home: Path | None, watcher: Watcher) -
             place = ["--mp-spdz", str(home)] if home else []
             return ["offline", "make", str(study), "--id", str(m), "--stock", str(root), *place]
 
-        return run_crew(Crew(agreed, Path(logs), command, watcher))
+        return supervise(PartyCommands(agreed, Path(logs), command, watcher))
 
 
 @offline.command("status")

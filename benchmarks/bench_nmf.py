@@ -25,7 +25,7 @@ from benchmarks.parties import quartiles, save
 from pdml_spdz.algorithms.nmf import Settings, State, pd_nmf_iter
 from pdml_spdz.algorithms.rri import Penalties, part
 from pdml_spdz.applications.text import term_counts
-from pdml_spdz.local.processes import LocalRun, local_study, run_local
+from pdml_spdz.local.joint import LocalRun, local_study, run_local
 from pdml_spdz.primitives.alone import Alone, own_sum
 from pdml_spdz.rows.base import RowsLike
 from pdml_spdz.study.model import NmfSettings

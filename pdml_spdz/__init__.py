@@ -16,29 +16,52 @@ __version__ = "0.2.0"
 __all__ = [
     "NMFResult",
     "NmfSettings",
+    "NormedSumResult",
     "PCAResult",
+    "PartyEntry",
+    "PrecisionSettings",
     "SVDResult",
+    "Study",
+    "Timeouts",
     "__version__",
     "errors",
     "nmf",
     "normed_sum",
     "pca",
+    "run_party",
     "svd",
 ]
 
 if TYPE_CHECKING:
     from pdml_spdz import errors
-    from pdml_spdz.api import NMFResult, NmfSettings, PCAResult, SVDResult, nmf, normed_sum, pca, svd
+    from pdml_spdz.api import (
+        NMFResult,
+        NmfSettings,
+        NormedSumResult,
+        PartyEntry,
+        PCAResult,
+        PrecisionSettings,
+        Study,
+        SVDResult,
+        Timeouts,
+        nmf,
+        normed_sum,
+        pca,
+        run_party,
+        svd,
+    )
 
 
 def __getattr__(name: str) -> Any:
     # Parties are processes of their own: what starts them is imported only where it is used.
-    if name in __all__ and name not in ("errors", "__version__"):
-        from pdml_spdz import api
+    import importlib
 
-        return getattr(api, name)
     if name == "errors":
-        import importlib
-
         return importlib.import_module("pdml_spdz.errors")
+    if name in __all__:
+        return getattr(importlib.import_module("pdml_spdz.api"), name)
     raise AttributeError(f"module 'pdml_spdz' has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    return __all__

@@ -1,175 +1,302 @@
-"""The Python interface: the local commands as functions of arrays or paths."""
+"""The Python interface: the commands as functions of arrays, tables or paths."""
 
 from __future__ import annotations
 
-import warnings
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeAlias, cast
 
-import numpy as np
-
-from pdml_spdz.engines.transcript import Transcript, warn_of_recording
-from pdml_spdz.local.processes import LocalResult, local_study, run_on_rows
+from pdml_spdz.local.calls import checking_keywords, run_all, run_one
+from pdml_spdz.local.joint import Event
+from pdml_spdz.local.results import NMFResult, NormedSumResult, PCAResult, SVDResult
 from pdml_spdz.numerics.fixedpoint import Reals
-from pdml_spdz.rows import suspects
 from pdml_spdz.rows.base import RowsLike
-from pdml_spdz.rows.names import Names
-from pdml_spdz.study.algorithm import ALGORITHMS
-from pdml_spdz.study.model import NmfSettings as NmfSettings  # for users
+from pdml_spdz.study.model import NmfSettings, PartyEntry, PrecisionSettings, Study, Timeouts
+
+__all__ = [
+    "NMFResult",
+    "NmfSettings",
+    "NormedSumResult",
+    "PCAResult",
+    "PartyEntry",
+    "PrecisionSettings",
+    "SVDResult",
+    "Study",
+    "Timeouts",
+    "nmf",
+    "normed_sum",
+    "pca",
+    "run_party",
+    "svd",
+]
+
+Parties: TypeAlias = Sequence[RowsLike | str | Path]
+Progress: TypeAlias = bool | Callable[[int, Event], None]
 
 
-class _Named:
-    """The result of a run with a report."""
-
-    report: dict[str, Any]
-
-    @property
-    def features(self) -> Names | None:
-        """Names of the features, in the order of the result; None if the parties' rows have none."""
-        return None if self.report["features"] is None else tuple(self.report["features"])
-
-
-@dataclass(frozen=True)
-class SVDResult(_Named):
-    """V : (d, k) right singular vectors of the pooled rows; features : names of the d features, in the order of V;
-    singular_values : (k,) if the run revealed them, else None; scale : (d,) found with scale="secsum";
-    transcript : what any party saw, if the run was recorded.
-    """
-
-    V: Reals
-    singular_values: Reals | None
-    report: dict[str, Any]
-    scale: Reals | None = None
-    transcript: Transcript | None = None
-
-
+@checking_keywords
 def svd(
-    parties: Sequence[RowsLike | str | Path],
+    parties: Parties,
     *,
     rank: int,
+    iterations: int = 300,
+    tol: float = 1e-9,
+    engine: str | None = None,
+    reveal: str | None = None,
+    bound: str | float = "auto",
+    seed: int | None = None,
+    start: str | None = None,
+    columns: str = "name",
+    features: Sequence[str] = (),
+    d: int = 0,
+    offsets: Any = (),
+    offset_features: Sequence[str] = (),
+    scales: Any = (),
+    scale_features: Sequence[str] = (),
+    scale: str = "agreed",
+    normalise: str = "fit",
+    online: str = "stream",
+    offline: str = "auto",
+    vole: str = "lpn",
+    protocol: str = "",
+    program: str = "projection",
+    insecure_benchmark: bool = False,
+    aggregator: str | int = "auto",
+    precision: PrecisionSettings = PrecisionSettings(),  # noqa: B008 - frozen
+    timeouts: Timeouts = Timeouts(),  # noqa: B008
     out: str | Path | None = None,
+    resume: bool = False,
+    force: bool = False,
+    stock: str | Path | None = None,
+    mp_spdz: str | Path | None = None,
     record_transcript: bool = False,
-    **settings: Any,
+    transport: str = "processes",
+    progress: Progress = False,
 ) -> SVDResult:
-    """The top-`rank` right singular vectors of all parties' rows, computed by one process for each party.
+    """The top-`rank` right singular vectors of all parties' rows.
 
-    parties : for each party its rows: an array (n_m, d), a scipy.sparse matrix, a pandas or Arrow table, or a path
-    that `pdml-spdz svd` would take; columns that have names are matched by them, in the order of party 0
-    out : directory for reports and checkpoints; none is kept by default
+    Settings and arrays are checked before any party starts; files are read by their parties. Columns that look like an
+    identifier, or that have nearly all of the variance, are told by a UserWarning.
+
+    Parameters
+    ----------
+    parties : for each party its rows: an array (n_m, d), a scipy.sparse matrix, a pandas or Arrow table, or a path that
+        `pdml-spdz svd` would take; columns that have names are matched by them, in the order of party 0
+    rank : number of singular vectors
+    iterations : maximum number of iterations
+    tol : stop when the subspace changes by less (sine of the largest angle)
+    engine : "embedded" (secret shares; the default), "mp-spdz", "secsum" (masks that cancel), "plain" (INSECURE)
+    reveal : "normed" (directions only) or "sum" (the sums, and so singular values); by default what the engine does
+    bound : "auto", "window", "exponent", "secsum", a number or "rows:R,N", as `--bound`
+    seed : start from a public seed instead of one drawn by all parties
+    start : "secsum" or "seed"; by default "seed" if there is a seed
+    columns : "name", or "position": names are not looked at
+    features : names of the features, in the order of V; by default in the order of party 0
+    d : number of features; 0: that of the rows
+    offsets : one public number for each feature, subtracted first: numbers, a file, a pandas Series or a one-row table
+    offset_features : names of the offsets, where they have none of their own
+    scales : one public number for each feature to divide by, given as offsets are
+    scale_features : names of the scales
+    scale : "agreed" (by `scales`), or "secsum": deviations by SecSum, which every party sees
+    normalise : "fit" (one secret scale for the fit) or "per-column" (one for each column and iteration)
+    online : "stream" (all columns of an iteration in one call) or "per-column"
+    offline : "auto" (a stock if one fits), "stock" or "on-demand" (made in the run)
+    vole : "lpn" (expand correlations under the LPN assumption) or "ot" (OT only, slower)
+    protocol : protocol of MP-SPDZ; "": its default
+    program : "projection", or "paper": the paper's own program (mp-spdz)
+    insecure_benchmark : accept a timing build of MP-SPDZ. INSECURE
+    aggregator : party that adds up the sums; "auto": party 0 with more than five parties; "none"
+    precision : fraction bits of what is opened, and the range of the sums
+    timeouts : seconds until all parties have met, and without a byte from a party
+    out : directory for reports and checkpoints; by default nothing is kept
+    resume : go on from the last finished iteration in `out`
+    force : replace a finished run in `out`
+    stock : directory of offline stocks
+    mp_spdz : directory of MP-SPDZ
     record_transcript : keep what a party sees in the result's `transcript` (and in party-<i>/transcript.npz of `out`),
-    for `pdml_spdz.privacy.attack_run.attack`; with a RecordingWarning
-    settings : any setting of a study: iterations, tol, engine, bound, start, seed, aggregator, columns ("position":
-    names are not looked at), ...
-    Columns that look like an identifier, or that have nearly all of the variance, are told by a UserWarning.
+        for `pdml_spdz.privacy.attack_run.attack`; with a RecordingWarning
+    transport : "processes" (one for each party, with TLS between them) or "threads" (of this process)
+    progress : True: a bar on standard error; or a function that is called with a party's number and an event, such as
+        {"event": "iteration", "t": 3, "of": 300, "change": 0.02} or {"event": "note", "text": ...}
 
+    Examples
+    --------
     >>> import numpy as np, pdml_spdz
     >>> X = np.random.default_rng(0).normal(size=(90, 5)) * [5, 3, 1, 1, 1]
-    >>> result = pdml_spdz.svd([X[:20], X[20:50], X[50:]], rank=2)  # doctest: +SKIP
-    >>> result.V.shape  # doctest: +SKIP
+    >>> pdml_spdz.svd([X[:20], X[20:50], X[50:]], rank=2, seed=1, transport="threads", engine="secsum").V.shape
     (5, 2)
     """
-    result = _run(_Call("svd", parties, rank, out, record_transcript), settings)
-    sigma = result.report["singular_values"]
-    values = None if sigma is None else np.array(sigma)
-    return SVDResult(result.V, values, result.report, result.scale, result.transcript)
+    return cast(SVDResult, run_all("svd", locals()))
 
 
-@dataclass(frozen=True)
-class PCAResult(_Named):
-    """V : (d, k) principal components of the pooled rows; mean : (d,) their mean, or None if it is hidden;
-    explained_variance : (k,) if the run revealed it, else None; scale, features, transcript as in SVDResult.
-    """
-
-    V: Reals
-    mean: Reals | None
-    explained_variance: Reals | None
-    report: dict[str, Any]
-    scale: Reals | None = None
-    transcript: Transcript | None = None
-
-
+@checking_keywords
 def pca(
-    parties: Sequence[RowsLike | str | Path],
+    parties: Parties,
     *,
     rank: int,
+    centre: str = "open",
+    variance: bool = False,
+    iterations: int = 300,
+    tol: float = 1e-9,
+    engine: str | None = None,
+    reveal: str | None = None,
+    bound: str | float = "auto",
+    seed: int | None = None,
+    start: str | None = None,
+    columns: str = "name",
+    features: Sequence[str] = (),
+    d: int = 0,
+    offsets: Any = (),
+    offset_features: Sequence[str] = (),
+    scales: Any = (),
+    scale_features: Sequence[str] = (),
+    scale: str = "agreed",
+    normalise: str = "fit",
+    online: str = "stream",
+    offline: str = "auto",
+    vole: str = "lpn",
+    protocol: str = "",
+    program: str = "projection",
+    insecure_benchmark: bool = False,
+    aggregator: str | int = "auto",
+    precision: PrecisionSettings = PrecisionSettings(),  # noqa: B008
+    timeouts: Timeouts = Timeouts(),  # noqa: B008
     out: str | Path | None = None,
+    resume: bool = False,
+    force: bool = False,
+    stock: str | Path | None = None,
+    mp_spdz: str | Path | None = None,
     record_transcript: bool = False,
-    **settings: Any,
+    transport: str = "processes",
+    progress: Progress = False,
 ) -> PCAResult:
-    """The top-`rank` principal components of all parties' rows; n is seen by every party, unless
-    centre is "none" and neither variance nor scale asks for it.
+    """The top-`rank` principal components of all parties' rows.
 
-    Arguments as for `svd`; among the settings are centre ("open": every party sees the mean; "hidden"; "none"),
-    variance (reveal the explained variance), offsets, scales (numbers, a file, or with names a pandas Series or a table
-    of one row), and scale ("secsum": deviations by SecSum).
+    The number of all rows is seen by every party, unless centre is "none" and neither variance nor scale asks for it.
+
+    Parameters
+    ----------
+    rank : number of components
+    centre : "open" (every party sees the mean), "hidden" (nobody does; engines embedded and mp-spdz) or "none"
+    variance : reveal the explained variance
+    scale : "agreed" (by `scales`), or "secsum": components of the correlation matrix
+    others : as in `svd`
     """
-    result = _run(_Call("pca", parties, rank, out, record_transcript), settings)
-    variance = result.report.get("explained_variance")
-    explained = None if variance is None else np.array(variance)
-    return PCAResult(result.V, result.mean, explained, result.report, result.scale, result.transcript)
+    return cast(PCAResult, run_all("pca", locals()))
 
 
-@dataclass(frozen=True)
-class NMFResult(_Named):
-    """T : (k, d) topics, common to all; W : for each party its own coefficients (n_m, k);
-    scale, features, transcript as in SVDResult.
-    """
-
-    T: Reals
-    W: list[Reals]
-    report: dict[str, Any]
-    scale: Reals | None = None
-    transcript: Transcript | None = None
-
-
+@checking_keywords
 def nmf(
-    parties: Sequence[RowsLike | str | Path],
+    parties: Parties,
     *,
     rank: int,
+    nmf: NmfSettings = NmfSettings(),  # noqa: B008
+    iterations: int = 200,
+    tol: float = 1e-6,
+    engine: str | None = None,
+    reveal: str | None = None,
+    bound: str | float = "auto",
+    seed: int | None = None,
+    start: str | None = None,
+    columns: str = "name",
+    features: Sequence[str] = (),
+    d: int = 0,
+    scales: Any = (),
+    scale_features: Sequence[str] = (),
+    scale: str = "agreed",
+    aggregator: str | int = "auto",
+    timeouts: Timeouts = Timeouts(),  # noqa: B008
     out: str | Path | None = None,
+    resume: bool = False,
+    force: bool = False,
     record_transcript: bool = False,
-    nmf: NmfSettings | None = None,
-    **settings: Any,
+    transport: str = "processes",
+    progress: Progress = False,
 ) -> NMFResult:
     """`rank` topics of all parties' non-negative rows.
 
-    nmf : start, penalties, missing entries (`pdml_spdz.NmfSettings`); other arguments as for `svd`
+    Parameters
+    ----------
+    rank : number of topics
+    nmf : start, penalties, missing entries
+    iterations : maximum number of sweeps
+    tol : stop when no topic changes by more in a sweep (l1)
+    engine : "secsum" (the default) or "plain" (INSECURE)
+    reveal : "sum"
+    seed : start from a public seed instead of `nmf.init`
+    others : as in `svd`
     """
-    settings = dict(ALGORITHMS["nmf"].defaults) | settings | {"nmf": nmf or NmfSettings()}
-    result = _run(_Call("nmf", parties, rank, out, record_transcript), settings)
-    return NMFResult(result.V, result.arrays["W.npy"], result.report, result.scale, result.transcript)
+    return cast(NMFResult, run_all("nmf", locals()))
 
 
-@dataclass(frozen=True)
-class _Call:
-    """What the three functions have in common."""
+@checking_keywords
+def normed_sum(
+    parties: Parties,
+    *,
+    engine: str | None = None,
+    reveal: str | None = None,
+    bound: str | float = "auto",
+    columns: str = "name",
+    features: Sequence[str] = (),
+    d: int = 0,
+    offline: str = "auto",
+    vole: str = "lpn",
+    protocol: str = "",
+    program: str = "projection",
+    insecure_benchmark: bool = False,
+    aggregator: str | int = "auto",
+    precision: PrecisionSettings = PrecisionSettings(),  # noqa: B008
+    timeouts: Timeouts = Timeouts(),  # noqa: B008
+    out: str | Path | None = None,
+    force: bool = False,
+    stock: str | Path | None = None,
+    mp_spdz: str | Path | None = None,
+    record_transcript: bool = False,
+    transport: str = "processes",
+    progress: Progress = False,
+) -> Reals:
+    """The direction s/||s||, of shape (d,), of the sum s of one vector from each party.
 
-    algorithm: str
-    parties: Sequence[RowsLike | str | Path]
-    rank: int
-    out: str | Path | None
-    record_transcript: bool
-
-
-def _run(call: _Call, settings: dict[str, Any]) -> LocalResult:
-    if settings.get("seed") is not None:
-        settings.setdefault("start", "seed")
-    study = local_study(len(call.parties), algorithm=call.algorithm, rank=call.rank, **settings)
-    if call.record_transcript:
-        warn_of_recording()
-    result = run_on_rows(call.parties, study, call.out, record_transcript=call.record_transcript)
-    for text in suspects.among(result.report["warnings"]):
-        warnings.warn(text, UserWarning, stacklevel=3)
-    return result
-
-
-def normed_sum(parties: Sequence[RowsLike | str | Path], **settings: Any) -> Reals:
-    """The direction s/||s|| of the sum of one vector from each party, computed by one process for each party.
-
+    Parameters
+    ----------
     parties : for each party its vector: an array (d,), a pandas Series or a table of one row, whose names are matched
-    with those of party 0, or a path that `pdml-spdz normed-sum` would take
-    settings : any setting of a study: engine, bound, precision, offline, ...
+        with those of party 0, or a path that `pdml-spdz normed-sum` would take
+    bound : "auto", "window", "exponent", "secsum", or a number: the largest norm of any party's vector
+    others : as in `svd`
     """
-    return run_on_rows(parties, local_study(len(parties), rank=1, algorithm="normed-sum", **settings)).V
+    return cast(NormedSumResult, run_all("normed-sum", locals() | {"rank": 1})).u
+
+
+@checking_keywords
+def run_party(
+    study: Study | str | Path,
+    party_id: int,
+    data: RowsLike | str | Path,
+    *,
+    certs: str | Path | None = None,
+    out: str | Path = "runs/party",
+    listen: tuple[str, int] | None = None,
+    resume: bool = False,
+    force: bool = False,
+    stock: str | Path | None = None,
+    mp_spdz: str | Path | None = None,
+    record_transcript: bool = False,
+    progress: Progress = False,
+) -> SVDResult | PCAResult | NMFResult | NormedSumResult:
+    """One party of a study over the network, as `pdml-spdz party`; the others run theirs.
+
+    Parameters
+    ----------
+    study : the study that all parties agreed on, or its file
+    party_id : which party of the study this is, counted from 0
+    data : this party's rows: an array (n_m, d), a scipy.sparse matrix, a pandas or Arrow table, or a path
+    certs : directory of this party's key and of the others' certificates; by default certs/ beside the study's file
+    out : directory; the files of this party are written to out/party-<party_id>
+    listen : host and port to listen on instead of the study's
+    resume, force, stock, mp_spdz, record_transcript, progress : as in `svd`
+
+    Returns
+    -------
+    SVDResult, PCAResult, NMFResult or NormedSumResult, by the study's algorithm
+    """
+    return cast("SVDResult | PCAResult | NMFResult | NormedSumResult", run_one(locals()))

@@ -6,7 +6,7 @@ The classes are the one table of exit codes (`exit_codes()` prints it, docs/trou
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 
 class PdmlError(Exception):
@@ -137,6 +137,14 @@ SECONDARY: tuple[type[PdmlError], ...] = (PeerError, PeerAborted)
 def by_name(name: str) -> type[PdmlError]:
     """The error class called `name`; the root class for a name from a newer version."""
     return {c.__name__: c for c in CLASSES}.get(name, PdmlError)
+
+
+def did_you_mean(given: object, known: Iterable[str]) -> str:
+    """A hint for a name that is misspelt, or nothing."""
+    import difflib  # only where something is wrong
+
+    near = difflib.get_close_matches(str(given), list(known), 1)
+    return f"did you mean `{near[0]}`?" if near else ""
 
 
 def exit_codes() -> list[tuple[int, str, str]]:

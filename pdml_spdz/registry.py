@@ -10,12 +10,11 @@ that brings one of its own lists it under the same group, for example in its pyp
 
 from __future__ import annotations
 
-import difflib
 import importlib
 from functools import cached_property
 from typing import Generic, NamedTuple, TypeVar
 
-from pdml_spdz.errors import StudyError
+from pdml_spdz.errors import StudyError, did_you_mean
 
 T = TypeVar("T")
 
@@ -62,10 +61,6 @@ class Registry(Generic[T]):
     def _line(self, name: str) -> Line:
         found = self._known.get(name) or self._others.get(name)
         if found is None:
-            near = difflib.get_close_matches(name, self.names(), 1)
-            raise StudyError(
-                f"`{self.kind}` is {name!r}.",
-                f"one of {', '.join(self.names())}",
-                f"did you mean {near[0]}?" if near else "",
-            )
+            hint = did_you_mean(name, self.names())
+            raise StudyError(f"`{self.kind}` is {name!r}.", f"one of {', '.join(self.names())}", hint)
         return found

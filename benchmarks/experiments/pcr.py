@@ -17,7 +17,7 @@ from pdml_spdz.applications import regression
 from pdml_spdz.applications.low_rank import coordinates
 from pdml_spdz.applications.uplift import Uplift, local_pca
 from pdml_spdz.engines.secsum import SecSumEngine
-from pdml_spdz.local.processes import local_study
+from pdml_spdz.local.joint import local_study
 from pdml_spdz.local.threads import run_in_threads
 from pdml_spdz.numerics.fixedpoint import Reals
 from pdml_spdz.transport.base import Link
@@ -39,7 +39,7 @@ def cell(directory: Path, name: str, form: str, k: int, share: float, M: int, tr
     rows, held = datasets.parties(len(X), share, M, trial)
     study = local_study(M, algorithm="pca", rank=k, engine="secsum", iterations=300, tol=1e-7)
     common = run_in_threads([X[r] for r in rows], study)
-    V, mean = common.result, common.mean
+    V, mean = common.V, common.mean
     combined = jointly([X[r] for r in rows], [y[r] for r in rows], V, mean).rmse(X[held], y[held])
     results = []
     for r in rows:

@@ -6,6 +6,7 @@ as many.
 
 from __future__ import annotations
 
+import tempfile
 from collections.abc import Iterator
 from dataclasses import asdict
 from pathlib import Path
@@ -19,10 +20,10 @@ from pdml_spdz.applications import recommender, topics
 from pdml_spdz.applications.score import Score
 from pdml_spdz.applications.text import document_frequencies, idf, term_counts, tf_idf
 from pdml_spdz.applications.uplift import local_topics, own_settings, topics_error
-from pdml_spdz.local.processes import local_study
-from pdml_spdz.local.threads import run_in_threads
+from pdml_spdz.local.joint import LocalRun, local_study, run_local
 from pdml_spdz.numerics.fixedpoint import Reals
 from pdml_spdz.rows.base import RowsLike
+from pdml_spdz.run.checkpoint import Checkpoints
 from pdml_spdz.study.model import NmfSettings
 
 TAUS = (5, 10, 20, 50)
@@ -37,7 +38,16 @@ def path(tables: list[RowsLike], k: int, start: str, **nmf: Any) -> Sweeps:
     study = local_study(
         len(tables), algorithm="nmf", rank=k, iterations=sweeps[-1], tol=0.0, nmf=NmfSettings(init=INITS[start], **nmf)
     )
-    return run_in_threads(tables, study, keep=sweeps).kept
+    kept: Sweeps = {}
+    with tempfile.TemporaryDirectory(prefix="pdml-spdz-") as directory:
+        checkpoints = Checkpoints(Path(directory) / "party-0" / "checkpoint")
+
+        def keep(party: int, event: dict[str, Any]) -> None:
+            if party == 0 and event["event"] == "iteration" and event["t"] in sweeps:
+                kept[event["t"]] = checkpoints.load()[event["t"]].V
+
+        run_local(LocalRun(tables, study, Path(directory), notify=keep, transport="threads"))
+    return kept
 
 
 def paths(tables: list[RowsLike], k: int, **nmf: Any) -> Iterator[tuple[str, int, Reals]]:

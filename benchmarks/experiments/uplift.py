@@ -13,7 +13,7 @@ from benchmarks.experiments.cells import Cell, Row
 from pdml_spdz.applications import uplift
 from pdml_spdz.applications.recommender import hold_out
 from pdml_spdz.applications.text import document_frequencies, idf, term_counts, tf_idf
-from pdml_spdz.local.processes import local_study
+from pdml_spdz.local.joint import local_study
 from pdml_spdz.local.threads import run_in_threads
 from pdml_spdz.rows.base import RowsLike
 from pdml_spdz.study.model import NmfSettings
@@ -33,7 +33,7 @@ def lra(directory: Path, name: str, limit: int, terms: int, k: int, share: float
     X = tf_idf_rows(datasets.corpus(directory, name, terms, limit))
     rows, held = datasets.parties(X.shape[0], share, M, trial)
     study = local_study(M, algorithm="svd", rank=k, engine="secsum", iterations=300, tol=1e-5)
-    V = run_in_threads([X[r] for r in rows], study).result
+    V = run_in_threads([X[r] for r in rows], study).V
     return summary([uplift.low_rank_uplift(X[r], X[held], V) for r in rows])
 
 
@@ -46,7 +46,7 @@ def topics(directory: Path, name: str, limit: int, terms: int, k: int, share: fl
 def topics_gain(tables: list[RowsLike], held: RowsLike, k: int) -> uplift.Uplift:
     """Of PD-NMF; the paper compares with the best local topics: the smallest error of any party's own."""
     study = local_study(len(tables), algorithm="nmf", rank=k, iterations=50, tol=1e-5, nmf=NmfSettings())
-    T = run_in_threads(tables, study).result
+    T = run_in_threads(tables, study).V
     own = [uplift.topics_uplift(X_m, held, T, tau=50, tol=1e-5) for X_m in tables]
     return uplift.Uplift(min(gain.local for gain in own), own[0].joint)
 
@@ -58,7 +58,7 @@ def recommender(directory: Path, k: int, share: float, M: int, trial: int) -> li
     penalties = search.tuned(directory, k)
     settings = NmfSettings(init="random", weighted=True, w_start="nnls", **asdict(penalties))
     study = local_study(M, algorithm="nmf", rank=k, iterations=30, tol=1e-4, nmf=settings)
-    T = run_in_threads([known for known, _ in split], study).result
+    T = run_in_threads([known for known, _ in split], study).V
     gains = [uplift.recommender_uplift(known, held, T, datasets.STARS, penalties, tau=30) for known, held in split]
     return summary(gains)
 

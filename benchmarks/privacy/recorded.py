@@ -13,7 +13,7 @@ from benchmarks.experiments.cells import Cell, Row
 from benchmarks.privacy import data
 from pdml_spdz.engines import transcript
 from pdml_spdz.engines.mp_spdz import home
-from pdml_spdz.local.processes import LocalRun, local_study, run_local
+from pdml_spdz.local.joint import LocalRun, local_study, run_local
 from pdml_spdz.privacy.attack_run import attack
 from pdml_spdz.privacy.known import Known
 from pdml_spdz.rows.base import RowsLike

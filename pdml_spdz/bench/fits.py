@@ -18,7 +18,7 @@ from pdml_spdz.bench.links import Costs, Meter, costs, run_processes, seconds
 from pdml_spdz.bench.network import LOOPBACK, Network
 from pdml_spdz.bench.results import Cell, Check, Key, Result
 from pdml_spdz.bench.stats import Spread, exact, spread
-from pdml_spdz.local.processes import local_study
+from pdml_spdz.local.joint import local_study
 from pdml_spdz.local.threads import run_on_link
 from pdml_spdz.numerics.fixedpoint import Reals
 from pdml_spdz.run.report import peak_memory

@@ -21,7 +21,7 @@ from pdml_spdz.bench.results import Cell, Check, Key, Result
 from pdml_spdz.bench.stats import exact
 from pdml_spdz.engines.embedded.runner import EmbeddedRunner
 from pdml_spdz.engines.projection import PerColumn
-from pdml_spdz.local.processes import local_study
+from pdml_spdz.local.joint import local_study
 from pdml_spdz.local.threads import run_in_threads
 from pdml_spdz.numerics.fixedpoint import Reals
 from pdml_spdz.numerics.linalg import gaussian, orthonormalise, sine
@@ -112,7 +112,7 @@ def _subspaces(rows: list[Reals], reference: Reals, d: int, condition: float, f:
     settings: dict[str, Any] = {"rank": K, "iterations": TAU, "tol": 0.0, "start": "seed", "seed": SEED}
     precision = PrecisionSettings(f, 40)
     study = local_study(M, engine="embedded", offline="on-demand", precision=precision, **settings)
-    ours = run_in_threads(rows, study).result
+    ours = run_in_threads(rows, study).V
     theirs = paper_subspace(rows, d, f)
     key: Key = {"what": "V_k", "bits": f, "d": d, "condition": f"{condition:g}"}
     wrong = math.nan if theirs is None else sine(reference, theirs)

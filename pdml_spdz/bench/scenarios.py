@@ -19,7 +19,7 @@ from pdml_spdz.bench.fits import Fit, Size, Step, party_rows, run, study_of
 from pdml_spdz.bench.network import LOOPBACK, NETWORKS, Network
 from pdml_spdz.bench.results import Cell, Check, Result
 from pdml_spdz.bench.stats import exact, line
-from pdml_spdz.local.processes import LocalRun, run_local
+from pdml_spdz.local.joint import LocalRun, run_local
 
 
 @dataclass(frozen=True)

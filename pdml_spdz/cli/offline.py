@@ -17,8 +17,8 @@ from pdml_spdz.cli.options import CENTRE, FACTORISATION, STOCK, Option, options,
 from pdml_spdz.cli.party import address, listening_socket, supervised_run
 from pdml_spdz.cli.show import Watcher
 from pdml_spdz.engines.spec import Stocks
-from pdml_spdz.local.crew import Crew, run_crew
-from pdml_spdz.local.processes import local_study
+from pdml_spdz.local.joint import local_study
+from pdml_spdz.local.supervisor import PartyCommands, supervise
 from pdml_spdz.run.context import PartyRun, stock_root
 from pdml_spdz.run.engine_setup import offline_phase
 from pdml_spdz.run.party import make_stock
@@ -150,7 +150,7 @@ def _make_here(agreed: Study, root: Path, home: Path | None, watcher: Watcher) -
             place = ["--mp-spdz", str(home)] if home else []
             return ["offline", "make", str(study), "--id", str(m), "--stock", str(root), *place]
 
-        return run_crew(Crew(agreed, Path(logs), command, watcher))
+        return supervise(PartyCommands(agreed, Path(logs), command, watcher))
 
 
 @offline.command("status")

@@ -14,6 +14,7 @@ import click
 from pdml_spdz.cli.options import LOCAL, options
 from pdml_spdz.engines.transcript import Transcript
 from pdml_spdz.errors import PdmlError
+from pdml_spdz.rows import handover
 from pdml_spdz.run import own_secret
 from pdml_spdz.run.context import PartyRun
 from pdml_spdz.run.party import run_party
@@ -33,7 +34,7 @@ def address(context: click.Context, parameter: click.Parameter, value: str | Non
 @click.command()
 @click.argument("study_file", metavar="STUDY", type=click.Path(path_type=Path))
 @click.option("--id", "me", type=click.IntRange(0), required=True, help="Which party of the study this is.")
-@click.option("--data", type=click.Path(path_type=Path), required=True, help="This party's rows.")
+@click.option("--data", type=click.Path(path_type=Path), help="This party's rows.  [required]")
 @click.option(
     "--certs",
     "certificates",
@@ -45,11 +46,12 @@ def address(context: click.Context, parameter: click.Parameter, value: str | Non
 @click.option("--resume", is_flag=True, help="Go on from the last finished iteration in --out (all parties must).")
 @options(LOCAL)
 @click.option("--listen-fd", type=int, hidden=True, help="An open listening socket, from the local command.")
+@click.option("--rows-fd", type=int, hidden=True, help="Where the local command hands over rows that are in no file.")
 @click.option("--supervised", is_flag=True, hidden=True, help="Events on standard output; end with the parent.")
 def party(
     study_file: Path,
     me: int,
-    data: Path,
+    data: Path | None,
     certificates: Path | None,
     out: Path,
     listen: tuple[str, int] | None,
@@ -60,6 +62,7 @@ def party(
     force: bool,
     as_json: bool,
     listen_fd: int | None,
+    rows_fd: int | None,
     supervised: bool,
 ) -> None:
     """Run one party of STUDY, with this party's rows.
@@ -72,16 +75,20 @@ def party(
       pdml-spdz party study.toml --id 0 --data rows.csv
       pdml-spdz party study.toml --id 2 --data rows.npz --listen 0.0.0.0:7002 --out runs/march
     """
+    if data is None and rows_fd is None:
+        raise click.MissingParameter(param_hint="'--data'", param_type="option")
 
     def run(notify: Callable[[dict[str, Any]], None]) -> dict[str, Any]:
         listener = listening_socket(listen_fd)
         where = certificates or study_file.parent / "certs"
         agreed = load(study_file)
+        rows = handover.received(rows_fd) if rows_fd is not None else data
+        assert rows is not None
         return run_party(
             PartyRun(
                 agreed,
                 me,
-                data,
+                rows,
                 where,
                 out,
                 resume,

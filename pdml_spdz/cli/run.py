@@ -13,7 +13,7 @@ from rich.console import Console
 
 from pdml_spdz.cli.options import study_settings
 from pdml_spdz.cli.show import Watcher, show_result
-from pdml_spdz.local.processes import Compare, LocalRun, local_study, run_local
+from pdml_spdz.local.joint import Compare, LocalRun, local_study, run_local
 
 
 def run_and_show(

@@ -1,60 +1,18 @@
-"""Results for people: a progress bar while a run goes on, tables when it is over."""
+"""Results for people: what a run did, found and cost, when it is over."""
 
 from __future__ import annotations
 
 from pathlib import Path
-from types import TracebackType
 from typing import Any
 
 from rich.console import Console
 from rich.markup import escape
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TaskID, TextColumn, TimeElapsedColumn
 from rich.table import Table
 
+from pdml_spdz.local.progress import Watcher as Watcher  # for the commands
 from pdml_spdz.study.algorithm import ALGORITHMS
 
 Event = dict[str, Any]
-
-
-class Watcher:
-    """Shows what the parties say of themselves: notes while they meet, a bar while they iterate."""
-
-    def __init__(self, console: Console) -> None:
-        self.progress = Progress(
-            TextColumn("{task.description}"),
-            BarColumn(bar_width=30),
-            MofNCompleteColumn(),
-            TextColumn("{task.fields[detail]}"),
-            TimeElapsedColumn(),
-            console=console,
-        )
-        self._task: TaskID | None = None
-
-    def __enter__(self) -> Watcher:
-        self.progress.start()
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self.progress.stop()
-
-    def __call__(self, party: int, event: Event) -> None:
-        if event["event"] == "note":
-            self.progress.console.print(f"[dim]P{party}: {escape(event['text'])}[/dim]", highlight=False)
-        elif event["event"] == "failing":
-            self.progress.console.print(f"[red]P{party}: {escape(event['message'])}[/red]", highlight=False)
-        elif event["event"] == "iteration" and party == 0:
-            self._bar("iterations", event["t"], event["of"], f"change {event['change']:.1e}")
-        elif event["event"] == "offline" and party == 0:
-            self._bar("offline phase", event["done"], event["of"], event["detail"])
-        elif event["event"] == "samples":
-            self._bar("samples", event["done"], event["of"], event["detail"])
-
-    def _bar(self, name: str, done: int, total: int, detail: str) -> None:
-        if self._task is None:
-            self._task = self.progress.add_task(name, total=total, detail="")
-        self.progress.update(self._task, completed=done, detail=detail)
 
 
 def show_result(console: Console, report: Event, party_reports: list[Event], out: Path) -> None:

@@ -31,9 +31,9 @@ class RecordingWarning(UserWarning):
     """A run is recorded: what is kept is enough for attacks."""
 
 
-def warn_of_recording() -> None:
-    """For functions called from Python: what the commands say on standard error."""
-    warnings.warn(WARNING, RecordingWarning, stacklevel=4)
+def warn_of_recording(frames: int = 3) -> None:
+    """For functions called from Python: what the commands say on standard error; frames : up to the user's call"""
+    warnings.warn(WARNING, RecordingWarning, stacklevel=frames + 1)
 
 
 @dataclass(frozen=True)

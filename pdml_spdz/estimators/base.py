@@ -16,18 +16,15 @@ from sklearn.utils.validation import check_array, check_is_fitted, validate_data
 from pdml_spdz.engines.transcript import warn_of_recording
 from pdml_spdz.errors import InputError, StudyError
 from pdml_spdz.fits.prepare import check_rank
-from pdml_spdz.local.processes import local_study, run_on_rows
-from pdml_spdz.local.threads import ThreadsResult, run_in_threads
+from pdml_spdz.local.joint import LocalResult, LocalRun, local_study, run_local
 from pdml_spdz.numerics.fixedpoint import Reals
 from pdml_spdz.rows import suspects
 from pdml_spdz.rows.base import RowsLike
 from pdml_spdz.rows.data import Data
 from pdml_spdz.rows.formats import CONVERT, check_table, column_names, column_texts, is_table
 from pdml_spdz.rows.names import Names, check, positions, quoted
-from pdml_spdz.study.model import Study
 
 PARTIES = 3  # by default, for want of fewer rows
-TRANSPORTS = ("processes", "threads")
 FITTED = "the table that was fitted"
 
 
@@ -57,7 +54,7 @@ class Distributed(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimat
         self.transport = transport
         self.record_transcript = record_transcript
 
-    def _fit(self, X: Any, parties: Sequence[Any] | None, **settings: Any) -> ThreadsResult:
+    def _fit(self, X: Any, parties: Sequence[Any] | None, **settings: Any) -> LocalResult:
         rank = _whole(self.n_components, "n_components")
         X = _numbers(X)
         self._texts, names = (column_texts(X, "X"), column_names(X, "X")) if is_table(X) else (None, None)
@@ -80,12 +77,10 @@ class Distributed(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimat
             bound=str(self.bound),
             **settings,
         )
-        if self.transport not in TRANSPORTS:
-            raise StudyError(f"`transport` is {self.transport!r}.", f"one of {', '.join(TRANSPORTS)}")
-        run = run_in_threads if self.transport == "threads" else _run_processes
+        run = LocalRun(tables, study, transport=self.transport, record_transcript=bool(self.record_transcript))
         if self.record_transcript:
             warn_of_recording()
-        done = run(tables, study, record_transcript=bool(self.record_transcript))
+        done = run_local(run)
         self.report_, self.transcript_ = done.report, done.transcript
         self.n_iter_ = int(done.report["iterations"])
         self._warn()
@@ -188,9 +183,3 @@ def _whole(value: Any, name: str) -> int:
     if not isinstance(value, int | np.integer) or isinstance(value, bool):
         raise StudyError(f"`{name}` is {value!r}.", "a whole number")
     return int(value)
-
-
-def _run_processes(tables: Sequence[RowsLike], study: Study, *, record_transcript: bool) -> ThreadsResult:
-    """The same as in threads, with a process for each party."""
-    done = run_on_rows(tables, study, record_transcript=record_transcript)
-    return ThreadsResult(done.V, done.mean, done.scale, done.report, transcript=done.transcript)

@@ -54,7 +54,7 @@ class PDSVD(Distributed):
     def fit(self, X: Any, y: Any = None, *, parties: Sequence[Any] | None = None) -> Self:
         """parties : numbers of consecutive rows, or a label for each row; by default three equal parts"""
         done = self._fit(X, parties)
-        self.components_ = done.result.T
+        self.components_ = done.V.T
         sigma = done.report["singular_values"]
         self.singular_values_ = None if sigma is None else np.array(sigma)
         return self
@@ -109,7 +109,7 @@ class PDPCA(Distributed):
     def fit(self, X: Any, y: Any = None, *, parties: Sequence[Any] | None = None) -> Self:
         """parties : numbers of consecutive rows, or a label for each row; by default three equal parts"""
         done = self._fit(X, parties, centre=self.centre, variance=self.variance, scale=self.scale)
-        self.components_, self.mean_, self.scale_ = done.result.T, done.mean, done.scale
+        self.components_, self.mean_, self.scale_ = done.V.T, done.mean, done.scale
         sigma, variance = done.report["singular_values"], done.report.get("explained_variance")
         self.singular_values_ = None if sigma is None else np.array(sigma)
         self.explained_variance_ = None if variance is None else np.array(variance)

@@ -63,7 +63,7 @@ class PDNMF(Distributed):
         """parties : numbers of consecutive rows, or a label for each row; by default three equal parts"""
         penalties = {name: getattr(self, name) for name in ("alpha", "beta", "gamma", "delta")}
         nmf = NmfSettings(init=self.init, weighted=self.weighted, **penalties)
-        self.components_ = self._fit(X, parties, nmf=nmf).result
+        self.components_ = self._fit(X, parties, nmf=nmf).V
         return self
 
     def transform(self, X: Any) -> Reals:

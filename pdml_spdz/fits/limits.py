@@ -14,19 +14,19 @@ from pdml_spdz.rows.base import Rows
 from pdml_spdz.run import own_secret
 from pdml_spdz.run.context import PartyRun
 from pdml_spdz.study.algorithm import GRAM, SQUARES
+from pdml_spdz.study.model import Study
 from pdml_spdz.transport.base import Link
 
 MEAN_BLUR = 8  # the mean itself is opened, and with it nearly all that its exponent says
 
 
-def check_rows(run: PartyRun, X: Rows) -> None:
+def check_rows(study: Study, m: int, X: Rows) -> None:
     """||X_m||_F^2 against the quota or the window, before the first sum.
 
     Centring makes the covariance of all rows no larger.
     """
-    study = run.study
     if study.quotas is not None:
-        bounds.check_norm(X.squares(), study.quotas[run.me], SQUARES)
+        bounds.check_norm(X.squares(), study.quotas[m], SQUARES)
     elif study.bound_kind == "window":
         bounds.check_norm(X.squares(), bounds.WINDOW / study.M, SQUARES)
 

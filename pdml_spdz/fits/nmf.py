@@ -30,7 +30,7 @@ from pdml_spdz.run.output import Fitted
 from pdml_spdz.study.algorithm import SQUARES, SUMS, Algorithm, Want
 from pdml_spdz.study.engines import engines_that
 from pdml_spdz.study.model import INITS, W_STARTS, Study
-from pdml_spdz.study.values import shown
+from pdml_spdz.study.values import check_choice
 from pdml_spdz.system.files import save_array
 from pdml_spdz.transport.base import Link
 
@@ -121,9 +121,9 @@ class NmfFit(IterativeFit[State, nmf.Result]):
         return float(error[0])
 
 
-def accept(run: PartyRun, data: Data) -> None:
+def accept(study: Study, m: int, data: Data) -> None:
     """NMF is for numbers that are zero or more."""
-    prepare.accept(run, data)
+    prepare.accept(study, m, data)
     negative = sum(int(np.sum(values < 0)) for values in data.rows.stored())
     if negative:
         raise InputError(
@@ -241,8 +241,7 @@ def check(study: Study, want: Want) -> None:
         "scales only: rows less an offset have negative entries",
     )
     for name, choices in (("init", INITS), ("w_start", W_STARTS)):
-        value = getattr(study.nmf, name)
-        want(value in choices, f"`nmf.{name}` is {shown(value)}.", f"one of {', '.join(choices)}")
+        check_choice(f"nmf.{name}", getattr(study.nmf, name), choices)
 
 
 def reference(result: Any, files: list[Path]) -> dict[str, Any]:

@@ -140,10 +140,10 @@ def original_mean(rows: View, study: Study, data: Data) -> Reals:
     return mean
 
 
-def accept(run: PartyRun, data: Data) -> None:
+def accept(study: Study, m: int, data: Data) -> None:
     """A quota is checked before the first sum, if what is opened before the fit depends on rows that exceed it."""
-    if _counted(run.study):
-        check_rows(run, data.rows)
+    if _counted(study):
+        check_rows(study, m, data.rows)
 
 
 def _counted(study: Study) -> bool:

@@ -1,80 +1,56 @@
-"""A whole study in one process: M parties as threads, with queues for sockets.
-
-The same meeting, engines and fits as between hosts; no certificates, no TLS. For tests, notebooks and small data.
-"""
+"""One thread for each party, with queues for sockets: no certificates, no TLS. For tests, notebooks and small data."""
 
 from __future__ import annotations
 
-import tempfile
-from collections.abc import Callable, Collection, Sequence
-from dataclasses import dataclass, field
+import threading
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-
 from pdml_spdz.engines.transcript import Transcript
-from pdml_spdz.errors import EngineError, StudyError
-from pdml_spdz.fits import prepare
-from pdml_spdz.local.processes import joint_report
-from pdml_spdz.numerics.fixedpoint import Reals
+from pdml_spdz.local.joint import LocalResult, LocalRun, run_local
 from pdml_spdz.rows.base import RowsLike
-from pdml_spdz.rows.data import from_rows
-from pdml_spdz.run import handshake, own_secret
-from pdml_spdz.run.checkpoint import Checkpoints
-from pdml_spdz.run.context import Event, PartyRun
-from pdml_spdz.run.party import run_fit
+from pdml_spdz.rows.data import Data
+from pdml_spdz.run import own_secret
+from pdml_spdz.run.context import Event, PartyRun, rows_of
+from pdml_spdz.run.party import run_party
 from pdml_spdz.study.model import Study
 from pdml_spdz.transport.base import Link
-from pdml_spdz.transport.certs import Identity
 from pdml_spdz.transport.inprocess import between_threads, mesh
 
 
-@dataclass(frozen=True)
-class ThreadsResult:
-    """result : V or T, whatever the algorithm calls it; mean, scale : of all rows, where they were shown;
-    kept : V or T by iteration; transcript : of a recorded run, what any party saw"""
-
-    result: Reals
-    mean: Reals | None
-    scale: Reals | None
-    report: dict[str, Any]
-    kept: dict[int, Reals] = field(default_factory=dict)
-    transcript: Transcript | None = None
+def run_in_threads(tables: Sequence[RowsLike], study: Study, *, record_transcript: bool = False) -> LocalResult:
+    """`run_local` with threads, and with nothing kept on the disk."""
+    return run_local(LocalRun(tables, study, transport="threads", record_transcript=record_transcript))
 
 
-def run_in_threads(
-    tables: Sequence[RowsLike], study: Study, *, keep: Collection[int] = (), record_transcript: bool = False
-) -> ThreadsResult:
-    """Run all parties to the end, one thread for each table; raises the error of the party that failed first.
+def run_threads(run: LocalRun, rows: Sequence[Path | Data], out: Path) -> list[dict[str, Any]]:
+    """Run all parties to the end and return their reports; raises the error of the party that failed first."""
+    study, one_at_a_time = run.study, threading.Lock()
 
-    tables : arrays, sparse matrices, or tables of pandas or Arrow, whose columns have names
-    keep : numbers of iterations whose V or T is wanted, too; record_transcript : keep what party 0 sees
-    """
-    seen = Transcript() if record_transcript else None
-    if len(tables) != study.M:
-        raise StudyError(f"{len(tables)} tables for {study.M} parties.", "one table for each party")
-    if study.engine_spec.needs_processes:
-        raise EngineError(
-            f"the engine {study.engine} needs processes.", "another engine, or parties that are processes"
+    def party(link: Link) -> dict[str, Any]:
+        def notify(event: Event) -> None:
+            with one_at_a_time:
+                run.notify(link.me, event)
+
+        transcript = Transcript() if run.record_transcript else None
+        given = PartyRun(
+            study,
+            link.me,
+            rows[link.me],
+            certs=out,
+            out=out,
+            resume=run.resume,
+            force=run.force,
+            notify=notify,
+            stock=run.stock,
+            own_secret=own_secret.of_local_party(link.me),
+            transcript=transcript,
+            out_is_held=True,
         )
-    with tempfile.TemporaryDirectory(prefix="pdml-spdz-") as private:
-        out = Path(private)
-        kept: dict[int, Reals] = {}
+        return run_party(given, link)
 
-        def party(link: Link) -> dict[str, Any]:
-            def notify(event: Event) -> None:
-                if link.me == 0 and event["event"] == "iteration" and event["t"] in keep:
-                    kept[event["t"]] = Checkpoints(out / "party-0" / "checkpoint").load()[event["t"]].V
-
-            transcript = seen if link.me == 0 else None
-            return run_on_link(link, study, tables[link.me], out, notify, transcript)
-
-        reports = between_threads(study.M, party, mesh(study.M, timeout=study.timeouts.round))
-        result = np.load(out / "party-0" / study.spec.result)
-        paths = [out / "party-0" / name for name in ("mean.npy", "scale.npy")]
-        mean, scale = (np.load(path) if path.exists() else None for path in paths)
-    return ThreadsResult(result, mean, scale, joint_report(reports), kept, seen)
+    return between_threads(study.M, party, mesh(study.M, timeout=study.timeouts.round))
 
 
 def run_on_link(
@@ -85,20 +61,7 @@ def run_on_link(
     notify: Callable[[Event], None] = lambda event: None,
     transcript: Transcript | None = None,
 ) -> dict[str, Any]:
-    """What `party.run_party` does once it has a link and rows; for engines that need no identity."""
-    run = PartyRun(
-        study,
-        link.me,
-        data=out / f"rows-{link.me}",
-        certs=out,
-        out=out,
-        notify=notify,
-        own_secret=own_secret.of_local_party(link.me),
-        transcript=transcript,
-    )
-    with run.output():
-        data = prepare.fitting(from_rows(X, f"the rows of P{link.me}", vector=study.spec.vector), study)
-        agreed = handshake.meet(link, study, (), resume=False)
-        data = prepare.agreed(handshake.compare_features(link, data, study, agreed.run), study)
-        # Only an engine that needs processes would use an identity.
-        return run_fit(run, data, link, agreed.run, Identity(link.me, out, {}))
+    """One party of a study on a link that is there; for engines that need no identity."""
+    secret, data = own_secret.of_local_party(link.me), rows_of(X, study, f"the rows of P{link.me}")
+    run = PartyRun(study, link.me, data, out, out, notify=notify, own_secret=secret, transcript=transcript)
+    return run_party(run, link)

@@ -14,6 +14,8 @@ import platformdirs
 from pdml_spdz.engines.transcript import Transcript
 from pdml_spdz.errors import ProtocolError
 from pdml_spdz.numerics.fixedpoint import Reals
+from pdml_spdz.rows import data
+from pdml_spdz.rows.base import RowsLike
 from pdml_spdz.rows.data import Data
 from pdml_spdz.run import output as results
 from pdml_spdz.run.checkpoint import Checkpoints
@@ -26,11 +28,14 @@ Opened = TypeVar("Opened")
 
 @dataclass(frozen=True)
 class PartyRun:
-    """What one party brings to a run: the agreed study and its own paths and choices."""
+    """What one party brings to a run: the agreed study and its own rows, paths and choices.
+
+    data : this party's rows, or the file that holds them
+    """
 
     study: Study
     me: int
-    data: Path
+    data: Path | Data = field(repr=False)
     certs: Path
     out: Path
     resume: bool = False
@@ -99,6 +104,14 @@ def showing(opening: Callable[..., Opened], run: PartyRun, *observables: str) ->
         return opened
 
     return shown
+
+
+def rows_of(given: RowsLike | Data | str | Path, study: Study, source: str = "the rows") -> Data:
+    """Rows, or the file that holds them, as numbers that can be used; a vector where the study is about vectors."""
+    vector = study.spec.vector
+    if isinstance(given, str | Path):
+        return data.load(Path(given), vector=vector)
+    return data.from_rows(given, source, vector=vector)
 
 
 def stock_root(given: Path | None = None) -> Path:

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import socket
 from collections.abc import Callable
-from contextlib import ExitStack, closing
+from contextlib import AbstractContextManager, ExitStack, closing, nullcontext
 from typing import Any
 
 import numpy as np
@@ -12,11 +11,10 @@ import numpy as np
 from pdml_spdz.engines import transcript as transcripts
 from pdml_spdz.errors import PdmlError, StudyError
 from pdml_spdz.fits.prepare import agreed, fitting
-from pdml_spdz.rows import data as data_files
 from pdml_spdz.rows.data import Data
 from pdml_spdz.run import handshake
 from pdml_spdz.run.checkpoint import Checkpoints, finished_everywhere
-from pdml_spdz.run.context import PartyRun
+from pdml_spdz.run.context import PartyRun, rows_of
 from pdml_spdz.run.engine_setup import context_of, make_engine, offline_phase
 from pdml_spdz.run.output import Fitted, commit
 from pdml_spdz.run.report import two_parties
@@ -27,25 +25,27 @@ from pdml_spdz.transport.clock import Clock
 from pdml_spdz.transport.connect import Meeting, connect, listen
 
 
-def run_party(run: PartyRun) -> dict[str, Any]:
-    """Run party `me` of the study to its end; returns its report."""
-    study, clock = run.study, Clock()
-    meeting, listener = _meeting(run)
+def run_party(run: PartyRun, link: Link | None = None) -> dict[str, Any]:
+    """Run party `me` of the study to its end; returns its report.
+
+    link : to parties that are connected already (threads of one process); otherwise they meet over the network
+    """
+    place = _Network(run) if link is None else _Connected(run, link)
     with ExitStack() as held:
         try:
             held.enter_context(run.output())
-            with clock("local"):
+            with place.clock("local"):
                 data = _load(run)
         except PdmlError as error:
-            _tell(run, meeting, listener, error)
+            place.tell(error)
             raise
         run.note(data.summary())
-        link = held.enter_context(_meet(run, meeting, listener, clock))
-        met = handshake.meet(link, study, meeting.identity.fingerprints, resume=run.resume)
-        data = agreed(handshake.compare_features(link, data, study, met.run), study)
+        link = held.enter_context(place.meet())
+        met = handshake.meet(link, run.study, place.identity.fingerprints, resume=run.resume)
+        data = agreed(handshake.compare_features(link, data, run.study, met.run), run.study)
         for warning in data.warnings:
             run.note(warning)
-        return run_fit(run, data, link, met.run, meeting.identity)
+        return run_fit(run, data, link, met.run, place.identity)
 
 
 def run_fit(run: PartyRun, data: Data, link: Link, session: bytes, identity: Identity) -> dict[str, Any]:
@@ -56,7 +56,7 @@ def run_fit(run: PartyRun, data: Data, link: Link, session: bytes, identity: Ide
     if run.resume and (report := finished_everywhere(link, run.directory, run.study)) is not None:
         run.note("the run has finished at every party, and nothing more is asked of it: it is left as it is")
         return report
-    run.study.spec.accept(run, data)
+    run.study.spec.accept(run.study, run.me, data)
     if not run.resume:
         run.begin(data)
     with closing(make_engine(run, link, session, identity)) as engine:
@@ -110,10 +110,10 @@ def _telling(run: PartyRun, fit: Callable[[], Fitted]) -> Callable[[], Fitted]:
 def make_stock(run: PartyRun) -> dict[str, Any]:
     """The offline phase of party `me`, with the others: a stock for one run of the study; returns what was made."""
     phase = offline_phase(run.study)
-    meeting, listener = _meeting(run)
-    with _meet(run, meeting, listener, Clock()) as link:
-        met = handshake.meet(link, run.study, meeting.identity.fingerprints, resume=False)
-        made = phase.make_stock(context_of(run, link, met.run, meeting.identity))
+    network = _Network(run)
+    with network.meet() as link:
+        met = handshake.meet(link, run.study, network.identity.fingerprints, resume=False)
+        made = phase.make_stock(context_of(run, link, met.run, network.identity))
         traffic = link.offline_traffic
         return {
             "engine": run.study.engine,
@@ -125,39 +125,56 @@ def make_stock(run: PartyRun) -> dict[str, Any]:
         } | made
 
 
-def _meeting(run: PartyRun) -> tuple[Meeting, socket.socket]:
-    study = run.study
-    if not 0 <= run.me < study.M:
-        raise StudyError(f"--id is {run.me} and the study has {study.M} parties.", f"a number from 0 to {study.M - 1}")
-    identity = certs.load_identity(run.certs, run.me, handshake.required_fingerprints(study))
-    listener = run.listener or listen(*(run.listen or (study.parties[run.me].host, study.parties[run.me].port)))
-    addresses = [(p.host, p.port) for p in study.parties]
-    return Meeting(run.me, addresses, identity, study.timeouts.connect, study.timeouts.round, run.note), listener
+class _Network:
+    """Where party `me` meets the others: its key, a listening socket, and their addresses."""
+
+    def __init__(self, run: PartyRun) -> None:
+        study, me = run.study, run.me
+        if not 0 <= me < study.M:
+            raise StudyError(f"--id is {me} and the study has {study.M} parties.", f"a number from 0 to {study.M - 1}")
+        self.run, self.clock = run, Clock()
+        self.identity = certs.load_identity(run.certs, me, handshake.required_fingerprints(study))
+        self.listener = run.listener or listen(*(run.listen or (study.parties[me].host, study.parties[me].port)))
+        addresses = [(p.host, p.port) for p in study.parties]
+        times = study.timeouts
+        self.meeting = Meeting(me, addresses, self.identity, times.connect, times.round, run.note)
+
+    def meet(self) -> AbstractContextManager[Link]:
+        others = self.meeting.M - 1
+        self.run.note(f"waiting up to {self.meeting.connect_timeout:g} s for the other {others} parties")
+        link = connect(self.meeting, self.listener, self.clock)
+        self.run.note("all parties are connected")
+        return link
+
+    def tell(self, error: PdmlError) -> None:
+        """This party cannot take part: let the others know now rather than let them wait."""
+        self.run.notify({"event": "failing", "class": type(error).__name__, "message": str(error)})
+        self.run.note(f"telling the other parties, for up to {self.meeting.connect_timeout:g} s")
+        try:
+            connect(self.meeting, self.listener).__exit__(type(error), error, None)
+        except PdmlError as unreachable:
+            self.run.note(f"not all parties could be told: {unreachable.found}")
 
 
-def _meet(run: PartyRun, meeting: Meeting, listener: socket.socket, clock: Clock) -> Link:
-    run.note(f"waiting up to {meeting.connect_timeout:g} s for the other {meeting.M - 1} parties")
-    link = connect(meeting, listener, clock)
-    run.note("all parties are connected")
-    return link
+class _Connected:
+    """The same for parties that are connected already, in one process and without keys."""
 
+    def __init__(self, run: PartyRun, link: Link) -> None:
+        self.link, self.clock = link, link.clock
+        self.identity = Identity(run.me, run.certs, {})  # of use only to engines with processes of their own
 
-def _tell(run: PartyRun, meeting: Meeting, listener: socket.socket, error: PdmlError) -> None:
-    """This party cannot take part: let the others know now rather than let them wait."""
-    run.notify({"event": "failing", "class": type(error).__name__, "message": str(error)})
-    run.note(f"telling the other parties, for up to {meeting.connect_timeout:g} s")
-    try:
-        connect(meeting, listener).__exit__(type(error), error, None)
-    except PdmlError as unreachable:
-        run.note(f"not all parties could be told: {unreachable.found}")
+    def meet(self) -> AbstractContextManager[Link]:
+        return nullcontext(self.link)
+
+    def tell(self, error: PdmlError) -> None:
+        """Whoever made the link ends it, and that tells the others."""
 
 
 def _load(run: PartyRun) -> Data:
     """This party's rows, checked against the study."""
     study = run.study
     begun = Checkpoints(run.directory / "checkpoint")
-    data = data_files.load(run.data, vector=study.spec.vector)
-    data = fitting(data, study, begun.features() if run.resume else None)
+    data = fitting(rows_of(run.data, study), study, begun.features() if run.resume else None)
     if run.resume:
         begun.check_resumable(study, agreed(data, study))
     return data

@@ -41,7 +41,7 @@ class Algorithm:
     defaults : settings whose usual value is not that of a Study
     measure : what a party's quota bounds
     check : check(study, want) refuses settings that do not go with it; want(ok, found, wanted) raises unless ok
-    accept : accept(run, data) refuses rows that it cannot use, before anything is sent or replaced
+    accept : accept(study, m, data) refuses rows that party m cannot use, before anything is sent or replaced
     calls : columns in one call of NormedSecSum, and calls at most
     of_two : of the other party's numbers, what opened sums show where there are two parties
     reference : reference(result, files), what the report says of the accuracy where one machine has all files
@@ -61,7 +61,7 @@ class Algorithm:
     defaults: Mapping[str, Any] = field(default_factory=dict)
     measure: str = GRAM
     check: Callable[[Study, Want], None] = _no_check
-    accept: Callable[..., None] = field(default=lambda run, data: None)
+    accept: Callable[..., None] = field(default=lambda study, m, data: None)
     calls: Callable[[Study], tuple[int, int]] = _iterations_of_rank
     of_two: Callable[[Study], dict[str, bool]] = field(default=lambda study: {})
     reference: Callable[..., dict[str, Any]] | None = None

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING
 
-from pdml_spdz.errors import StudyError
+from pdml_spdz.errors import StudyError, did_you_mean
 from pdml_spdz.study.algorithm import Want
 from pdml_spdz.study.engines import engines_that
 from pdml_spdz.study.values import LARGEST, SMALLEST, shown, usable
@@ -70,5 +70,6 @@ def parse_bound(bound: str) -> float | None:
             f"`bound` is {shown(bound)}.",
             "a number (the largest ||X_m^T X_m||_F of any party), rows:R,N (no row longer than R, no party with "
             f"more than N rows), or one of {', '.join(BOUNDS)}; numbers and N R^2 from {SMALLEST:.0e} to {LARGEST:.0e}",
+            did_you_mean(bound, BOUNDS),
         )
     return value

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 import json
 import re
 import tomllib
@@ -11,7 +10,7 @@ from dataclasses import MISSING, fields, replace
 from pathlib import Path
 from typing import Any
 
-from pdml_spdz.errors import StudyError
+from pdml_spdz.errors import StudyError, did_you_mean
 from pdml_spdz.programs.template_files import environment
 from pdml_spdz.study.model import NmfSettings, PartyEntry, PrecisionSettings, Study, Timeouts
 from pdml_spdz.study.values import typed
@@ -93,7 +92,6 @@ def _build(cls: type[Any], content: Mapping[str, Any], where: str) -> Any:
     known = {f.name: f for f in fields(cls)}
     for name in content:
         if name not in known:
-            near = difflib.get_close_matches(name, known, 1)
-            hint = f"did you mean `{near[0]}`?" if near else ""
+            hint = did_you_mean(name, known)
             raise StudyError(f"{where} has an unknown key `{name}`.", f"keys among {', '.join(known)}", hint)
     return cls(**{name: typed(name, str(known[name].type), value, where) for name, value in content.items()})

@@ -13,7 +13,7 @@ from pdml_spdz.study.algorithm import ALGORITHMS, SUMS, Algorithm, having
 from pdml_spdz.study.bound import USUAL_RANGE, WIDE_RANGE, check_bound, kind_of, parse_bound
 from pdml_spdz.study.engines import DEFAULTS, ENGINES, engines_that
 from pdml_spdz.study.preparation import CENTRES, SCALES, check_rows
-from pdml_spdz.study.values import check_values, settle, shown
+from pdml_spdz.study.values import check_choice, check_values, settle, shown
 
 if TYPE_CHECKING:
     from pdml_spdz.engines.spec import EngineSpec
@@ -225,8 +225,7 @@ def _check_choices(study: Study) -> None:
         ("centre", CENTRES),
         ("scale", SCALES),
     ):
-        value = getattr(study, name)
-        want(value in choices, f"`{name}` is {shown(value)}.", f"one of {', '.join(choices)}")
+        check_choice(name, getattr(study, name), choices)
     if study.engine_spec.reveals != study.reveal:
         hiding, showing = engines_that(lambda e: e.shares), engines_that(lambda e: not e.shares)
         raise StudyError(

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Collection
 from dataclasses import fields
 from numbers import Integral, Real
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from pdml_spdz.errors import StudyError
+from pdml_spdz.errors import StudyError, did_you_mean
 from pdml_spdz.programs.precision import COLUMN_BITS, MAX_BITS, MAX_RANGE, MIN_BITS, MIN_RANGE
 from pdml_spdz.study.algorithm import Want
 
@@ -98,6 +99,11 @@ def check_values(study: Study, want: Want, *, shares: bool) -> None:
         want(0 <= value <= LARGEST, f"`nmf.{name}` is {value}.", f"zero or a positive number, at most {LARGEST:.0e}")
     for i, party in enumerate(study.parties):
         _check_party(i, party, want)
+
+
+def check_choice(name: str, value: object, choices: Collection[str]) -> None:
+    if value not in choices:
+        raise StudyError(f"`{name}` is {shown(value)}.", f"one of {', '.join(choices)}", did_you_mean(value, choices))
 
 
 def _within(want: Want, name: str, value: int, low: int, high: int) -> None:

@@ -11,8 +11,8 @@ from pdml_spdz.engines.projection import public_integers
 from pdml_spdz.engines.transcript import Transcript
 from pdml_spdz.errors import QuotaError, RangeExceeded
 from pdml_spdz.fits import prepare
-from pdml_spdz.local.processes import local_study
-from pdml_spdz.local.threads import ThreadsResult, run_in_threads
+from pdml_spdz.local.joint import LocalResult, local_study
+from pdml_spdz.local.threads import run_in_threads
 from pdml_spdz.numerics import ring
 from pdml_spdz.numerics.linalg import sine
 from pdml_spdz.primitives.normed_sum import missing
@@ -29,7 +29,7 @@ def rows(scale: float = 1.0, mean: float = 0.0) -> list[np.ndarray]:
     return [X[:10], X[10:]]
 
 
-def run(tables: list[np.ndarray], **settings: object) -> ThreadsResult:
+def run(tables: list[np.ndarray], **settings: object) -> LocalResult:
     study = local_study(2, **({"rank": K, "iterations": 60, "tol": TOL} | settings))
     return run_in_threads(tables, study, record_transcript=True)
 
@@ -55,7 +55,7 @@ def test_rows_of_any_ordinary_size_give_the_pooled_result_and_show_no_bound(expo
     """sigma_1^2 = 2^(2 exponent + 4), from 2^-26 to 2^62."""
     tables = rows(2.0**exponent)
     found = run(tables)
-    assert sine(pooled(tables), found.result) <= allowed(0.25)
+    assert sine(pooled(tables), found.V) <= allowed(0.25)
     assert (found.report["bound"]["source"], found.report["bound"]["total"]) == ("window", 2.0**64)
     assert not any("bound" in line for line in found.report["observables"])
     assert steps(found.transcript) == {"sum:start", "columns", "V"}
@@ -90,7 +90,7 @@ def test_rows_below_the_window_end_at_the_gate_and_the_error_says_how_to_go_on()
     assert "agree on a smaller --bound" in str(error.value)
     # A bound that the parties agree on moves the window.
     moved = rows(2.0**-40)
-    assert sine(pooled(moved), run(moved, bound=str(2.0**-70)).result) <= allowed(0.25)
+    assert sine(pooled(moved), run(moved, bound=str(2.0**-70)).V) <= allowed(0.25)
 
 
 def test_error_after_an_opening_says_what_was_opened() -> None:
@@ -126,13 +126,13 @@ def test_centred_fit_takes_its_bound_from_public_numbers() -> None:
     found = run(tables, algorithm="pca", bound=str(2 * quota))
     assert (found.report["bound"]["source"], found.report["bound"]["total"]) == ("agreed", 4 * quota)
     assert steps(found.transcript) == {"sum:rows", "rows", "sum:mean", "mean", "sum:start", "columns", "V"}
-    assert sine(pooled(tables, centred=True), found.result) <= allowed(0.25)
+    assert sine(pooled(tables, centred=True), found.V) <= allowed(0.25)
 
 
 def test_open_mean_without_a_bound_shows_one_exponent_for_it() -> None:
     tables = rows(1.0, mean=3.0)
     found = run(tables, algorithm="pca")
-    assert sine(pooled(tables, centred=True), found.result) <= allowed(0.25)
+    assert sine(pooled(tables, centred=True), found.V) <= allowed(0.25)
     assert found.mean is not None
     # 44 bits below a bound that is at most 2^9 times the largest norm of a party's own sums.
     largest = max(float(np.linalg.norm(X.sum(axis=0))) for X in tables)
@@ -147,7 +147,7 @@ def test_scales_by_secsum_need_no_bound() -> None:
     X = np.vstack(tables)
     X = (X - X.mean(axis=0)) / X.std(axis=0)
     sigma, V = np.linalg.svd(X)[1:]
-    assert sine(V[:K].T, found.result) <= allowed((sigma[K] / sigma[K - 1]) ** 2)
+    assert sine(V[:K].T, found.V) <= allowed((sigma[K] / sigma[K - 1]) ** 2)
     assert found.report["bound"]["source"] == "public"
 
 
@@ -162,7 +162,7 @@ def test_rows_that_are_all_the_same_end_at_a_gate_with_a_hidden_mean(same: float
 def test_hidden_mean_in_the_window_gives_the_components_of_the_centred_rows() -> None:
     tables = rows(1e3, mean=5.0)
     found = run(tables, algorithm="pca", centre="hidden")
-    assert sine(pooled(tables, centred=True), found.result) <= allowed(0.25)
+    assert sine(pooled(tables, centred=True), found.V) <= allowed(0.25)
     assert steps(found.transcript) == {"sum:rows", "rows", "sum:start", "columns", "V"}
 
 
@@ -187,7 +187,7 @@ def test_rho_is_positive_however_unlucky_the_start(seed: int) -> None:
     assert abs(plain) < Fraction(rho, 1 << p.f_rho) * 2**64  # what was to be covered
 
 
-def asymmetry(found: ThreadsResult) -> float:
+def asymmetry(found: LocalResult) -> float:
     """What the first opening has of V_0 that the second has not: v.S w and w.S v of the two, which are the same if
     both are of one S, compared along v.w.
     """

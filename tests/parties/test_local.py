@@ -15,7 +15,7 @@ import numpy as np
 import pytest
 
 from pdml_spdz.errors import InputError, PeerError, StorageError
-from pdml_spdz.local.processes import LocalResult, LocalRun, local_study, run_local
+from pdml_spdz.local.joint import LocalResult, LocalRun, local_study, run_local
 from pdml_spdz.numerics.fixedpoint import Format
 from pdml_spdz.numerics.linalg import sine
 from tests.parties.helpers import ENDLESS, SETTINGS, Parties, processes_with, rows, slow_rows

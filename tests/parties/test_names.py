@@ -18,8 +18,8 @@ import pdml_spdz
 from pdml_spdz.applications.documents import save
 from pdml_spdz.cli.init import init
 from pdml_spdz.errors import InputError, MismatchError, ResumeError, StudyError
-from pdml_spdz.local.processes import local_study
-from pdml_spdz.local.threads import ThreadsResult, run_in_threads
+from pdml_spdz.local.joint import LocalResult, local_study
+from pdml_spdz.local.threads import run_in_threads
 from pdml_spdz.study import file as study_file
 from tests.parties.helpers import Parties, rows, run
 
@@ -40,28 +40,28 @@ def turned() -> list[pd.DataFrame]:
     return [first, second[list(TURNED)], third[sorted(NAMES)]]
 
 
-def threads(tables: Any, algorithm: str = "svd", **settings: Any) -> ThreadsResult:
+def threads(tables: Any, algorithm: str = "svd", **settings: Any) -> LocalResult:
     return run_in_threads(tables, local_study(len(tables), algorithm=algorithm, **(FIXED | settings)))
 
 
 @pytest.mark.parametrize("algorithm", ["svd", "pca", "nmf"])
 def test_columns_in_any_order_give_the_same_bytes(algorithm: str) -> None:
     wanted, found = threads(frames(), algorithm), threads(turned(), algorithm)
-    np.testing.assert_array_equal(found.result, wanted.result)
+    np.testing.assert_array_equal(found.V, wanted.V)
     assert found.report["features"] == wanted.report["features"] == list(NAMES)
     # Without names, the same tables are others.
     mixed = threads([frame.to_numpy() for frame in turned()], algorithm)
-    assert np.abs(mixed.result - wanted.result).max() > 0.1
+    assert np.abs(mixed.V - wanted.V).max() > 0.1
     assert mixed.report["features"] is None
 
 
 def test_result_has_the_order_of_party_0_or_of_the_study() -> None:
-    wanted = threads(frames()[::-1]).result
+    wanted = threads(frames()[::-1]).V
     by_party = threads(turned()[::-1])
     assert by_party.report["features"] == sorted(NAMES)
     listed = threads(turned()[::-1], features=NAMES)
     assert listed.report["features"] == list(NAMES)
-    np.testing.assert_array_equal(listed.result, wanted)
+    np.testing.assert_array_equal(listed.V, wanted)
 
 
 def test_functions_take_tables_of_pandas_and_arrow(tmp_path: Path) -> None:
@@ -70,7 +70,7 @@ def test_functions_take_tables_of_pandas_and_arrow(tmp_path: Path) -> None:
     parties = [first, tmp_path / "second.csv", pa.Table.from_pandas(third, preserve_index=False)]
     found = pdml_spdz.pca(parties, **FIXED, out=tmp_path / "out", variance=True)
     wanted = threads(frames(), "pca", variance=True)
-    np.testing.assert_array_equal(found.V, wanted.result)
+    np.testing.assert_array_equal(found.V, wanted.V)
     np.testing.assert_array_equal(found.mean, wanted.mean)
     assert found.features == NAMES
     for place in (".", "party-0", "party-1", "party-2"):
@@ -90,7 +90,7 @@ def test_functions_warn_of_columns_that_are_no_features() -> None:
 
 def test_direction_of_a_sum_of_named_vectors() -> None:
     vectors = [pd.Series({"a": 3.0, "b": 0.0}), pd.Series({"b": 1.0, "a": 0.0}), pd.DataFrame({"b": [3.0], "a": [0]})]
-    u = run_in_threads(vectors, local_study(3, algorithm="normed-sum", rank=1, engine="secsum")).result
+    u = run_in_threads(vectors, local_study(3, algorithm="normed-sum", rank=1, engine="secsum")).V
     # The sum is (3, 4), and SecSum keeps 40 bits or more below a bound of at most twice the sum of norms: 14.
     np.testing.assert_allclose(u, [0.6, 0.8], atol=14 * 2.0**-40)
 
@@ -113,7 +113,7 @@ def test_offsets_and_scales_with_names_go_by_them(tmp_path: Path, make: str) -> 
             save(path, sp.csr_array(vector[shuffled].to_numpy()), tuple(shuffled))
     wanted = threads([(f - offsets.iloc[0]) / scales.iloc[0] for f in frames()], "pca")
     found = threads(turned(), "pca", offsets=paths[0], scales=paths[1])
-    np.testing.assert_array_equal(found.result, wanted.result)
+    np.testing.assert_array_equal(found.V, wanted.V)
     # The mean is in the units and the order of party 0's rows; it keeps 40 bits or more below twice the rows' norms.
     size = 2 * sum(float(np.linalg.norm(f)) for f in frames())
     np.testing.assert_allclose(found.mean, pd.concat(frames()).mean(), atol=6 * size * 2.0**-40)
@@ -122,7 +122,7 @@ def test_offsets_and_scales_with_names_go_by_them(tmp_path: Path, make: str) -> 
 def test_offsets_without_names_go_by_position_in_the_result() -> None:
     offsets = np.arange(6.0)
     wanted = threads([f - offsets for f in frames()], "pca")
-    np.testing.assert_array_equal(threads(turned(), "pca", offsets=offsets).result, wanted.result)
+    np.testing.assert_array_equal(threads(turned(), "pca", offsets=offsets).V, wanted.V)
 
 
 @pytest.mark.parametrize(
@@ -156,7 +156,7 @@ def test_other_names_are_refused(tables: list[Any], settings: dict[str, Any], er
 def test_by_position_tables_with_and_without_names_go_together() -> None:
     first, second, third = frames()
     found = threads([first, second.to_numpy(), third.rename(columns=str.upper)], columns="position")
-    np.testing.assert_array_equal(found.result, threads(frames()).result)
+    np.testing.assert_array_equal(found.V, threads(frames()).V)
     assert found.report["features"] is None
     named = threads([first.to_numpy(), second.to_numpy()], columns="position", features=NAMES)
     assert named.report["features"] == list(NAMES)
@@ -180,7 +180,7 @@ def test_parties_align_between_hosts_and_when_they_resume(parties: Callable[...,
         site.start(m, "--resume", data="x.csv")
     for end in site.end():
         end.well()
-    wanted = threads(frames()[:2]).result
+    wanted = threads(frames()[:2]).V
     for m in range(2):
         np.testing.assert_array_equal(np.load(site.results(m) / "V.npy"), wanted)
         assert json.loads((site.results(m) / "report.json").read_text())["features"] == list(NAMES)
@@ -206,7 +206,7 @@ def test_run_by_position_is_resumed(parties: Callable[..., Parties], features: t
         site.start(m, "--resume", data="x.csv")
     for end in site.end():
         end.well()
-    wanted = threads(frames()[:2]).result
+    wanted = threads(frames()[:2]).V
     for m in range(2):
         np.testing.assert_array_equal(np.load(site.results(m) / "V.npy"), wanted)
         assert json.loads((site.results(m) / "report.json").read_text())["features"] == (list(features) or None)

@@ -14,7 +14,7 @@ import scipy.sparse as sp
 
 from pdml_spdz.errors import InputError, PeerAborted, StudyError
 from pdml_spdz.fits.nmf import settings_of
-from pdml_spdz.local.processes import local_study
+from pdml_spdz.local.joint import local_study
 from pdml_spdz.numerics.linalg import EPS
 from pdml_spdz.rows.base import RowsLike
 from pdml_spdz.study.model import NmfSettings

@@ -10,8 +10,8 @@ import numpy as np
 import pytest
 
 from pdml_spdz.errors import QuotaError, StockError
-from pdml_spdz.local.crew import Crew, run_crew
-from pdml_spdz.local.processes import LocalRun, local_study, run_local
+from pdml_spdz.local.joint import LocalRun, local_study, run_local
+from pdml_spdz.local.supervisor import PartyCommands, supervise
 from pdml_spdz.offline.status import status
 from pdml_spdz.run import repeats
 
@@ -32,8 +32,8 @@ def make_stock(root: Path, **settings: Any) -> str:
     """As `pdml-spdz offline make` on one machine."""
     study = local_study(2, d=D, **({"rank": RANK, "iterations": TAU} | settings))
     command = ["offline", "make"]
-    reports = run_crew(
-        Crew(study, root / "logs", lambda m, file: [*command, str(file), "--id", str(m), "--stock", str(root)])
+    reports = supervise(
+        PartyCommands(study, root / "logs", lambda m, file: [*command, str(file), "--id", str(m), "--stock", str(root)])
     )
     assert len({report["stock"] for report in reports}) == 1
     return str(reports[0]["stock"])

@@ -11,7 +11,7 @@ from pdml_spdz.algorithms import nmf, svd
 from pdml_spdz.errors import ProtocolError
 from pdml_spdz.fits import prepare
 from pdml_spdz.fits.nmf import observables
-from pdml_spdz.local.processes import local_study
+from pdml_spdz.local.joint import local_study
 from pdml_spdz.local.threads import run_in_threads
 from pdml_spdz.primitives.agree import Agreement
 

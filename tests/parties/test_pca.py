@@ -14,7 +14,7 @@ from sklearn.decomposition import PCA
 
 from pdml_spdz.errors import InputError
 from pdml_spdz.fits.limits import MEAN_BLUR
-from pdml_spdz.local.processes import local_study
+from pdml_spdz.local.joint import local_study
 from pdml_spdz.local.threads import run_in_threads
 from pdml_spdz.numerics.fixedpoint import Format
 from pdml_spdz.numerics.linalg import EPS, sine
@@ -165,7 +165,7 @@ def test_offset_near_the_means_brings_back_what_rounding_takes(tmp_path: Path) -
     for name, given in (("without", ()), ("with", tuple(offset))):
         study = local_study(2, offsets=given, **hidden)
         done = run_in_threads(tables, study)
-        off[name], warnings[name] = sine(components, done.result), done.report["warnings"]
+        off[name], warnings[name] = sine(components, done.V), done.report["warnings"]
     assert "the means of the features are large beside their deviations" in warnings["without"][0]
     assert warnings["with"] == two_parties(study)
     near = [t - offset for t in tables]

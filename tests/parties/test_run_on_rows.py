@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 import numpy as np
@@ -32,6 +33,18 @@ def test_sparse_rows_and_a_path_give_the_vectors_of_the_pooled_rows(tmp_path: Pa
     np.testing.assert_array_equal(np.load(tmp_path / "out" / "V.npy"), result.V)
     with pytest.raises(StorageError, match="already holds a finished run"):
         pdml_spdz.svd(given, rank=k, reveal="sum", out=tmp_path / "out")
+
+
+def test_rows_go_through_a_pipe_where_memory_has_no_files(monkeypatch: pytest.MonkeyPatch) -> None:
+    """More than a pipe holds, so that its writer has to wait for the party."""
+    monkeypatch.delattr(os, "memfd_create")
+    X = [np.random.default_rng(m).normal(size=(400, 50)) for m in range(2)]
+    given = [X[0], sp.csr_array(X[1])]
+    settings = {"rank": 1, "engine": "plain", "seed": 1, "iterations": 3, "tol": 0.0}
+    by_processes = pdml_spdz.svd(given, **settings)
+    by_threads = pdml_spdz.svd(given, **settings, transport="threads")
+    np.testing.assert_allclose(by_processes.V, by_threads.V, atol=1e3 * EPS)  # BLAS has other numbers of threads
+    assert by_processes.report["bytes_sent"] == by_threads.report["bytes_sent"]
 
 
 def test_normed_sum_is_the_direction_of_the_sum() -> None:

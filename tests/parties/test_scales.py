@@ -13,8 +13,8 @@ from sklearn.decomposition import PCA
 from sklearn.preprocessing import StandardScaler
 
 from pdml_spdz.errors import InputError
-from pdml_spdz.local.processes import local_study
-from pdml_spdz.local.threads import ThreadsResult, run_in_threads
+from pdml_spdz.local.joint import LocalResult, local_study
+from pdml_spdz.local.threads import run_in_threads
 from pdml_spdz.numerics.fixedpoint import Format
 from pdml_spdz.numerics.linalg import EPS, sine
 from pdml_spdz.primitives.sec_sum import positive_tolerance
@@ -97,9 +97,9 @@ def test_svd_of_scaled_rows() -> None:
     X, scales = np.vstack(tables), (0.5, 2.0, 8.0, 1.0)
     vectors = {"algorithm": "svd", "rank": 2, "tol": TOL, "engine": "secsum"}
 
-    def angle(found: ThreadsResult, scale: Any) -> tuple[float, float]:
+    def angle(found: LocalResult, scale: Any) -> tuple[float, float]:
         allowed = svd_tolerance([t / scale for t in tables], 2, found.report["bound"]["addend"], TOL)
-        return sine(np.linalg.svd(X / scale)[2][:2].T, found.result), allowed
+        return sine(np.linalg.svd(X / scale)[2][:2].T, found.V), allowed
 
     off, allowed = angle(run_in_threads(tables, local_study(2, scales=scales, **vectors)), scales)
     assert off <= allowed
@@ -122,7 +122,7 @@ def test_nmf_of_scaled_rows_is_that_of_rows_given_so() -> None:
     X = np.vstack(tables) / scales
     settings = replace(settings_for(X, 5), bound=float(fixed["bound"]))
     off = nmf_rounding(X, topics(2, 4, 1), settings, 2)[1]
-    assert np.abs(scaled.result - given.result).max() <= 2 * off <= 1e-8
+    assert np.abs(scaled.V - given.V).max() <= 2 * off <= 1e-8
 
 
 def test_sparse_rows_take_no_offsets(tmp_path: Path) -> None:
@@ -167,4 +167,4 @@ def test_a_bound_so_loose_that_the_sums_show_too_little_is_warned_of(looser: flo
     assert done.report["converged"]
     assert any("what is opened of the sums shows no more" in w for w in done.report["warnings"]) == warned
     V = np.linalg.svd(np.vstack(tables))[2][:2].T
-    assert (sine(V, done.result) <= 1e-5) == (not warned)
+    assert (sine(V, done.V) <= 1e-5) == (not warned)

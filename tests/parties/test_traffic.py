@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from pdml_spdz.local.processes import LocalRun, local_study, run_local
+from pdml_spdz.local.joint import LocalRun, local_study, run_local
 
 
 def reports(directory: Path, n: int, engine: str) -> list[dict[str, Any]]:

@@ -13,7 +13,7 @@ from click.testing import CliRunner
 
 from pdml_spdz.cli.app import cli
 from pdml_spdz.estimators import PDPCA
-from pdml_spdz.local.processes import local_study
+from pdml_spdz.local.joint import local_study
 from pdml_spdz.local.threads import run_in_threads, run_on_link
 from pdml_spdz.privacy.attack_run import attack
 from pdml_spdz.privacy.attacks import Finding

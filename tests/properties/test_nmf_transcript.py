@@ -14,7 +14,7 @@ from pdml_spdz.algorithms.nmf import Settings, State, pd_nmf_iter
 from pdml_spdz.algorithms.rri import part
 from pdml_spdz.engines.secsum import SecSumEngine
 from pdml_spdz.errors import QuotaError
-from pdml_spdz.local.processes import local_study
+from pdml_spdz.local.joint import local_study
 from pdml_spdz.numerics import ring
 from pdml_spdz.numerics.fixedpoint import WORD, Format
 from pdml_spdz.primitives.agree import Agreement

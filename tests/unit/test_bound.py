@@ -17,7 +17,7 @@ from scipy import stats
 
 from pdml_spdz.errors import QuotaError, StorageError, StudyError
 from pdml_spdz.fits.limits import find_bound
-from pdml_spdz.local.processes import local_study
+from pdml_spdz.local.joint import local_study
 from pdml_spdz.primitives.bound import (
     BLUR,
     WINDOW,

@@ -20,7 +20,7 @@ from pdml_spdz.engines.mp_spdz import compiler
 from pdml_spdz.errors import EngineError, MismatchError
 from pdml_spdz.fits import limits
 from pdml_spdz.fits.prepare import fitting
-from pdml_spdz.local.processes import local_study
+from pdml_spdz.local.joint import local_study
 from pdml_spdz.numerics import fixedpoint
 from pdml_spdz.offline import on_demand, stock
 from pdml_spdz.ot import extension, lpn, vole

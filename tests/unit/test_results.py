@@ -16,7 +16,7 @@ import pytest
 
 from pdml_spdz.engines.transcript import Transcript
 from pdml_spdz.errors import StorageError
-from pdml_spdz.local.processes import local_study
+from pdml_spdz.local.joint import local_study
 from pdml_spdz.local.threads import run_on_link
 from pdml_spdz.run import output as results
 from pdml_spdz.system.files import locked

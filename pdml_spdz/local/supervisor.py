@@ -1,4 +1,4 @@
-"""M party processes on this machine: one command for each, with a study, keys and sockets of their own."""
+"""Starts M party processes on this machine, each with its own key, socket and rows, and waits for their reports."""
 
 from __future__ import annotations
 
@@ -10,12 +10,15 @@ import socket
 import subprocess
 import tempfile
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
 from pdml_spdz.errors import SECONDARY, PdmlError, by_name
+from pdml_spdz.rows import handover
+from pdml_spdz.rows.data import Data
 from pdml_spdz.study.file import write
 from pdml_spdz.study.model import Study
 from pdml_spdz.system import process
@@ -27,11 +30,15 @@ THREAD_SETTINGS = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS")
 
 
 @dataclass(frozen=True)
-class Crew:
-    """What all parties are to run.
+class PartyCommands:
+    """One command for each party.
 
-    study : hosts, ports and fingerprints are filled in; logs : a directory, party-<m>/log in it
-    command : the arguments of party m's command before those that every party gets
+    study : the study; hosts, ports and fingerprints are filled in
+    logs : directory; what party m says is in party-<m>/log
+    command : the arguments of party m's command, given the study's file, before those that every party gets
+    notify : called with every event of a party
+    environment : variables of party m's process besides those of this one
+    rows : for each party that has no file of its own, its rows
     """
 
     study: Study
@@ -39,6 +46,7 @@ class Crew:
     command: Callable[[int, Path], list[str]]
     notify: Callable[[int, Event], None] = field(default=lambda party, event: None)
     environment: Callable[[int], dict[str, str]] = field(default=lambda party: {})
+    rows: Mapping[int, Data] = field(default_factory=dict, repr=False)
 
 
 @dataclass
@@ -48,53 +56,64 @@ class _Outcome:
     error: Event | None = None
 
 
-def run_crew(crew: Crew) -> list[dict[str, Any]]:
+def supervise(commands: PartyCommands) -> list[dict[str, Any]]:
     """Run all parties to the end and return their reports; raises the error of the party that failed first."""
-    with writing(crew.logs):
-        for m in range(crew.study.M):
-            (crew.logs / f"party-{m}").mkdir(parents=True, exist_ok=True)
+    with writing(commands.logs):
+        for m in range(commands.study.M):
+            (commands.logs / f"party-{m}").mkdir(parents=True, exist_ok=True)
     # Keys live in a directory that only this user can open, and go with it when the run ends.
     private = Path(tempfile.mkdtemp(prefix="pdml-spdz-"))
     try:
-        outcomes = _run_processes(crew, private)
+        outcomes = _run_processes(commands, private)
     finally:
         shutil.rmtree(private, ignore_errors=True)
     if any(o.code != 0 or o.report is None for o in outcomes):
-        raise _failure(crew, outcomes)
+        raise _failure(commands, outcomes)
     return [o.report for o in outcomes if o.report is not None]
 
 
-def _run_processes(crew: Crew, private: Path) -> list[_Outcome]:
-    M = crew.study.M
+def _run_processes(commands: PartyCommands, private: Path) -> list[_Outcome]:
+    M = commands.study.M
     # Bound before the study is written, and handed over: no other program can take the port in between.
     listeners = [socket.create_server(("127.0.0.1", 0), backlog=128) for _ in range(M)]
     ports = [int(listener.getsockname()[1]) for listener in listeners]
     fingerprints = _make_certificates(private, M)
-    parties = tuple(
-        replace(p, port=port, fingerprint=f) for p, port, f in zip(crew.study.parties, ports, fingerprints, strict=True)
-    )
+    entries = zip(commands.study.parties, ports, fingerprints, strict=True)
+    parties = tuple(replace(p, port=port, fingerprint=f) for p, port, f in entries)
     study_file = private / "study.toml"
-    write(study_file, replace(crew.study, parties=parties))
+    write(study_file, replace(commands.study, parties=parties))
     events: queue.SimpleQueue[tuple[int, Event | None]] = queue.SimpleQueue()
     children: list[subprocess.Popen[str]] = []
     try:
         for m, listener in enumerate(listeners):
-            arguments = [*crew.command(m, study_file), "--certs", str(private / f"P{m}")]
-            child = process.start(
-                [*arguments, "--supervised", "--listen-fd", str(listener.fileno())],
-                log=crew.logs / f"party-{m}" / "log",
-                environment=_threads(M) | crew.environment(m),
-                keep=[listener.fileno()],
-            )
+            child = _start(commands, m, study_file, private / f"P{m}", listener)
             children.append(child)
             threading.Thread(target=_follow, args=(m, child, events), daemon=True).start()
         for listener in listeners:
             listener.close()
-        return _collect(crew, children, events)
+        return _collect(commands, children, events)
     finally:
         for listener in listeners:
             listener.close()
         process.end(children)
+
+
+def _start(
+    commands: PartyCommands, m: int, study_file: Path, certificates: Path, listener: socket.socket
+) -> subprocess.Popen[str]:
+    arguments = [*commands.command(m, study_file), "--certs", str(certificates), "--supervised"]
+    inherited = {"--listen-fd": listener.fileno()}
+    with ExitStack() as held:
+        if m in commands.rows:
+            inherited["--rows-fd"] = held.enter_context(handover.offered(commands.rows[m]))
+        for option, descriptor in inherited.items():
+            arguments += [option, str(descriptor)]
+        return process.start(
+            arguments,
+            log=commands.logs / f"party-{m}" / "log",
+            environment=_threads(commands.study.M) | commands.environment(m),
+            keep=list(inherited.values()),
+        )
 
 
 def _make_certificates(private: Path, M: int) -> list[str]:
@@ -127,7 +146,7 @@ def _follow(m: int, child: subprocess.Popen[str], events: queue.SimpleQueue[tupl
 
 
 def _collect(
-    crew: Crew, children: list[subprocess.Popen[str]], events: queue.SimpleQueue[tuple[int, Event | None]]
+    commands: PartyCommands, children: list[subprocess.Popen[str]], events: queue.SimpleQueue[tuple[int, Event | None]]
 ) -> list[_Outcome]:
     outcomes = [_Outcome() for _ in children]
     running = len(children)
@@ -141,11 +160,11 @@ def _collect(
         elif event["event"] == "error":
             outcomes[m].error = event
         else:
-            crew.notify(m, event)
+            commands.notify(m, event)
     return outcomes
 
 
-def _failure(crew: Crew, outcomes: list[_Outcome]) -> PdmlError:
+def _failure(commands: PartyCommands, outcomes: list[_Outcome]) -> PdmlError:
     """The error of the party that failed of itself; those of the others are its consequences."""
     lines, roots = [], []
     for m, outcome in enumerate(outcomes):
@@ -155,14 +174,14 @@ def _failure(crew: Crew, outcomes: list[_Outcome]) -> PdmlError:
             distance = SECONDARY.index(kind) + 1 if kind in SECONDARY else 0
             roots.append((distance, m, kind, outcome.error.get("culprit") if distance else m))
         elif outcome.code != 0:
-            lines.append(f"P{m}: {process.in_words(outcome.code or 0)}; last words: {_last_line(crew, m)}")
+            lines.append(f"P{m}: {process.in_words(outcome.code or 0)}; last words: {_last_line(commands, m)}")
             if outcome.code is not None and outcome.code > 0:
                 roots.append((0, m, PdmlError, m))
     _, _, kind, culprit = min(roots, key=lambda root: root[:2], default=(0, 0, PdmlError, None))
-    return kind("\n".join(lines), do=f"the logs are {crew.logs}/party-*/log", culprit=culprit)
+    return kind("\n".join(lines), do=f"the logs are {commands.logs}/party-*/log", culprit=culprit)
 
 
-def _last_line(crew: Crew, m: int) -> str:
-    log = crew.logs / f"party-{m}" / "log"
+def _last_line(commands: PartyCommands, m: int) -> str:
+    log = commands.logs / f"party-{m}" / "log"
     lines = log.read_text(encoding="utf-8", errors="replace").strip().splitlines() if log.exists() else []
     return lines[-1] if lines else "none"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterator
+from importlib import import_module
 from pathlib import Path
 
 import pytest
@@ -15,7 +16,13 @@ from pdml_spdz.study.engines import DEFAULTS, ENGINES
 
 PACKAGE = Path(pdml_spdz.__file__).parent
 TABLE = "study/engines.py"
-OWN = {name for name in ENGINES.names() if ENGINES[name].make.__module__.startswith("pdml_spdz.")}
+# By name, the module of its spec, as the table has it.
+OWN = {
+    getattr(import_module(module), attribute).name: module
+    for node in ast.walk(ast.parse((PACKAGE / TABLE).read_text()))
+    if isinstance(node, ast.Constant) and str(node.value).startswith("pdml_spdz.")
+    for module, attribute in [str(node.value).split(":")]
+}
 # Where else a name may stand, and why.
 ELSEWHERE = {
     "bench/": "a benchmark names what it measures",
@@ -30,7 +37,7 @@ SHARED = ("secsum",)
 
 def home(name: str) -> str:
     """The file, or the package, that an engine's spec is defined in."""
-    path = Path(*ENGINES[name].make.__module__.split(".")[1:])
+    path = Path(*OWN[name].split(".")[1:])
     return f"{path.parent}/" if path.name == "spec" else f"{path}.py"
 
 

@@ -11,6 +11,7 @@ from pdml_spdz.numerics.fixedpoint import Reals
 from pdml_spdz.primitives.bound import Bound
 from pdml_spdz.primitives.normed_sum import NormedSum, RevealedNorm
 from pdml_spdz.primitives.sec_sum import EngineSum
+from pdml_spdz.study.engines import engines_that
 from pdml_spdz.transport.base import Link
 
 
@@ -117,5 +118,6 @@ class SumEngine(EngineBase):
 
     def normed_sum(self, bound: Bound, shape: Shape, sums: Reals | None = None) -> NormedSum:
         if sums is not None:
-            raise EngineError(f"the engine {self.name} cannot hide the mean.", "the engine embedded or mp-spdz")
+            others = engines_that(lambda spec: spec.shares)
+            raise EngineError(f"the engine {self.name} cannot hide the mean.", f"the engine {others}")
         return RevealedNorm(self.sec_sum, bound.addend, self.link.M)

@@ -1,11 +1,12 @@
 """What an engine says of itself: one `EngineSpec` in its own module, and one line in `study/engines.py`.
 
 A spec is asked before there is an engine: by the study's checks, the command line, the offline phase and `doctor`. So
-it is cheap to import; what it calls imports the rest.
+it is cheap to import, and names the functions of a large engine by their module (`later`).
 """
 
 from __future__ import annotations
 
+import importlib
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -84,6 +85,15 @@ class Finding:
     level: str
     what: str
     found: str
+
+
+def later(module: str, name: str) -> Callable[..., Any]:
+    """A function of that module, which is imported when the function is called."""
+
+    def call(*arguments: Any) -> Any:
+        return getattr(importlib.import_module(module), name)(*arguments)
+
+    return call
 
 
 def _nothing(*_: object) -> tuple[()]:

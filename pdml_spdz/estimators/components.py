@@ -10,6 +10,7 @@ import numpy as np
 from pdml_spdz.applications.low_rank import coordinates
 from pdml_spdz.estimators.base import Distributed
 from pdml_spdz.numerics.fixedpoint import Reals
+from pdml_spdz.study.engines import DEFAULTS
 
 
 class PDSVD(Distributed):
@@ -43,7 +44,7 @@ class PDSVD(Distributed):
         *,
         max_iter: int = 300,
         tol: float = 1e-9,
-        engine: str = "embedded",
+        engine: str = DEFAULTS["normed"],
         bound: str | float = "auto",
         random_state: Any = None,
         transport: str = "processes",
@@ -95,7 +96,7 @@ class PDPCA(Distributed):
         centre: str = "open",
         variance: bool = False,
         scale: str = "agreed",
-        engine: str = "embedded",
+        engine: str = DEFAULTS["normed"],
         bound: str | float = "auto",
         random_state: Any = None,
         transport: str = "processes",

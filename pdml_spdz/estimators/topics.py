@@ -11,6 +11,7 @@ from pdml_spdz.algorithms.rri import Penalties, part
 from pdml_spdz.estimators.base import Distributed
 from pdml_spdz.numerics.fixedpoint import Reals
 from pdml_spdz.rows.base import RowsLike
+from pdml_spdz.study.engines import DEFAULTS
 from pdml_spdz.study.model import NmfSettings
 
 
@@ -45,7 +46,7 @@ class PDNMF(Distributed):
         beta: float = 0.0,
         gamma: float = 0.0,
         delta: float = 0.0,
-        engine: str = "secsum",
+        engine: str = DEFAULTS["sum"],
         bound: str | float = "auto",
         random_state: Any = None,
         transport: str = "processes",

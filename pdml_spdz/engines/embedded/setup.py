@@ -25,7 +25,7 @@ def make(context: Context) -> EmbeddedEngine:
     return EmbeddedEngine(context.link, context.session, _options(context.study, _source(context)))
 
 
-def plan(study: Study) -> OfflinePlan:
+def plan(study: Study, home: Path | None) -> OfflinePlan:
     wanted, kind = _wanted(study)
     expected = making.forecast(wanted, kind)
     text = (

@@ -153,7 +153,8 @@ class Rows(ABC):
         """(d,): the sums of (x - mu)^2."""
         total = np.zeros(self.shape[1])
         for block in self.blocks():
-            total += np.sum(np.square(block if mu is None else block - mu), axis=0)
+            squares = np.square(block) if mu is None else np.square(moved := block - mu, out=moved)
+            total += squares.sum(axis=0)
         return total
 
     def row_squares(self) -> Reals:

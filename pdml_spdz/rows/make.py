@@ -11,6 +11,11 @@ from pdml_spdz.rows.base import Rows, RowsLike
 from pdml_spdz.rows.dense import Dense
 
 
+def is_sparse(given: RowsLike) -> bool:
+    """Whether it is a matrix of scipy.sparse, which takes a tenth of a second to load and is not loaded for others."""
+    return hasattr(given, "tocsr")
+
+
 def as_rows(given: RowsLike, *, order: Literal["K", "C"] = "K") -> Rows:
     """An array, or anything that makes one, or a matrix of scipy.sparse as rows; rows of any kind as they are.
 
@@ -18,7 +23,7 @@ def as_rows(given: RowsLike, *, order: Literal["K", "C"] = "K") -> Rows:
     """
     if isinstance(given, Rows):
         return given
-    if hasattr(given, "tocsr"):  # scipy.sparse, which need not be loaded for others
+    if is_sparse(given):
         import scipy.sparse as sp
 
         from pdml_spdz.rows.sparse import Sparse

@@ -14,7 +14,7 @@ from pdml_spdz.engines.transcript import Transcript, warn_of_recording
 from pdml_spdz.local.processes import LocalResult, local_study, run_on_rows
 from pdml_spdz.numerics.fixedpoint import Reals
 from pdml_spdz.rows import suspects
-from pdml_spdz.rows.base import RowsLike
+from pdml_spdz.rows.make import RowsLike
 from pdml_spdz.rows.names import Names
 from pdml_spdz.study.model import USUAL
 from pdml_spdz.study.model import NmfSettings as NmfSettings  # for users

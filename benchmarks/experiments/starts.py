@@ -22,7 +22,7 @@ from pdml_spdz.applications.uplift import local_topics, own_settings, topics_err
 from pdml_spdz.local.processes import local_study
 from pdml_spdz.local.threads import run_in_threads
 from pdml_spdz.numerics.fixedpoint import Reals
-from pdml_spdz.rows.base import RowsLike
+from pdml_spdz.rows.make import RowsLike
 from pdml_spdz.study.model import NmfSettings
 
 TAUS = (5, 10, 20, 50)

@@ -13,8 +13,7 @@ from pdml_spdz.algorithms.rri import FullPart, Penalties, part
 from pdml_spdz.numerics.fixedpoint import Reals
 from pdml_spdz.primitives.agree import Agreement
 from pdml_spdz.primitives.sec_sum import EXACT, Accuracy, SecSum
-from pdml_spdz.rows.base import RowsLike
-from pdml_spdz.rows.make import as_rows
+from pdml_spdz.rows.make import RowsLike, as_rows
 from pdml_spdz.transport.clock import Clock
 
 

@@ -20,9 +20,9 @@ from pdml_spdz.local.processes import local_study, run_on_rows
 from pdml_spdz.local.threads import ThreadsResult, run_in_threads
 from pdml_spdz.numerics.fixedpoint import Reals
 from pdml_spdz.rows import suspects
-from pdml_spdz.rows.base import RowsLike
 from pdml_spdz.rows.data import Data
 from pdml_spdz.rows.formats import CONVERT, check_table, column_names, column_texts, is_table
+from pdml_spdz.rows.make import RowsLike
 from pdml_spdz.rows.names import Names, check, positions, quoted
 from pdml_spdz.study.model import Study
 

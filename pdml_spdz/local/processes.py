@@ -18,9 +18,10 @@ from pdml_spdz.errors import StudyError
 from pdml_spdz.fits import prepare
 from pdml_spdz.local.crew import Crew, run_crew
 from pdml_spdz.numerics.fixedpoint import Reals
-from pdml_spdz.rows.base import Rows, RowsLike
+from pdml_spdz.rows.base import Rows
 from pdml_spdz.rows.data import Data, columns_of, vector_settings
 from pdml_spdz.rows.formats import save
+from pdml_spdz.rows.make import RowsLike
 from pdml_spdz.run.output import FEATURES, RESULTS, commit, finished, refuse_finished
 from pdml_spdz.study.model import PartyEntry, Study, choose_engine
 from pdml_spdz.system.files import locked

@@ -18,8 +18,8 @@ from pdml_spdz.errors import EngineError, StudyError
 from pdml_spdz.fits import prepare
 from pdml_spdz.local.processes import joint_report
 from pdml_spdz.numerics.fixedpoint import Reals
-from pdml_spdz.rows.base import RowsLike
 from pdml_spdz.rows.data import from_rows
+from pdml_spdz.rows.make import RowsLike
 from pdml_spdz.run import handshake, own_secret
 from pdml_spdz.run.checkpoint import Checkpoints
 from pdml_spdz.run.context import Event, PartyRun

@@ -14,9 +14,9 @@ import numpy as np
 from pdml_spdz.errors import InputError
 from pdml_spdz.numerics.fixedpoint import Reals
 from pdml_spdz.rows import names
-from pdml_spdz.rows.base import Rows, RowsLike
+from pdml_spdz.rows.base import Rows
 from pdml_spdz.rows.formats import READERS, Columns, is_series, is_table, read_table
-from pdml_spdz.rows.make import as_rows, is_sparse
+from pdml_spdz.rows.make import RowsLike, as_rows, is_sparse
 from pdml_spdz.rows.names import Names
 
 

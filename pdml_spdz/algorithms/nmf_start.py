@@ -14,8 +14,7 @@ from pdml_spdz.numerics.fixedpoint import Reals
 from pdml_spdz.primitives.agree import Agreement
 from pdml_spdz.primitives.alone import Alone, own_sum
 from pdml_spdz.primitives.sec_sum import SecSum
-from pdml_spdz.rows.base import RowsLike
-from pdml_spdz.rows.make import as_rows
+from pdml_spdz.rows.make import RowsLike, as_rows
 from pdml_spdz.transport.clock import Clock
 
 
@@ -38,7 +37,7 @@ def nnsvd(X: RowsLike, k: int) -> Reals:
     """
     rows = as_rows(X)
     n, d = rows.shape
-    largest = max(float(np.max(values, initial=0.0)) for values in rows.stored())
+    largest = max((float(np.max(values)) for values in rows.stored() if values.size), default=0.0)
     count = min(k, n - 1, d - 1) if largest > 0 else 0
     V = np.zeros((0, d))
     if count >= 1:

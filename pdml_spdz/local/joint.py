@@ -20,8 +20,9 @@ from pdml_spdz.errors import EngineError, InputError, MismatchError, StudyError
 from pdml_spdz.fits import prepare
 from pdml_spdz.numerics.fixedpoint import Reals
 from pdml_spdz.registry import Line, Registry
-from pdml_spdz.rows.base import Rows, RowsLike
+from pdml_spdz.rows.base import Rows
 from pdml_spdz.rows.data import Data, vector_settings
+from pdml_spdz.rows.make import RowsLike
 from pdml_spdz.run.context import rows_of
 from pdml_spdz.run.output import commit, finished, refuse_finished
 from pdml_spdz.study.model import PartyEntry, Study, choose_engine

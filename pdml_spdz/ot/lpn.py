@@ -21,7 +21,6 @@ from typing import TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from pdml_spdz.numerics import sparse as sp
 from pdml_spdz.numerics.ring import Vector, limbs
 from pdml_spdz.ot.leafsums import settle, to_words
 from pdml_spdz.ot.prg import WORD, Streams
@@ -96,6 +95,8 @@ class Code:
         """The next n rows, a multiple of 8, times r of shape (secret, c)."""
         where = self.places(n).reshape(-1).astype(np.int32)
         starts = np.arange(0, (n + 1) * ONES, ONES, dtype=np.int32)
+        import scipy.sparse as sp  # which takes long, and short fits do without LPN
+
         A = sp.csr_array((np.ones(n * ONES), where, starts), shape=(n, self._secret))
         return np.asarray(A @ r)
 

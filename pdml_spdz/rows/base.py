@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Sequence
-from typing import Any, TypeAlias
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,7 +17,6 @@ from numpy.typing import NDArray
 from pdml_spdz.numerics.fixedpoint import Reals
 
 BLOCK = 1 << 20  # numbers that are looked at together
-RowsLike: TypeAlias = Any  # Rows, or what `as_rows` makes them of: an array, or a matrix of scipy.sparse
 
 
 class Rows(ABC):
@@ -153,7 +152,8 @@ class Rows(ABC):
         """(d,): the sums of (x - mu)^2."""
         total = np.zeros(self.shape[1])
         for block in self.blocks():
-            total += np.sum(np.square(block if mu is None else block - mu), axis=0)
+            squares = np.square(block) if mu is None else np.square(moved := block - mu, out=moved)
+            total += squares.sum(axis=0)
         return total
 
     def row_squares(self) -> Reals:

@@ -12,12 +12,11 @@ from typing import Any
 import numpy as np
 
 from pdml_spdz.errors import InputError
-from pdml_spdz.numerics import sparse as sp
 from pdml_spdz.numerics.fixedpoint import Reals
 from pdml_spdz.rows import names
-from pdml_spdz.rows.base import Rows, RowsLike
+from pdml_spdz.rows.base import Rows
 from pdml_spdz.rows.formats import READERS, Columns, is_series, is_table, read_table
-from pdml_spdz.rows.make import as_rows
+from pdml_spdz.rows.make import RowsLike, as_rows, is_sparse
 from pdml_spdz.rows.names import Names
 
 
@@ -146,7 +145,7 @@ def columns_of(given: Any, source: str) -> Columns:
         return read_table(given, source)
     if np.ma.is_masked(given):
         raise InputError(f"{source} have masked entries.", "finite numbers", _IMPUTE)
-    array = given if isinstance(given, Rows) or sp.issparse(given) else np.asarray(given)
+    array = given if isinstance(given, Rows) or is_sparse(given) else np.asarray(given)
     if array.dtype == object:
         raise InputError(f"{source} are not an array of numbers.", "an array of shape (n, d), a table, or a path")
     return array, None

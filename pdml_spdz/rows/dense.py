@@ -41,13 +41,12 @@ class Dense(Rows):
     def dense(self) -> Reals:
         return self.array
 
+    operator = dense
+
     def csr(self) -> Any:
         import scipy.sparse as sp
 
         return sp.csr_array(self.array)
-
-    def operator(self) -> Any:
-        return self.array
 
     def __getitem__(self, rows: Any) -> Dense:
         return Dense(self.array[rows])

@@ -22,9 +22,9 @@ from typing import IO, Any, TypeAlias
 import numpy as np
 
 from pdml_spdz.errors import InputError
-from pdml_spdz.numerics import sparse as sp
 from pdml_spdz.registry import Line, Registry
-from pdml_spdz.rows.base import Rows, RowsLike
+from pdml_spdz.rows.base import Rows
+from pdml_spdz.rows.make import RowsLike, is_sparse
 from pdml_spdz.rows.names import Names, listed, refuse_index
 
 Columns: TypeAlias = tuple[RowsLike, Names | None]
@@ -41,6 +41,8 @@ def read_npz(path: Path) -> Columns:
     with np.load(path, allow_pickle=False) as archive:
         names = _stored_names(archive, path) if "features" in archive else None
         if "format" in archive:
+            import scipy.sparse as sp
+
             return _trusted(sp.load_npz(path)), names
         keys = [key for key in archive.files if key != "features"]
         if "X" not in keys and len(keys) != 1:
@@ -65,7 +67,7 @@ def _stored_names(archive: Any, path: Path) -> Names:
 def save(stem: Path, X: RowsLike, names: Names | None) -> Path:
     """A file with this stem from which its reader has the same rows and names."""
     X = X.unwrapped() if isinstance(X, Rows) else X
-    if names is None and not sp.issparse(X):
+    if names is None and not is_sparse(X):
         np.save(path := stem.with_suffix(".npy"), X)
     else:
         save_npz(path := stem.with_suffix(".npz"), X, names)
@@ -75,7 +77,9 @@ def save(stem: Path, X: RowsLike, names: Names | None) -> Path:
 def save_npz(path: Path, X: RowsLike, names: Names | None) -> None:
     """A file from which `read_npz` has the same rows and names."""
     with path.open("wb") as file:
-        if sp.issparse(X):
+        if is_sparse(X):
+            import scipy.sparse as sp
+
             sp.save_npz(file, sp.csr_array(X))
         else:
             np.savez(file, X=X)
@@ -86,11 +90,11 @@ def save_npz(path: Path, X: RowsLike, names: Names | None) -> None:
             archive.writestr("features.npy", held.getvalue())
 
 
-def _trusted(X: sp.sparray) -> sp.csr_array:
+def _trusted(X: Any) -> Any:
     """X in CSR, after a look at what compiled code would take on trust: indices in range, each entry once."""
     if hasattr(X, "check_format"):
         X.check_format(full_check=True)
-    X = sp.csr_array(X)
+    X = X.tocsr()
     X.sum_duplicates()
     return X
 
@@ -155,7 +159,7 @@ def read_mtx(path: Path) -> Columns:
     import scipy.io  # which takes long, and few have such files
 
     matrix = scipy.io.mmread(path, spmatrix=False)
-    return (sp.csr_array(matrix) if sp.issparse(matrix) else matrix), None
+    return (matrix.tocsr() if is_sparse(matrix) else matrix), None
 
 
 def read_parquet(path: Path) -> Columns:

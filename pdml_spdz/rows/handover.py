@@ -24,9 +24,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pdml_spdz.errors import PeerError
-from pdml_spdz.numerics import sparse as sp
-from pdml_spdz.rows.base import RowsLike
 from pdml_spdz.rows.data import Data
+from pdml_spdz.rows.make import RowsLike
 from pdml_spdz.system.files import writing
 
 LENGTH = struct.Struct("<Q")
@@ -133,4 +132,8 @@ def _parts(data: Data) -> list[NDArray[Any]]:
 
 
 def _joined(arrays: list[NDArray[Any]], shape: list[int]) -> RowsLike:
-    return arrays[0] if len(arrays) == 1 else sp.csr_array(tuple(arrays), shape=tuple(shape), copy=False)
+    if len(arrays) == 1:
+        return arrays[0]
+    import scipy.sparse as sp  # which takes long, and dense rows do without it
+
+    return sp.csr_array(tuple(arrays), shape=tuple(shape), copy=False)

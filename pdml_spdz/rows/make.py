@@ -3,12 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Literal
+from typing import Any, Literal, TypeAlias
 
 import numpy as np
 
-from pdml_spdz.rows.base import Rows, RowsLike
+from pdml_spdz.rows.base import Rows
 from pdml_spdz.rows.dense import Dense
+
+RowsLike: TypeAlias = Any  # Rows, or what `as_rows` makes them of: an array, or a matrix of scipy.sparse
+
+
+def is_sparse(given: RowsLike) -> bool:
+    """Whether it is a matrix of scipy.sparse, which takes a tenth of a second to load and is not loaded for others."""
+    return hasattr(given, "tocsr")
 
 
 def as_rows(given: RowsLike, *, order: Literal["K", "C"] = "K") -> Rows:
@@ -18,7 +25,7 @@ def as_rows(given: RowsLike, *, order: Literal["K", "C"] = "K") -> Rows:
     """
     if isinstance(given, Rows):
         return given
-    if hasattr(given, "tocsr"):  # scipy.sparse, which need not be loaded for others
+    if is_sparse(given):
         import scipy.sparse as sp
 
         from pdml_spdz.rows.sparse import Sparse

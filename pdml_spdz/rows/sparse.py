@@ -44,11 +44,7 @@ class Sparse(Rows):
     def csr(self) -> sp.csr_array:
         return self.matrix
 
-    def unwrapped(self) -> sp.csr_array:
-        return self.matrix
-
-    def operator(self) -> sp.csr_array:
-        return self.matrix
+    unwrapped = operator = csr
 
     def __getitem__(self, rows: Any) -> Sparse:
         return Sparse(self.matrix[rows])

@@ -25,7 +25,7 @@ from pdml_spdz.privacy.sampling import WITH, Store, Unit, database, generator, m
 from pdml_spdz.privacy.svd_mechanism import SvdMechanism, correlation_statistics
 from pdml_spdz.privacy.symmetric import LowRank, OneMore, Whole
 from pdml_spdz.privacy.verdict import judge
-from pdml_spdz.rows.base import RowsLike
+from pdml_spdz.rows.make import RowsLike
 
 
 @dataclass(frozen=True)

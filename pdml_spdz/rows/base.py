@@ -29,6 +29,7 @@ class Rows(ABC):
     sparse = False
     ndim = 2
     dtype = np.dtype(np.float64)
+    __iter__ = None  # `blocks` goes through them: one by one would take hours, and arrays are made so by accident
 
     @property
     @abstractmethod
@@ -37,7 +38,10 @@ class Rows(ABC):
 
     @abstractmethod
     def blocks(self, numbers: int = BLOCK) -> Iterator[Reals]:
-        """All rows in their order, some at a time: arrays of about so many numbers, each of one row or more."""
+        """All rows in their order, some at a time: arrays of about so many numbers, each of one row or more.
+
+        Rows that are kept in blocks come in those.
+        """
 
     def numbered_blocks(self, numbers: int = BLOCK) -> Iterator[tuple[slice, Reals]]:
         """The same, and which rows they are."""

@@ -170,7 +170,7 @@ def both(tables: list[np.ndarray], **settings: Any) -> tuple[np.ndarray, np.ndar
     """The result with the rows as arrays, and as lists of arrays."""
     study = local_study(len(tables), rank=2, engine="plain", tol=0.0, **settings)
     dense, other = (run_in_threads(given, study) for given in (tables, [listed(X) for X in tables]))
-    return dense.result, other.result
+    return dense.V, other.V
 
 
 @pytest.mark.parametrize("settings", [{"algorithm": "svd"}, {"algorithm": "pca", "centre": "open", "scale": "secsum"}])

@@ -134,6 +134,16 @@ def test_bad_setting_is_refused_by_name(settings: dict[str, object], message: st
         Study(**({"parties": (*TWO[:1], PartyEntry("b", 1, "", 2.0)), "rank": 3} | settings))  # type: ignore[arg-type]
 
 
+@pytest.mark.parametrize(
+    ("settings", "meant"),
+    [({"engine": "secsumm"}, "did you mean secsum?"), ({"engine": "mp-spdz", "protocol": "mascott"}, "`mascot`")],
+)
+def test_misspelt_names_are_refused_with_what_was_meant(settings: dict[str, str], meant: str) -> None:
+    with pytest.raises(StudyError) as error:
+        Study((PartyEntry(), PartyEntry()), 1, **settings)
+    assert meant in str(error.value)
+
+
 def test_program_of_the_paper_where_it_exists() -> None:
     assert Study(TWO, 3, engine="mp-spdz", program="paper", normalise="per-column").program == "paper"
     assert Study(TWO, 1, "normed-sum", engine="mp-spdz", program="paper").program == "paper"

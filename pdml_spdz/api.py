@@ -8,7 +8,7 @@ from typing import Any, TypeAlias, cast
 
 from pdml_spdz.local.calls import checking_keywords, run_all, run_one
 from pdml_spdz.local.joint import Event
-from pdml_spdz.local.results import NMFResult, NormedSumResult, PCAResult, SVDResult
+from pdml_spdz.local.result_classes import NMFResult, NormedSumResult, PCAResult, SVDResult
 from pdml_spdz.numerics.fixedpoint import Reals
 from pdml_spdz.rows.make import RowsLike
 from pdml_spdz.study.model import NmfSettings, PartyEntry, PrecisionSettings, Study, Timeouts

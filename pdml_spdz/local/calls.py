@@ -14,7 +14,7 @@ from typing import Any, ParamSpec, TypeVar
 from pdml_spdz.engines.transcript import Transcript, warn_of_recording
 from pdml_spdz.errors import StudyError, did_you_mean
 from pdml_spdz.local.joint import Event, LocalRun, gathered, local_study, run_local
-from pdml_spdz.local.results import result_of
+from pdml_spdz.local.result_classes import result_of
 from pdml_spdz.rows import suspects
 from pdml_spdz.run.context import PartyRun, rows_of
 from pdml_spdz.study.file import load

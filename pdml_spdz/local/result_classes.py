@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields
-from typing import Any, TypeVar
+from typing import Any
 
 import numpy as np
 
@@ -13,10 +13,8 @@ from pdml_spdz.local.joint import LocalResult, summary
 from pdml_spdz.numerics.fixedpoint import Reals
 from pdml_spdz.rows.names import Names
 
-R = TypeVar("R", bound="Result")
 
-
-class Result:
+class RunResult:
     """A run with a report."""
 
     report: dict[str, Any]
@@ -35,7 +33,7 @@ class Result:
 
 
 @dataclass(frozen=True, repr=False)
-class SVDResult(Result):
+class SVDResult(RunResult):
     """The right singular vectors of the pooled rows.
 
     V : (d, k) right singular vectors
@@ -54,7 +52,7 @@ class SVDResult(Result):
 
 
 @dataclass(frozen=True, repr=False)
-class PCAResult(Result):
+class PCAResult(RunResult):
     """The principal components of the pooled rows.
 
     V : (d, k) principal components
@@ -72,7 +70,7 @@ class PCAResult(Result):
 
 
 @dataclass(frozen=True, repr=False)
-class NMFResult(Result):
+class NMFResult(RunResult):
     """A non-negative factorisation of the pooled rows.
 
     T : (k, d) topics, common to all parties
@@ -88,7 +86,7 @@ class NMFResult(Result):
 
 
 @dataclass(frozen=True, repr=False)
-class NormedSumResult(Result):
+class NormedSumResult(RunResult):
     """The direction of the sum of the parties' vectors.
 
     u : (d,) of length one
@@ -100,7 +98,7 @@ class NormedSumResult(Result):
     transcript: Transcript | None = None
 
 
-CLASSES: dict[str, type[Result]] = {
+KINDS: dict[str, type[RunResult]] = {
     "svd": SVDResult,
     "pca": PCAResult,
     "nmf": NMFResult,
@@ -123,7 +121,7 @@ def result_of(done: LocalResult) -> Any:
         "report": report,
         "transcript": done.transcript,
     }
-    kind = CLASSES[done.study.algorithm]
+    kind = KINDS[done.study.algorithm]
     return kind(**{f.name: found[f.name] for f in fields(kind)})  # type: ignore[arg-type]
 
 

@@ -60,7 +60,7 @@ def imported(path: Path) -> dict[str, bool]:
     found: dict[str, bool] = {}
     for node in ast.walk(tree):
         for name in _names(node):
-            found[name] = found.get(name, False) or node in tree.body
+            found[name] = found.get(name, False) or any(node is statement for statement in tree.body)
     return found
 
 

@@ -21,7 +21,7 @@ DIM        ?= 64
 FILES      ?= examples/digits/party-0.csv.gz examples/digits/party-1.csv.gz examples/digits/party-2.csv.gz
 ARGS       ?=
 
-.PHONY: help svd nmf offline-phase test test-spdz check lint bench experiments privacy clean
+.PHONY: help svd nmf offline-phase test test-spdz check lint bench experiments privacy house clean
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "  make %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -60,6 +60,10 @@ experiments: $(VENV)/.dev-stamp ## the paper's experiments (PDML_DATA=DIR: where
 
 privacy: $(VENV)/.dev-stamp ## the paper's privacy experiments (PDML_DATA=DIR), a small size; ARGS=--full: the paper's
 	OMP_NUM_THREADS=1 $(BIN)/python -m benchmarks.privacy $(ARGS)
+
+house: $(VENV)/.dev-stamp ## a picture of the package from its imports (docs/house.svg); hops of the walks in docs/architecture.md, lines of code
+	$(BIN)/python -m benchmarks.house
+	$(BIN)/python -m benchmarks.house --count
 
 clean: ## remove the virtual environment and what runs left behind
 	rm -rf $(VENV) runs build dist .mypy_cache .ruff_cache .pytest_cache .hypothesis

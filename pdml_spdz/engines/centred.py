@@ -19,8 +19,8 @@ SYMMETRIC = 4.0  # rounding that does not show, because it is symmetric, may be 
 class CentredScale(FixedScale):
     """The sums of C = S - t t^T / n under one secret scale, for t = sum_m t_m, the sums of all rows.
 
-    1. first call: party m inputs t_m / sqrt(n B); the program scaled_sum_centred makes [c] = k / sum_i g_i.C v_i
-       behind its gate, and [w] = -[c t / sqrt(n B)]
+    1. first call: party m inputs t_m / sqrt(n B), and k / d of its square; the program scaled_sum_centred makes
+       [c] = k / sum_i g_i.C v_i behind its gates, and [w] = -[c t / sqrt(n B)]
     2. every call: party m inputs kappa_i S_m v_i / B and its addend of [a_i] = kappa_i t.v_i / sqrt(n B);
        y_i = [c] kappa_i S v_i / B + [a_i] [w], which is c kappa_i C v_i / B, is opened
     3. kappa, the check g_i(old).y_i = 1 and u_i as for FixedScale: C is symmetric too
@@ -52,7 +52,11 @@ class CentredScale(FixedScale):
 
     def _more(self, g: Reals, *, first: bool) -> Sequence[Reals]:
         along = (self._mean @ g) * self._kappa
-        return (self._mean, along) if first else (along,)
+        if not first:
+            return (along,)
+        # v.S v itself would not do: where v happens to lie across the mean it is small, and so is the gate's measure.
+        size = np.sum(self._kappa) / len(g) * (self._mean @ self._mean)
+        return self._mean, along, np.array([size])
 
     def _rounding(self, y: Reals) -> Reals:
         # w is off by M units of f_inv in each entry, times kappa_i a_i with |a_i| <= 1.

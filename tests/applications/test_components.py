@@ -203,6 +203,7 @@ def test_joint_score_is_the_sum_of_all_parties() -> None:
 
     for total in run_threads(3, party):
         assert total.count == 12
-        assert total.total == pytest.approx(9.75, abs=1e-12)
+        # Rounded to 44 bits below 100, what a party's total may be.
+        assert abs(total.total - 9.75) <= 100 * Format.for_bound(1.0, 3).tolerance
     with pytest.raises(InputError, match="nothing held out"):
         _ = scores[1].mean

@@ -242,7 +242,7 @@ def test_rows_that_are_all_the_same_are_no_deviations_however_many_features(d: i
 
 
 def test_start_across_the_mean_does_not_pass_the_second_gate() -> None:
-    """With this seed v.S v has 2^-11 of its average: measured by that, rounding passed for deviations, and was opened."""
+    """With this seed v.S v has 2^-11 of its average: beside that, rounding passed for deviations, and was opened."""
     tables = [1e5 * (1.0 + np.arange(500) / 500) * np.ones((n, 1)) for n in (4, 3)]
     with pytest.raises(RangeExceeded, match="too large beside their deviations"):
         run(tables, algorithm="pca", centre="hidden", start="seed", seed=2501)

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from pdml_spdz.errors import ResumeError
-from pdml_spdz.fits import svd as fit_svd
+from pdml_spdz.fits.svd import SvdFit
 from pdml_spdz.numerics.linalg import fix_signs, orthonormalise
 from pdml_spdz.rows.data import from_rows
 from pdml_spdz.run.context import PartyRun
@@ -239,7 +239,7 @@ def test_killed_run_on_other_rows_leaves_nothing_for_an_older_run_to_go_on_with(
     def killed(*_: Any) -> None:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(fit_svd, "fit_view", killed)
+    monkeypatch.setattr(SvdFit, "fitted", killed)
     replacing = [PartyRun(site.study, m, site.home(m), site.home(m), site.home(m) / "out", force=True) for m in (0, 1)]
 
     def replace(link: Link) -> None:

@@ -67,7 +67,7 @@ def irregular(seed: int, *sizes: int) -> list[np.ndarray]:
 def very_different() -> list[RowsLike]:
     """More rows, sparse ones, a party with one row, one with only zeros, other sizes."""
     first, second, third = irregular(1, 300, 1, 5)
-    return [sp.csr_array(20.0 * first * (first > 1.0)), second, 0.0 * third]
+    return [sp.csr_array(4.0 * first * (first > 1.0)), second, 0.0 * third]
 
 
 def lengths(wire: Wire) -> dict[tuple[int, int], list[tuple[str, int]]]:

@@ -16,7 +16,8 @@ import pytest
 import pdml_spdz
 from pdml_spdz.errors import EngineError, InputError, MismatchError, StudyError
 from pdml_spdz.local.joint import LocalRun, local_study, run_local
-from pdml_spdz.study.model import USUAL, Study
+from pdml_spdz.study import algorithm as algorithms
+from pdml_spdz.study.model import Study
 from pdml_spdz.system import process
 from pdml_spdz.transport import certs
 
@@ -32,7 +33,7 @@ def tables(M: int = 3, d: int = 4) -> list[np.ndarray]:
 def default(name: str, algorithm: str) -> Any:
     f = Study.__dataclass_fields__[name]
     usual = f.default if f.default_factory is MISSING else f.default_factory()
-    return USUAL.get(algorithm, {}).get(name, usual)
+    return algorithms.ALGORITHMS[algorithm].defaults.get(name, usual)
 
 
 @pytest.mark.parametrize("algorithm", FUNCTIONS)

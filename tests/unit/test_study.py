@@ -136,7 +136,7 @@ def test_bad_setting_is_refused_by_name(settings: dict[str, object], message: st
 
 @pytest.mark.parametrize(
     ("settings", "meant"),
-    [({"engine": "secsumm"}, "did you mean secsum?"), ({"engine": "mp-spdz", "protocol": "mascott"}, "`mascot`")],
+    [({"engine": "secsumm"}, "did you mean `secsum`?"), ({"engine": "mp-spdz", "protocol": "mascott"}, "`mascot`")],
 )
 def test_misspelt_names_are_refused_with_what_was_meant(settings: dict[str, str], meant: str) -> None:
     with pytest.raises(StudyError) as error:

@@ -11,12 +11,12 @@ from click.core import ParameterSource
 from pdml_spdz.cli.options import CENTRE, FACTORISATION, SCALING, options, stopping, study_settings
 from pdml_spdz.errors import StorageError
 from pdml_spdz.study import file as study_file
-from pdml_spdz.study.algorithm import ALGORITHMS
+from pdml_spdz.study.algorithm import ALGORITHMS, DEFAULT
 from pdml_spdz.study.model import MAX_PARTIES, PartyEntry, Study
 
 
 @click.command()
-@click.option("--algorithm", type=click.Choice(ALGORITHMS.names()), default="svd", show_default=True)
+@click.option("--algorithm", type=click.Choice(ALGORITHMS.names()), default=DEFAULT, show_default=True)
 @click.option("--parties", type=click.IntRange(2, MAX_PARTIES), required=True, help="How many parties.")
 @click.option("--rank", "-k", type=click.IntRange(1), help="Number of vectors or topics. Not for normed-sum.")
 @options(stopping({}), FACTORISATION, CENTRE, SCALING)

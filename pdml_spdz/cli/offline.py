@@ -22,7 +22,7 @@ from pdml_spdz.local.supervisor import PartyCommands, supervise
 from pdml_spdz.run.context import PartyRun, stock_root
 from pdml_spdz.run.engine_setup import offline_phase
 from pdml_spdz.run.party import make_stock
-from pdml_spdz.study.algorithm import ALGORITHMS
+from pdml_spdz.study.algorithm import ALGORITHMS, DEFAULT
 from pdml_spdz.study.engines import ENGINES
 from pdml_spdz.study.file import load
 from pdml_spdz.study.model import MAX_PARTIES, Study
@@ -30,7 +30,7 @@ from pdml_spdz.study.model import MAX_PARTIES, Study
 _json: Option = click.option("--json", "as_json", is_flag=True, help="Machine-readable output.")
 # The study's own options, less those that only a run needs.
 PROBLEM: list[Option] = [
-    click.option("--algorithm", type=click.Choice(ALGORITHMS.names()), default="svd", show_default=True),
+    click.option("--algorithm", type=click.Choice(ALGORITHMS.names()), default=DEFAULT, show_default=True),
     click.option("--parties", "-M", type=click.IntRange(2, MAX_PARTIES), default=3, show_default=True),
     click.option("--dim", "-d", type=click.IntRange(0), default=0, help="Number of features."),
     click.option("--rank", "-k", type=click.IntRange(1), default=1, show_default=True),

@@ -10,6 +10,7 @@ import click
 from click.shell_completion import CompletionItem
 
 from pdml_spdz.rows.data import vector_settings
+from pdml_spdz.study.algorithm import DEFAULT
 from pdml_spdz.study.engines import DEFAULTS, ENGINES
 from pdml_spdz.study.model import (
     COLUMNS,
@@ -239,7 +240,7 @@ def study_settings(given: dict[str, Any]) -> dict[str, Any]:
     if "bits" in settings:
         settings["precision"] = PrecisionSettings(settings.pop("bits"), settings.pop("range_"))
     settings["engine"], settings["reveal"] = choose_engine(
-        settings.get("engine"), settings.get("reveal"), settings.get("algorithm", "svd")
+        settings.get("engine"), settings.get("reveal"), settings.get("algorithm", DEFAULT)
     )
     if settings.get("seed") is not None:
         settings["start"] = "seed"

@@ -25,6 +25,7 @@ from pdml_spdz.rows.data import Data, vector_settings
 from pdml_spdz.rows.make import RowsLike
 from pdml_spdz.run.context import rows_of
 from pdml_spdz.run.output import commit, finished, refuse_finished
+from pdml_spdz.study.algorithm import DEFAULT
 from pdml_spdz.study.model import PartyEntry, Study, choose_engine
 from pdml_spdz.system.files import locked
 
@@ -119,7 +120,7 @@ def local_study(parties: int, **settings: Any) -> Study:
     settings : of a Study; `offsets` and `scales` may also be what `data.vector` takes
     """
     settings["engine"], settings["reveal"] = choose_engine(
-        settings.get("engine"), settings.get("reveal"), settings.get("algorithm", "svd")
+        settings.get("engine"), settings.get("reveal"), settings.get("algorithm", DEFAULT)
     )
     return Study(parties=tuple(PartyEntry() for _ in range(parties)), **vector_settings(settings))
 

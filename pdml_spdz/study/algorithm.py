@@ -95,6 +95,8 @@ ALGORITHMS: Registry[Algorithm] = Registry(
     },
 )
 
+DEFAULT = next(iter(ALGORITHMS.lines))  # for whoever names none
+
 
 def having(setting: str) -> str:
     """The algorithms that have a setting of their own, in words: for a message."""

@@ -9,7 +9,7 @@ from dataclasses import MISSING, asdict, dataclass, field, fields, is_dataclass
 from typing import TYPE_CHECKING, Any
 
 from pdml_spdz.errors import StudyError
-from pdml_spdz.study.algorithm import ALGORITHMS, SUMS, Algorithm, having
+from pdml_spdz.study.algorithm import ALGORITHMS, DEFAULT, SUMS, Algorithm, having
 from pdml_spdz.study.bound import USUAL_RANGE, WIDE_RANGE, check_bound, kind_of, parse_bound
 from pdml_spdz.study.engines import DEFAULTS, ENGINES, engines_that
 from pdml_spdz.study.preparation import CENTRES, SCALES, check_rows
@@ -102,7 +102,7 @@ class Study:
 
     parties: tuple[PartyEntry, ...]
     rank: int
-    algorithm: str = "svd"
+    algorithm: str = DEFAULT
     d: int = 0  # 0: whatever the files have, as long as all agree
     features: tuple[str, ...] = ()  # their names, in the order of V; (): party 0's order
     columns: str = "name"  # which column is which: by its name, or by its position
@@ -179,7 +179,7 @@ class Study:
         return _digest(problem | {"M": self.M, "quotas": [p.quota for p in self.parties]})
 
 
-def choose_engine(engine: str | None, reveal: str | None, algorithm: str = "svd") -> tuple[str, str]:
+def choose_engine(engine: str | None, reveal: str | None, algorithm: str = DEFAULT) -> tuple[str, str]:
     """(engine, reveal) when the user names one of them, both or none: private in the paper's sense by default."""
     if engine is None:
         engine = DEFAULTS["sum" if reveal == "sum" or ALGORITHMS[algorithm].needs == SUMS else "normed"]

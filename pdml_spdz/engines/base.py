@@ -7,9 +7,8 @@ from dataclasses import dataclass
 from typing import Any, Protocol
 
 from pdml_spdz.errors import EngineError
-from pdml_spdz.numerics.fixedpoint import Reals
 from pdml_spdz.primitives.bound import Bound
-from pdml_spdz.primitives.normed_sum import NormedSum, RevealedNorm
+from pdml_spdz.primitives.normed_sum import NormedSum, OwnMean, RevealedNorm
 from pdml_spdz.primitives.sec_sum import EngineSum
 from pdml_spdz.study.engines import engines_that
 from pdml_spdz.transport.base import Link
@@ -60,10 +59,10 @@ class Engine(Protocol):
     def sec_sum(self) -> EngineSum:
         """SecSum of reals and of integers."""
 
-    def normed_sum(self, bound: Bound, shape: Shape, sums: Reals | None = None) -> NormedSum:
+    def normed_sum(self, bound: Bound, shape: Shape, mean: OwnMean | None = None) -> NormedSum:
         """NormedSecSum for sums within `bound`; takes what it needs from the offline phase.
 
-        sums : this party's column sums over the root of the number of all rows, where their mean is to be taken off
+        mean : what this party knows of the mean of all rows, where that is to be taken off
         """
 
     def facts(self) -> dict[str, Any]:
@@ -92,7 +91,7 @@ class EngineBase(ABC):
         self.link, self.sec_sum = link, sec_sum
 
     @abstractmethod
-    def normed_sum(self, bound: Bound, shape: Shape, sums: Reals | None = None) -> NormedSum: ...
+    def normed_sum(self, bound: Bound, shape: Shape, mean: OwnMean | None = None) -> NormedSum: ...
 
     @abstractmethod
     def observables(self) -> list[str]: ...
@@ -116,8 +115,8 @@ class SumEngine(EngineBase):
 
     reveal = "sum"
 
-    def normed_sum(self, bound: Bound, shape: Shape, sums: Reals | None = None) -> NormedSum:
-        if sums is not None:
+    def normed_sum(self, bound: Bound, shape: Shape, mean: OwnMean | None = None) -> NormedSum:
+        if mean is not None:
             others = engines_that(lambda spec: spec.shares)
             raise EngineError(f"the engine {self.name} cannot hide the mean.", f"the engine {others}")
         return RevealedNorm(self.sec_sum, bound.addend, self.link.M)

@@ -9,7 +9,7 @@ import numpy as np
 
 from pdml_spdz.engines.projection import FixedScale, Runner, check_projection
 from pdml_spdz.numerics.fixedpoint import Reals
-from pdml_spdz.numerics.linalg import EPS
+from pdml_spdz.primitives.normed_sum import OwnMean, rounding_of_rho
 from pdml_spdz.programs.render import Program
 
 WORTHLESS = 2.0**-4  # of the longest column: sums that are off by more have no direction worth opening further
@@ -19,16 +19,16 @@ SYMMETRIC = 4.0  # rounding that does not show, because it is symmetric, may be 
 class CentredScale(FixedScale):
     """The sums of C = S - t t^T / n under one secret scale, for t = sum_m t_m, the sums of all rows.
 
-    1. first call: party m inputs t_m / sqrt(n B), and k / d of its square; the program scaled_sum_centred makes
-       [c] = k / sum_i g_i.C v_i behind its gates, and [w] = -[c t / sqrt(n B)]
+    1. first call: party m inputs t_m / sqrt(n B), and what rounding may have made of its part of rho = sum_i g_i.C v_i;
+       the program scaled_sum_centred makes [c] = k / rho behind its gates, and [w] = -[c t / sqrt(n B)]. Rows that are
+       all the same have a rho of at most twice that rounding; the second gate wants at least 2 (M + 1) times
     2. every call: party m inputs kappa_i S_m v_i / B and its addend of [a_i] = kappa_i t.v_i / sqrt(n B);
        y_i = [c] kappa_i S v_i / B + [a_i] [w], which is c kappa_i C v_i / B, is opened
     3. kappa, the check g_i(old).y_i = 1 and u_i as for FixedScale: C is symmetric too
 
     S_m v is rounded relative to S, and what is left of it is C v. How much smaller that is nobody may know; but
     rounding is not symmetric, so it shows in g_i(old).y_i: what the opened bits do not explain counts as noise, with a
-    warning. The second gate lets pass no more of it than about 2^(ratio_bits-52) d. Directions too small for the
-    opened bits beside the largest are not told from it: they are dropped.
+    warning. Directions too small for the opened bits beside the largest are not told from it: they are dropped.
 
     Reveals: y_i in every call, and two bits, once: in range or not, and deviations that float64 can tell or not.
     Neither t nor S: C alone.
@@ -41,22 +41,22 @@ class CentredScale(FixedScale):
         self,
         runner: Runner,
         program: Program,
-        sums: Reals,
+        mean: OwnMean,
         warn: Callable[[str], None],
         lengths: Sequence[float] = (),
     ) -> None:
         super().__init__(runner, program, lengths)
-        self._mean, self._warn = sums / sqrt(runner.bound), warn
+        self._own, self._mean, self._warn = mean, mean.sums / sqrt(runner.bound), warn
         self._level = 0.0  # noise in one direction of y_i / kappa_i beyond that of the opened bits
         self._said = False
 
-    def _more(self, g: Reals, *, first: bool) -> Sequence[Reals]:
+    def _more(self, x: Reals, g: Reals, *, first: bool) -> Sequence[Reals]:
         along = (self._mean @ g) * self._kappa
         if not first:
             return (along,)
-        # v.S v itself would not do: where v happens to lie across the mean it is small, and so is the gate's measure.
-        size = np.sum(self._kappa) / len(g) * (self._mean @ self._mean)
-        return self._mean, along, np.array([size])
+        p = self.runner.precision
+        rounding = float(self._kappa @ rounding_of_rho(x, g, self._own)) / self.runner.bound
+        return self._mean, along, np.array([2 * (p.M + 1) * rounding * 2.0**p.margin_bits])
 
     def _rounding(self, y: Reals) -> Reals:
         # w is off by M units of f_inv in each entry, times kappa_i a_i with |a_i| <= 1.
@@ -65,11 +65,10 @@ class CentredScale(FixedScale):
         return super()._rounding(y) + (truncation + sqrt(d) * self._level) * self._kappa
 
     def _check(self, found: Reals, error: Reals, rounding: Reals) -> Reals:
-        p, d, k = self.runner.precision, len(self._mean), len(found)
+        d = len(self._mean)
         off, explained = np.abs(found - 1.0), error + 8 * rounding
-        # c ||S|| is at most 2^ratio_bits sqrt(k) behind the second gate, and S_m v and t_m.v are rounded to d EPS
-        # ||S||, once each: what is off by more is no rounding. A longest column that is off by so much is no result.
-        most = min(2 * d * EPS * sqrt(k) * 2.0**p.ratio_bits, WORTHLESS / float(np.min(self._kappa))) * self._kappa
+        # Where the longest column is off by so much there is no result; what is off by less counts as noise.
+        most = WORTHLESS / float(np.min(self._kappa)) * self._kappa
         check_projection(np.where(self._raised, 1.0, found), explained + most)
         shows = np.isfinite(error) & ~self._raised & ~(off <= explained)
         if np.any(shows):

@@ -156,7 +156,7 @@ class FixedScale:
             self._kappa, self._raised = self._first_kappa(k), np.zeros(k, bool)
             publics = public_integers(g, runner.precision.f_g)
         expected = self._retune(g)
-        more = self._more(g, first=publics != [GO_ON])
+        more = self._more(x, g, first=publics != [GO_ON])
         y = self._execution.call(np.multiply(x, self._kappa, order="F"), publics, more)
         rounding = self._rounding(y)
         if publics != [GO_ON]:
@@ -171,15 +171,16 @@ class FixedScale:
         return NormedColumns(*unit_columns(y, runner.noise(d) + rounding), None, y / self._kappa)
 
     def _first_kappa(self, k: int) -> Reals:
-        """Long columns are made shorter, so that the sums stay within the bound; the gate keeps half of its range."""
+        """Long columns are made shorter, so that the sums stay within the bound; the gate keeps three quarters of its
+        range: a blurred exponent may take half of it."""
         if not self.lengths:
             return np.ones(k)
         lengths = np.maximum(np.array(self.lengths), np.finfo(np.float64).tiny)
-        shortest = max(float(lengths.min()), float(lengths.max()) * 2.0 ** -(self.runner.precision.R / 2))
+        shortest = max(float(lengths.min()), float(lengths.max()) * 2.0 ** -(self.runner.precision.R / 4))
         kappa: Reals = np.minimum(1.0, shortest / lengths)
         return kappa
 
-    def _more(self, g: Reals, *, first: bool) -> Sequence[Reals]:
+    def _more(self, x: Reals, g: Reals, *, first: bool) -> Sequence[Reals]:
         """What the program reads besides the block."""
         return ()
 

@@ -11,7 +11,7 @@ from pdml_spdz.engines.base import Engine, Shape
 from pdml_spdz.engines.transcript import Transcript
 from pdml_spdz.numerics.fixedpoint import OPENED_BITS, Reals
 from pdml_spdz.primitives.bound import Bound
-from pdml_spdz.primitives.normed_sum import NormedColumns, NormedSum
+from pdml_spdz.primitives.normed_sum import NormedColumns, NormedSum, OwnMean
 from pdml_spdz.primitives.sec_sum import Accuracy, EngineSum
 
 
@@ -63,8 +63,8 @@ class RecordingEngine:
         """The inner one's, also those it gives while it runs."""
         return self.inner.warnings
 
-    def normed_sum(self, bound: Bound, shape: Shape, sums: Reals | None = None) -> NormedSum:
-        inner = self.inner.normed_sum(bound, shape, sums)
+    def normed_sum(self, bound: Bound, shape: Shape, mean: OwnMean | None = None) -> NormedSum:
+        inner = self.inner.normed_sum(bound, shape, mean)
 
         def recorded(x: Reals, g: Reals) -> NormedColumns:
             columns = inner(x, g)

@@ -26,7 +26,7 @@ from pdml_spdz.errors import ProtocolError
 from pdml_spdz.fits.loop import IterativeFit
 from pdml_spdz.fits.prepare import View, accept, view
 from pdml_spdz.numerics.fixedpoint import Reals
-from pdml_spdz.primitives.normed_sum import NormedColumns, positive_at_first
+from pdml_spdz.primitives.normed_sum import NormedColumns, OwnMean, positive_at_first
 from pdml_spdz.rows.covariance import Covariance, centred_covariance, covariance, covariance_around_own_mean
 from pdml_spdz.rows.data import Data
 from pdml_spdz.run.checkpoint import Checkpoint
@@ -86,9 +86,10 @@ class SvdFit(IterativeFit[State, Result]):
         # A run that has nothing left to do needs no material.
         left = study.iterations - state.t if state.stop == GO_ON else 0
         shape = Shape(self.data.d, study.rank, left, _lengths(state))
-        normed_sum = self.engine.normed_sum(self.bound, shape, rows.sums) if left else _nothing_left
+        mean = _own_mean(rows, n)
+        normed_sum = self.engine.normed_sum(self.bound, shape, mean) if left else _nothing_left
         if study.reveal == "normed" and study.normalise == "fit":
-            normed_sum = positive_at_first(normed_sum, rows.sums, n / (rows.n or n))
+            normed_sum = positive_at_first(normed_sum, mean)
         shown = showing(normed_sum, self.run, *self.engine.observables())
         return pd_svd(self.S_m, state, self.settings, shown, self.agree, clock=self.link.clock, done=done)
 
@@ -139,6 +140,13 @@ def _covariance(rows: View, study: Study) -> Covariance:
     if rows.mu is not None:
         return centred_covariance(rows.X, rows.mu, *size)
     return covariance(rows.X, *size) if rows.sums is None else covariance_around_own_mean(rows.X, *size)
+
+
+def _own_mean(rows: View, n: int) -> OwnMean | None:
+    if rows.sums is None or rows.n is None:
+        return None
+    # Sparse rows are not centred before they are squared, and their products are added up one row after another.
+    return OwnMean(rows.sums, n / rows.n, n if rows.X.sparse else 0)
 
 
 def _lengths(state: State) -> tuple[float, ...]:

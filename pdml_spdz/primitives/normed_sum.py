@@ -55,26 +55,50 @@ class RevealedNorm:
         return normalise(s, Format.for_bound(self.bound, self.M).tolerance)
 
 
-def positive_at_first(normed_sum: NormedSum, sums: Reals | None = None, share: float = 1.0) -> NormedSum:
+@dataclass(frozen=True)
+class OwnMean:
+    """What a party knows of the means, where the mean of all rows is taken off under secret sharing.
+
+    sums : (d,), this party's column sums over the root of the number of all rows
+    share : of all rows that are this party's
+    terms : how many numbers float64 adds up one after another in S_m v, besides its d products
+    """
+
+    sums: Reals
+    share: float
+    terms: int = 0
+
+
+def positive_at_first(normed_sum: NormedSum, mean: OwnMean | None = None) -> NormedSum:
     """normed_sum, of which the first call, where x = S_m g, never meets a sum g_i.S g_i that rounding made negative.
 
     One secret scale for all columns is found there, from sum_i g_i.S g_i, by steps that diverge for a negative number.
     Every party's own part of it is zero or more but for rounding, and a party whose part is not adds what is missing
     (`missing`). Of nearly all rows nothing is: whatever is added is in what is opened, and would tell how large the
     rows, or their hidden mean, are beside it.
-
-    sums, share : with a hidden mean, this party's column sums over sqrt(n), and its share of the n rows
     """
     first = [True]
 
     def call(x: Reals, g: Reals) -> NormedColumns:
-        return normed_sum(x + missing(x, g, sums, share) * g if first and first.pop() else x, g)
+        return normed_sum(x + missing(x, g, mean) * g if first and first.pop() else x, g)
 
     return call
 
 
-def missing(x: Reals, g: Reals, sums: Reals | None = None, share: float = 1.0) -> Reals:
-    """(k,), what to add to g_i.x_i to make this party's part of rho positive; 0 where it is.
+def missing(x: Reals, g: Reals, mean: OwnMean | None = None) -> Reals:
+    """(k,), what to add to g_i.x_i to make this party's part of rho positive; 0 where it is."""
+    part, margin = _part_of_rho(x, g, mean)
+    added: Reals = np.maximum(margin - part, 0.0)
+    return added
+
+
+def rounding_of_rho(x: Reals, g: Reals, mean: OwnMean) -> Reals:
+    """(k,), what rounding may make of this party's part of rho: of rows that are all the same, there is no more."""
+    return _part_of_rho(x, g, mean)[1]
+
+
+def _part_of_rho(x: Reals, g: Reals, mean: OwnMean | None) -> tuple[Reals, Reals]:
+    """(k,) and (k,): this party's part of rho for each column, and how far rounding may put it off.
 
     Without a hidden mean that part is g_i.x_i. With one, (sum_m s_m.g)^2 <= sum_m (s_m.g)^2 / share_m (Cauchy and
     Schwarz), so that the parts g_i.x_i - (s.g_i)^2 / share, sums of squares around the party's own mean, add up to no
@@ -83,14 +107,14 @@ def missing(x: Reals, g: Reals, sums: Reals | None = None, share: float = 1.0) -
     products = g * x
     part = np.sum(products, axis=0)
     size = np.abs(part) + np.linalg.norm(products, axis=0)
-    if sums is not None:
-        of_mean = g * sums[:, None]
+    terms = len(x)
+    if mean is not None:
+        of_mean = g * mean.sums[:, None]
         along = np.sum(of_mean, axis=0)
-        part = part - along**2 / share
-        size = size + (np.abs(along) + np.linalg.norm(of_mean, axis=0)) ** 2 / share
-    margin = 4.0 * (1.0 + np.sqrt(len(x))) * EPS * size
-    added: Reals = np.maximum(margin - part, 0.0)
-    return added
+        part = part - along**2 / mean.share
+        size = size + (np.abs(along) + np.linalg.norm(of_mean, axis=0)) ** 2 / mean.share
+        terms += mean.terms
+    return part, 4.0 * (1.0 + np.sqrt(terms)) * EPS * size
 
 
 def normalise(s: Reals, ulp: float) -> NormedColumns:

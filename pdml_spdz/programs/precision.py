@@ -17,7 +17,7 @@ SIGMA = 80  # statistical security of masks, in bits
 F_G, FULL_G = 20, 52
 OUT_BITS = (10, 20, 31)
 MIN_BITS, MAX_BITS = 4, 31  # of the output
-RATIO = 40
+MARGIN = 26
 COLUMN_BITS = 12  # c is COLUMNS / rho: up to 4096 columns
 MIN_RANGE, MAX_RANGE = 4, 96  # a window for all ordinary data; a wider one would take a ring of 256 bits
 
@@ -123,9 +123,11 @@ class Precision:
         return _whole(64, self.scalar_value_bits + SIGMA + self.M.bit_length() + 2)
 
     @property
-    def ratio_bits(self) -> int:
-        """A hidden mean may take all of v.S v but 2^-that: beyond, what is left would be float64's rounding."""
-        return min(self.R, RATIO)
+    def margin_bits(self) -> int:
+        """What rounding may have made of rho, with a hidden mean, is input 2^that times as large, so that some of its
+        bits are left. Up to 10^9 features that is below 1, and the gate's truncation has room for it.
+        """
+        return min(self.R, MARGIN)
 
     @property
     def reciprocal_steps(self) -> tuple[int, int]:

@@ -14,6 +14,7 @@ from pdml_spdz.engines.embedded.runner import EmbeddedRunner
 from pdml_spdz.errors import ProtocolError, RangeExceeded
 from pdml_spdz.numerics.linalg import EPS, orthonormalise
 from pdml_spdz.primitives.masks import Keys
+from pdml_spdz.primitives.normed_sum import OwnMean
 from pdml_spdz.primitives.sec_sum import MaskedSum
 from pdml_spdz.programs.precision import Precision
 from pdml_spdz.programs.render import Program, render
@@ -63,7 +64,7 @@ def opened(
         runner = EmbeddedRunner(MaskedSum(link, Keys.agree(link, b"test")), p, bound, materials[link.me])
         X_m, V, seen = X[link.me], start(), []
         warn = [].append if warned is None else warned.append
-        normed_sum = CentredScale(runner, program, X_m.sum(axis=0) / sqrt(n), warn)
+        normed_sum = CentredScale(runner, program, OwnMean(X_m.sum(axis=0) / sqrt(n), len(X_m) / n), warn)
         for _ in range(TAU):
             columns = normed_sum(X_m.T @ (X_m @ V), V)
             assert columns.scaled is not None

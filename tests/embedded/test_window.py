@@ -6,6 +6,7 @@ from fractions import Fraction
 
 import numpy as np
 import pytest
+from scipy.sparse import csr_array
 
 from pdml_spdz.engines.projection import public_integers
 from pdml_spdz.engines.transcript import Transcript
@@ -15,9 +16,9 @@ from pdml_spdz.local.joint import LocalResult, local_study
 from pdml_spdz.local.threads import run_in_threads
 from pdml_spdz.numerics import ring
 from pdml_spdz.numerics.linalg import sine
-from pdml_spdz.primitives.normed_sum import missing
+from pdml_spdz.primitives.normed_sum import OwnMean, missing, rounding_of_rho
 from pdml_spdz.programs.precision import FULL_G, Precision
-from pdml_spdz.rows.covariance import GramMatrix
+from pdml_spdz.rows.covariance import GramMatrix, covariance_around_own_mean
 from pdml_spdz.study.bound import WIDE_RANGE
 from tests.unit.test_svd import with_spectrum
 
@@ -224,7 +225,7 @@ def test_nothing_is_missing_of_ordinary_rows_and_little_of_a_single_one(d: int) 
         X = rng.normal(size=(n_m, d)) + 100.0
         t = X.sum(axis=0) / np.sqrt(n)
         x = X.T @ (X @ V)
-        added = missing(x, V, t, n_m / n)
+        added = missing(x, V, OwnMean(t, n_m / n))
         if n_m > 1:
             assert not added.any()
         around_zero = [exact_dot(x[:, i], V[:, i]) for i in (0, 1)]
@@ -246,3 +247,33 @@ def test_start_across_the_mean_does_not_pass_the_second_gate() -> None:
     tables = [1e5 * (1.0 + np.arange(500) / 500) * np.ones((n, 1)) for n in (4, 3)]
     with pytest.raises(RangeExceeded, match="too large beside their deviations"):
         run(tables, algorithm="pca", centre="hidden", start="seed", seed=2501)
+
+
+@pytest.mark.parametrize(
+    ("M", "d", "k", "n", "sparse"),
+    [
+        (2, 64, 2, 5, False),
+        (3, 500, 7, 4, False),
+        (30, 64, 5, 3, False),
+        (2, 500, 1, 300, False),
+        (2, 10, 2, 10**5, True),
+    ],
+)
+def test_rows_that_are_all_the_same_have_no_more_than_rounding(M: int, d: int, k: int, n: int, sparse: bool) -> None:
+    """The second gate lets nothing pass that is M + 1 or more: of such rows it sees twice that, whatever the start is."""
+    tables = [np.tile(1e5 * (1.0 + np.arange(d) / d), (n + m % 2, 1)) for m in range(M)]
+    rows_of_all = sum(map(len, tables))
+    S = [covariance_around_own_mean(csr_array(X) if sparse else X, k, 300) for X in tables]
+    own = [OwnMean(X.sum(axis=0) / np.sqrt(rows_of_all), len(X) / rows_of_all, len(X) * sparse) for X in tables]
+    for seed in range(5):
+        V = np.linalg.qr(np.random.default_rng(seed).standard_normal((d, k)))[0]
+        g = np.ldexp(np.rint(np.ldexp(V, FULL_G)), -FULL_G).astype(np.longdouble)
+        rounding, around_zero, dots, along = 0.0, np.longdouble(0), np.zeros(k, np.longdouble), np.zeros(k)
+        for S_m, mean in zip(S, own, strict=True):
+            x = S_m.times(V)
+            x = x + missing(x, V, mean) * V
+            rounding += float(np.sum(rounding_of_rho(x, V, mean)))
+            around_zero += np.sum(g * x)
+            dots, along = dots + mean.sums @ g, along + mean.sums @ V
+        rho = around_zero - np.sum(dots * along)
+        assert 0 < rho <= 2 * rounding

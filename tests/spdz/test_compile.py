@@ -45,7 +45,7 @@ def test_compiler_takes_the_program(
     # There a scalar times a vector is one triple for each number.
     assert triples is not None
     assert int(triples[1]) == plan.triples + plan.numbers
-    # The mean, once, and what it has in each column, in every iteration.
-    more = d + iterations * columns if name == "scaled_sum_centred" else 0
+    # The mean and what rounding makes of rho, once, and what the mean has in each column, in every iteration.
+    more = d + 1 + iterations * columns if name == "scaled_sum_centred" else 0
     assert [int(n) for n in inputs] == [2 * iterations * columns * d + masks + more] * 3
     assert (bits is None) == own_masks

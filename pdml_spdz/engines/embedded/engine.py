@@ -11,11 +11,10 @@ from pdml_spdz.engines.centred import CentredScale
 from pdml_spdz.engines.embedded import machine
 from pdml_spdz.engines.embedded.runner import EmbeddedRunner
 from pdml_spdz.engines.projection import FixedScale, PerColumn, observables, scale_for
-from pdml_spdz.numerics.fixedpoint import Reals
 from pdml_spdz.offline.material import Material, Plan
 from pdml_spdz.primitives.agree import Agreement
 from pdml_spdz.primitives.bound import Bound
-from pdml_spdz.primitives.normed_sum import NormedSum
+from pdml_spdz.primitives.normed_sum import NormedSum, OwnMean
 from pdml_spdz.primitives.sec_sum import masked_sum
 from pdml_spdz.programs.precision import Precision
 from pdml_spdz.programs.render import Program, render
@@ -73,20 +72,20 @@ class EmbeddedEngine(EngineBase):
         self._material: Material | None = None
         self._plan: Plan | None = None
 
-    def normed_sum(self, bound: Bound, shape: Shape, sums: Reals | None = None) -> NormedSum:
+    def normed_sum(self, bound: Bound, shape: Shape, mean: OwnMean | None = None) -> NormedSum:
         precision = self.options.precision
         program, columns, plan = program_and_plan(self.options, shape)
         Agreement(self.link).digest("program", program.text.encode())
         material = self.options.source(self.link, plan, precision)
         self._program, self._material, self._plan = program, material, plan
         fit = self.options.normalise == "fit"
-        scale = scale_for(bound, shape, fit=fit, hidden=sums is not None)
+        scale = scale_for(bound, shape, fit=fit, hidden=mean is not None)
         runner = EmbeddedRunner(self._masked, precision, scale, material)
         if not fit:
             return PerColumn(runner, program, columns)
-        if sums is None:
+        if mean is None:
             return FixedScale(runner, program, shape.lengths)
-        return CentredScale(runner, program, sums, self.warn, shape.lengths)
+        return CentredScale(runner, program, mean, self.warn, shape.lengths)
 
     def facts(self) -> dict[str, Any]:
         p = self.options.precision

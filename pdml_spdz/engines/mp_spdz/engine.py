@@ -12,10 +12,9 @@ from pdml_spdz.engines.mp_spdz.execution import MpSpdzRunner
 from pdml_spdz.engines.mp_spdz.paper import PaperColumns
 from pdml_spdz.engines.mp_spdz.place import Place
 from pdml_spdz.engines.projection import COARSE, FixedScale, PerColumn, observables, scale_for
-from pdml_spdz.numerics.fixedpoint import Reals
 from pdml_spdz.primitives.agree import Agreement
 from pdml_spdz.primitives.bound import Bound
-from pdml_spdz.primitives.normed_sum import NormedSum
+from pdml_spdz.primitives.normed_sum import NormedSum, OwnMean
 from pdml_spdz.primitives.sec_sum import masked_sum
 from pdml_spdz.programs.precision import Precision
 from pdml_spdz.programs.render import Program, render
@@ -75,11 +74,11 @@ class MpSpdzEngine(EngineBase):
         self._program: Program | None = None
         self._compiled: Compiled | None = None
 
-    def normed_sum(self, bound: Bound, shape: Shape, sums: Reals | None = None) -> NormedSum:
+    def normed_sum(self, bound: Bound, shape: Shape, mean: OwnMean | None = None) -> NormedSum:
         options = self.options
         program, columns, executions = program_for(options, shape)
         Agreement(self.link).digest("program", program.text.encode())
-        scale = scale_for(bound, shape, fit=options.normalise == "fit", hidden=sums is not None)
+        scale = scale_for(bound, shape, fit=options.normalise == "fit", hidden=mean is not None)
         runner = MpSpdzRunner(self.place, options.precision, scale, options.offline, self.run)
         self._runner, self._program, self._compiled = runner, program, runner.compiled(program)
         takes = self._compiled.counts.in_words
@@ -88,9 +87,9 @@ class MpSpdzEngine(EngineBase):
             return PaperColumns(runner, program, columns)
         if options.normalise == "per-column":
             return PerColumn(runner, program, columns, stream=executions == 1)
-        if sums is None:
+        if mean is None:
             return FixedScale(runner, program, shape.lengths)
-        return CentredScale(runner, program, sums, self.warn, shape.lengths)
+        return CentredScale(runner, program, mean, self.warn, shape.lengths)
 
     def finish(self) -> None:
         if self._runner:

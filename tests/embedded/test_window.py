@@ -260,7 +260,7 @@ def test_start_across_the_mean_does_not_pass_the_second_gate() -> None:
     ],
 )
 def test_rows_that_are_all_the_same_have_no_more_than_rounding(M: int, d: int, k: int, n: int, sparse: bool) -> None:
-    """The second gate lets nothing pass that is M + 1 or more: of such rows it sees twice that, whatever the start is."""
+    """The second gate lets nothing pass that is M + 1 or more; of such rows it sees twice that, whatever the start."""
     tables = [np.tile(1e5 * (1.0 + np.arange(d) / d), (n + m % 2, 1)) for m in range(M)]
     rows_of_all = sum(map(len, tables))
     S = [covariance_around_own_mean(csr_array(X) if sparse else X, k, 300) for X in tables]

@@ -8,11 +8,13 @@ from math import log2, sqrt
 import numpy as np
 
 from pdml_spdz.engines.projection import FixedScale, Runner, check_projection
+from pdml_spdz.errors import InputError
 from pdml_spdz.numerics.fixedpoint import Reals
 from pdml_spdz.primitives.normed_sum import OwnMean, rounding_of_rho
 from pdml_spdz.programs.render import Program
 
 WORTHLESS = 2.0**-4  # of the longest column: sums that are off by more have no direction worth opening further
+MOST_NOISE = 2.0**9  # the program has room for ten bits above 1
 SYMMETRIC = 4.0  # rounding that does not show, because it is symmetric, may be larger than what shows
 
 
@@ -56,7 +58,14 @@ class CentredScale(FixedScale):
             return (along,)
         p = self.runner.precision
         rounding = float(self._kappa @ rounding_of_rho(x, g, self._own)) / self.runner.bound
-        return self._mean, along, np.array([2 * (p.M + 1) * rounding * 2.0**p.margin_bits])
+        noise = 2 * (p.M + 1) * rounding * 2.0**p.margin_bits
+        if noise > MOST_NOISE:
+            raise InputError(
+                f"{self._own.terms:,} sparse rows are too many for a hidden mean: rounding could pass for deviations.",
+                "about ten million sparse rows of a party at most",
+                "use --centre open, or give the rows as a dense file",
+            )
+        return self._mean, along, np.array([noise])
 
     def _rounding(self, y: Reals) -> Reals:
         # w is off by M units of f_inv in each entry, times kappa_i a_i with |a_i| <= 1.

@@ -102,19 +102,20 @@ def _part_of_rho(x: Reals, g: Reals, mean: OwnMean | None) -> tuple[Reals, Reals
 
     Without a hidden mean that part is g_i.x_i. With one, (sum_m s_m.g)^2 <= sum_m (s_m.g)^2 / share_m (Cauchy and
     Schwarz), so that the parts g_i.x_i - (s.g_i)^2 / share, sums of squares around the party's own mean, add up to no
-    more than rho. Their rounding, and that of the numbers which the program multiplies, is that of sums of d products.
+    more than rho. Their rounding, and that of the numbers which the program multiplies, is that of sums of d products;
+    of `terms` equal numbers, added up one after another, every addition may be off in the same direction.
     """
     products = g * x
     part = np.sum(products, axis=0)
     size = np.abs(part) + np.linalg.norm(products, axis=0)
-    terms = len(x)
+    terms = 1.0 + np.sqrt(len(x))
     if mean is not None:
         of_mean = g * mean.sums[:, None]
         along = np.sum(of_mean, axis=0)
         part = part - along**2 / mean.share
         size = size + (np.abs(along) + np.linalg.norm(of_mean, axis=0)) ** 2 / mean.share
         terms += mean.terms
-    return part, 4.0 * (1.0 + np.sqrt(terms)) * EPS * size
+    return part, 4.0 * terms * EPS * size
 
 
 def normalise(s: Reals, ulp: float) -> NormedColumns:

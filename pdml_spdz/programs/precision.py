@@ -125,7 +125,7 @@ class Precision:
     @property
     def margin_bits(self) -> int:
         """What rounding may have made of rho, with a hidden mean, is input 2^that times as large, so that some of its
-        bits are left. Up to 10^9 features that is below 1, and the gate's truncation has room for it.
+        bits are left. Of dense rows with up to 10^9 features that is below 1; the gate has room for 2^10.
         """
         return min(self.R, MARGIN)
 

@@ -19,6 +19,7 @@ from pdml_spdz.numerics.linalg import sine
 from pdml_spdz.primitives.normed_sum import OwnMean, missing, rounding_of_rho
 from pdml_spdz.programs.precision import FULL_G, Precision
 from pdml_spdz.rows.covariance import GramMatrix, covariance_around_own_mean
+from pdml_spdz.rows.make import as_rows
 from pdml_spdz.study.bound import WIDE_RANGE
 from tests.unit.test_svd import with_spectrum
 
@@ -256,15 +257,24 @@ def test_start_across_the_mean_does_not_pass_the_second_gate() -> None:
         (3, 500, 7, 4, False),
         (30, 64, 5, 3, False),
         (2, 500, 1, 300, False),
-        (2, 10, 2, 10**5, True),
+        (2, 10, 2, 10**6, True),
+        (2, 3, 1, 10**5, True),
     ],
 )
 def test_rows_that_are_all_the_same_have_no_more_than_rounding(M: int, d: int, k: int, n: int, sparse: bool) -> None:
     """The second gate lets nothing pass that is M + 1 or more; of such rows it sees twice that, whatever the start."""
-    tables = [np.tile(1e5 * (1.0 + np.arange(d) / d), (n + m % 2, 1)) for m in range(M)]
+    same = 1e5 * np.random.default_rng(d).uniform(0.1, 1.0, d)
+    tables = [np.tile(same, (n + m % 2, 1)) for m in range(M)]
     rows_of_all = sum(map(len, tables))
     S = [covariance_around_own_mean(csr_array(X) if sparse else X, k, 300) for X in tables]
-    own = [OwnMean(X.sum(axis=0) / np.sqrt(rows_of_all), len(X) / rows_of_all, len(X) * sparse) for X in tables]
+    own = [
+        OwnMean(
+            as_rows(csr_array(X) if sparse else X).column_sums() / np.sqrt(rows_of_all),
+            len(X) / rows_of_all,
+            len(X) * sparse,
+        )
+        for X in tables
+    ]
     for seed in range(5):
         V = np.linalg.qr(np.random.default_rng(seed).standard_normal((d, k)))[0]
         g = np.ldexp(np.rint(np.ldexp(V, FULL_G)), -FULL_G).astype(np.longdouble)

@@ -57,6 +57,11 @@ class NmfFit(IterativeFit[State, nmf.Result]):
     def settings(self) -> Settings:
         return settings_of(self.study, self.bound.total)
 
+    @property
+    def published(self) -> bool:
+        """Whether the start shows every party's own topics."""
+        return _start_kind(self.study) == "best_of_M"
+
     def norm(self) -> float:
         return self.part.norm()
 
@@ -90,17 +95,16 @@ class NmfFit(IterativeFit[State, nmf.Result]):
             done(state)
 
         sec_sum = ShownSum(self.engine.sec_sum, self.run, *_seen_of_sweeps(self.study))
-        return pd_nmf_iter(self.part, state, self.settings, sec_sum, self.agree, clock=self.link.clock, done=seen)
+        result = pd_nmf_iter(self.part, state, self.settings, sec_sum, self.agree, clock=self.link.clock, done=seen)
+        return replace(result, warnings=[NOT_PRIVATE, *result.warnings]) if self.published else result
 
     def arrays(self, result: nmf.Result) -> dict[str, Reals]:
         return {"T.npy": result.T, "W.npy": self.part.W}
 
     def facts(self, result: nmf.Result) -> dict[str, Any]:
-        study, state, published = self.study, result.state, _start_kind(self.study) == "best_of_M"
-        if published:
-            result.warnings.insert(0, NOT_PRIVATE)
+        study, state = self.study, result.state
         return {
-            "insecure": self.engine.insecure or published,
+            "insecure": self.engine.insecure or self.published,
             "rank": study.rank,
             "rank_found": study.rank - nmf.died(state),
             "iterations": state.t,

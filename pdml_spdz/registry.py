@@ -1,8 +1,8 @@
-"""Things that have a name and a line here: algorithms and engines. Others may bring more, as entry points.
+"""Things that have a name and a line in a table: algorithms, engines, readers of files. Others may bring more.
 
 A line says where the thing is defined, and in a sentence what it is; it is imported when somebody asks for it by its
-name, and not before. A package
-that brings one of its own lists it under the same group, for example in its pyproject.toml:
+name, and not before. A package that brings one of its own lists it under the same group, for example in its
+pyproject.toml:
 
     [project.entry-points."pdml_spdz.algorithms"]
     median = "my_package.median:MEDIAN"

@@ -61,8 +61,9 @@ class CentredScale(FixedScale):
         noise = 2 * (p.M + 1) * rounding * 2.0**p.margin_bits
         if noise > MOST_NOISE:
             raise InputError(
-                f"{self._own.terms:,} sparse rows are too many for a hidden mean: rounding could pass for deviations.",
-                "about ten million sparse rows of a party at most",
+                "rounding of this party's sums could pass for deviations: features, or sparse rows are too many for a "
+                "hidden mean.",
+                "some ten million sparse rows of a party at most",
                 "use --centre open, or give the rows as a dense file",
             )
         return self._mean, along, np.array([noise])

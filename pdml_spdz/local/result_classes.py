@@ -108,6 +108,9 @@ KINDS: dict[str, type[RunResult]] = {
 
 def result_of(done: LocalResult) -> Any:
     """The result class of the run's algorithm, with what the run found."""
+    kind = KINDS.get(done.study.algorithm)
+    if kind is None:  # an algorithm of another package
+        return done
     report = done.report
     found: Mapping[str, Any] = {
         "V": done.V,
@@ -121,7 +124,6 @@ def result_of(done: LocalResult) -> Any:
         "report": report,
         "transcript": done.transcript,
     }
-    kind = KINDS[done.study.algorithm]
     return kind(**{f.name: found[f.name] for f in fields(kind)})  # type: ignore[arg-type]
 
 

@@ -86,7 +86,7 @@ def positive_at_first(normed_sum: NormedSum, mean: OwnMean | None = None) -> Nor
 
 
 def missing(x: Reals, g: Reals, mean: OwnMean | None = None) -> Reals:
-    """(k,), what to add to g_i.x_i to make this party's part of rho positive; 0 where it is."""
+    """(k,), what to add to g_i.x_i to make this party's part of rho positive; 0 where it is by more than rounding."""
     part, margin = _part_of_rho(x, g, mean)
     added: Reals = np.maximum(margin - part, 0.0)
     return added

@@ -25,7 +25,7 @@ from numpy.typing import NDArray
 
 from pdml_spdz.errors import PeerError
 from pdml_spdz.rows.data import Data
-from pdml_spdz.rows.make import RowsLike
+from pdml_spdz.rows.make import RowsLike, is_sparse
 from pdml_spdz.system.files import writing
 
 LENGTH = struct.Struct("<Q")
@@ -128,7 +128,7 @@ def _aligned(offset: int) -> int:
 def _parts(data: Data) -> list[NDArray[Any]]:
     """The arrays that rows consist of: one, or three of sparse rows."""
     X = data.X
-    return [np.ascontiguousarray(part) for part in ([getattr(X, name) for name in CSR] if data.rows.sparse else [X])]
+    return [np.ascontiguousarray(part) for part in ([getattr(X, name) for name in CSR] if is_sparse(X) else [X])]
 
 
 def _joined(arrays: list[NDArray[Any]], shape: list[int]) -> RowsLike:

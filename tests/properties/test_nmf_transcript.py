@@ -65,7 +65,10 @@ def irregular(seed: int, *sizes: int) -> list[np.ndarray]:
 
 
 def very_different() -> list[RowsLike]:
-    """More rows, sparse ones, a party with one row, one with only zeros, other sizes."""
+    """More rows, sparse ones, a party with one row, one with only zeros, other sizes.
+
+    Not by more than four: the party with one row would have too few bits for some starts (`check_bits`).
+    """
     first, second, third = irregular(1, 300, 1, 5)
     return [sp.csr_array(4.0 * first * (first > 1.0)), second, 0.0 * third]
 

@@ -13,6 +13,7 @@ import scipy.sparse as sp
 
 from pdml_spdz.errors import PeerError
 from pdml_spdz.rows import handover
+from pdml_spdz.rows.base import Rows
 from pdml_spdz.rows.data import Data
 
 X = np.random.default_rng(0).normal(size=(40, 5))
@@ -84,3 +85,14 @@ def test_a_pipe_that_nobody_reads_does_not_stop_its_writer(monkeypatch: pytest.M
     monkeypatch.delattr(os, "memfd_create")
     with handover.offered(Data(np.zeros((1000, 1000)), None, "large")):
         pass  # filterwarnings: an error in the thread would fail this test
+
+
+def test_sparse_rows_of_another_kind_arrive_as_one_array() -> None:
+    class Zeros(Rows):
+        sparse, shape = True, (3, 2)
+
+        def blocks(self, numbers: int = 0) -> Iterator[np.ndarray]:
+            yield np.zeros((3, 2))
+
+    with handover.offered(Data(Zeros(), None, "zeros")) as descriptor:
+        np.testing.assert_array_equal(handover.received(os.dup(descriptor)).X, np.zeros((3, 2)))

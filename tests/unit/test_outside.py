@@ -53,7 +53,7 @@ def test_algorithm_of_another_package_has_command_report_resume_init_and_doctor(
     assert "The mean." in command(outside, "averaging", "--help")
 
 
-def test_name_that_nobody_brought_is_refused_with_those_that_there_are(outside: Path) -> None:
+def test_name_that_nobody_brought_is_no_command(outside: Path) -> None:
     ended = subprocess.run(
         [sys.executable, "-m", "pdml_spdz", "avergaing", "0.npy"], cwd=outside, capture_output=True, text=True
     )

@@ -134,12 +134,15 @@ def rounding(
     """How far W and T of two correct runs may be apart.
 
     All updates together magnify an error by what the data make of it: measured on the twin, with all its numbers a
-    thousand times as wrong as M parties' can be. A run's own errors, smaller than their bounds, are one more draw.
+    thousand times as wrong as M parties' can be. To first order an entry's error is a sum of some hundred independent
+    ones, so it is normal: six standard deviations of the entry that has most. A run's own errors are smaller than
+    the bounds that the twin is jolted by, and so is their deviation.
     """
-    factor, exact = 1e3, centralised(X, T, settings, B)
-    jolts = [Jolt(np.random.default_rng(i), factor, M, settings) for i in range(3)]
+    factor, draws, exact = 1e3, 20, centralised(X, T, settings, B)
+    jolts = [Jolt(np.random.default_rng(i), factor, M, settings) for i in range(draws)]
     wrong = [centralised(X, T, settings, B, jolt) for jolt in jolts]
-    W, T = (2 * max(np.abs(w[i] - exact[i]).max() for w in wrong) / factor for i in range(2))
+    squares = [np.mean([(w[i] - exact[i]) ** 2 for w in wrong], axis=0) for i in range(2)]
+    W, T = (6 * np.sqrt(mean.max()) / factor for mean in squares)
     return W, T
 
 

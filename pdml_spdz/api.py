@@ -12,6 +12,7 @@ from pdml_spdz.local.result_classes import NMFResult, NormedSumResult, PCAResult
 from pdml_spdz.numerics.fixedpoint import Reals
 from pdml_spdz.rows.make import RowsLike
 from pdml_spdz.study.model import NmfSettings, PartyEntry, PrecisionSettings, Study, Timeouts
+from pdml_spdz.study.solvers import DEFAULT_SOLVER
 
 __all__ = [
     "NMFResult",
@@ -41,6 +42,7 @@ def svd(
     rank: int,
     iterations: int = 300,
     tol: float = 1e-9,
+    solver: str = DEFAULT_SOLVER,
     engine: str | None = None,
     reveal: str | None = None,
     bound: str | float = "auto",
@@ -85,6 +87,7 @@ def svd(
     rank : number of singular vectors
     iterations : maximum number of iterations
     tol : stop when the subspace changes by less (sine of the largest angle)
+    solver : "power" (the paper's block power iteration)
     engine : "embedded" (secret shares; the default), "mp-spdz", "secsum" (masks that cancel), "plain" (INSECURE)
     reveal : "normed" (directions only) or "sum" (the sums, and so singular values); by default what the engine does
     bound : "auto", "window", "exponent", "secsum", a number or "rows:R,N", as `--bound`
@@ -138,6 +141,7 @@ def pca(
     variance: bool = False,
     iterations: int = 300,
     tol: float = 1e-9,
+    solver: str = DEFAULT_SOLVER,
     engine: str | None = None,
     reveal: str | None = None,
     bound: str | float = "auto",

@@ -7,9 +7,11 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from pdml_spdz.algorithms.svd import Result, Settings, State, pd_svd, start_by_sec_sum, start_by_seed
-from pdml_spdz.engines.base import Engine, Shape
+from pdml_spdz.algorithms.solver import Fitting, SvdResult, SvdSettings, start_by_sec_sum, start_by_seed
+from pdml_spdz.algorithms.svd import PowerState, pd_svd
+from pdml_spdz.engines.base import Engine
 from pdml_spdz.engines.embedded.engine import EmbeddedEngine, Options
+from pdml_spdz.engines.openings.base import Shape
 from pdml_spdz.engines.plain import PlainEngine
 from pdml_spdz.engines.secsum import SecSumEngine
 from pdml_spdz.offline.material import Material, Plan
@@ -19,13 +21,14 @@ from pdml_spdz.primitives.bound import bound_by_sec_sum
 from pdml_spdz.programs.precision import Precision
 from pdml_spdz.rows.covariance import covariance
 from pdml_spdz.rows.make import RowsLike
+from pdml_spdz.study.levels import OPENINGS
 from pdml_spdz.transport.base import Link
 from pdml_spdz.transport.inprocess import between_threads as run_threads
 
 
 @dataclass(frozen=True)
 class Fit:
-    result: Result
+    result: SvdResult
     V0: np.ndarray
     bound: float
 
@@ -48,25 +51,22 @@ def fit(
 ) -> list[Fit]:
     """PD-SVD between threads, one for each table; every party's outcome."""
     M, d = len(tables), tables[0].shape[1]
-    options = Options(Precision(M, f_out), normalise, on_demand, "auto", online)
+    options = Options(Precision(M, f_out), on_demand, "auto", online)
     make: dict[str, Callable[[Link], Engine]] = {
         "plain": PlainEngine,
         "secsum": lambda link: SecSumEngine(link, b"test", "auto"),
         "embedded": lambda link: EmbeddedEngine(link, b"test", options),
     }
     name = engine
+    opening = ("one-scale" if normalise == "fit" else normalise) if engine == "embedded" else "sum"
 
     def party(link: Link) -> Fit:
         engine, agree = make[name](link), Agreement(link)
         S_m = covariance(tables[link.me], k, tau)
         bound = bound_by_sec_sum(S_m.norm_bound(), engine.sec_sum)
-        if seed is None:
-            state: State = start_by_sec_sum(d, k, M, engine.sec_sum, agree)
-        else:
-            state = start_by_seed(d, k, seed, agree)
-        settings = Settings(k, tau, tol)
-        normed_sum = engine.normed_sum(bound, Shape(d, k, tau))
-        result = pd_svd(S_m, state, settings, normed_sum, agree, clock=link.clock)
-        return Fit(result, state.V, bound.addend)
+        V = start_by_sec_sum(d, k, M, engine.sec_sum, agree) if seed is None else start_by_seed(d, k, seed, agree)
+        columns = OPENINGS[opening].columns(engine, bound, Shape(d, k, tau), None)
+        fitting = Fitting(S_m, columns, agree, link.clock)
+        return Fit(pd_svd(fitting, PowerState(V), SvdSettings(k, tau, tol)), V, bound.addend)
 
     return run_threads(M, party)

@@ -1,25 +1,21 @@
-"""PD-SVD: block power iteration on the sum of the parties' covariances. [PDML Alg. PD-SVD]"""
+"""PD-SVD: block power iteration on the sum of the parties' covariances, the solver `power`. [PDML Alg. PD-SVD]"""
 
 from __future__ import annotations
 
-import secrets
-from collections.abc import Callable
-from dataclasses import dataclass, field, replace
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from pdml_spdz.algorithms.rayleigh_ritz import Product, Ritz, groups, product_of, ritz, ritz_basis
+from pdml_spdz.algorithms.solver import CONVERGED, EXHAUSTED, GO_ON, Fitting, Solver, SvdResult, SvdSettings
 from pdml_spdz.errors import InputError
 from pdml_spdz.numerics.fixedpoint import Reals
-from pdml_spdz.numerics.linalg import EPS, fix_signs, gaussian, orthonormalise, qr_tolerance, sine
+from pdml_spdz.numerics.linalg import EPS, fix_signs, orthonormalise, qr_tolerance, sine
 from pdml_spdz.primitives.agree import Agreement
-from pdml_spdz.primitives.normed_sum import NormedSum
-from pdml_spdz.primitives.sec_sum import SecSum
-from pdml_spdz.rows.covariance import Covariance
-from pdml_spdz.transport.clock import Clock
 
-GO_ON, CONVERGED, EXHAUSTED = 0, 1, 2
 STOP_REASONS = {CONVERGED: "subspace change below tol or noise", EXHAUSTED: "iterations used up"}
 LESS = 0.5  # noise that has shrunk to this, or below, since the iteration before will shrink further
 STRIKES = 3  # a column that shows nothing but noise this many times in a row is dropped
@@ -35,7 +31,7 @@ class Noise:
 
 
 @dataclass(frozen=True)
-class State:
+class PowerState:
     """All that an iteration hands on; public, and all that a checkpoint needs.
 
     V : (d, k) orthonormal; t : iterations done; change : sine of the largest angle between the last two V
@@ -61,71 +57,7 @@ class State:
         return strikes < STRIKES
 
 
-@dataclass(frozen=True)
-class Settings:
-    """Public parameters of one fit: rank k, at most tau iterations, stop when the subspace changes by less than tol
-    and single vectors are known as well as that, or as well as noise allows.
-
-    With tol = 0 all tau iterations are made.
-    """
-
-    k: int
-    tau: int
-    tol: float
-
-
-@dataclass(frozen=True)
-class Result:
-    """V : (d, k) with fixed signs; sigma : singular values if the norms were revealed.
-
-    errors : (k,), by how much (a sine) noise may have moved each column, or turned it towards another one
-    """
-
-    V: Reals
-    sigma: Reals | None
-    errors: Reals
-    state: State
-    warnings: list[str] = field(default_factory=list)
-
-
-def start_by_sec_sum(d: int, k: int, M: int, sec_sum: SecSum, agree: Agreement) -> State:
-    """V_0 that no coalition of fewer than M parties chose.  [PDML Alg. PD-SVD, lines 2-3]
-
-    1. V^(m) <- N(0, 1/(sqrt(M) d)), d x k
-    2. V <- SecSum(V^(m)), distributed as N(0, 1/d)
-
-    Reveals: V_0, which everyone needs. Cost: one SecSum of d k numbers.
-    The addends protect nothing, so NumPy's generator, seeded by the operating system, is good enough for them.
-    """
-    rng = np.random.default_rng(secrets.randbits(256))
-    deviation = 1.0 / (np.sqrt(M) * d)
-    # A normal number beyond 40 deviations does not occur.
-    V_m = gaussian(rng, d, k, deviation)
-    return _started(sec_sum(V_m, 40.0 * deviation, "start"), agree)
-
-
-def start_by_seed(d: int, k: int, seed: int, agree: Agreement) -> State:
-    """V_0 from a public generator; the study's seed makes it the same at every party (and known before the run)."""
-    return _started(gaussian(np.random.default_rng(seed), d, k, 1.0 / d), agree)
-
-
-def _started(V: Reals, agree: Agreement) -> State:
-    # Orthonormal from the start (the span, and with it every later V_t, is the same), and the same bytes for all.
-    U = V / np.linalg.norm(V, axis=0)
-    Q, r = orthonormalise(U)
-    return State(agree(Q, (), qr_tolerance(r, len(Q)))[0])
-
-
-def pd_svd(
-    S_m: Covariance,
-    state: State,
-    settings: Settings,
-    normed_sum: NormedSum,
-    agree: Agreement,
-    *,
-    clock: Clock,
-    done: Callable[[State], None] = lambda state: None,
-) -> Result:
+def pd_svd(fitting: Fitting, state: PowerState, settings: SvdSettings) -> SvdResult:
     """The top-k right singular vectors of all parties' rows, party m's view.
 
     1. for t = 1 .. tau:
@@ -143,20 +75,20 @@ def pd_svd(
     and one broadcast. Ref: [PDML Alg. PD-SVD; Theorem 3].
     """
     while state.stop == GO_ON:
-        with clock("local"):
-            SV = S_m.times(state.V)
-        columns = normed_sum(SV, state.V)
-        with clock("local"):
+        with fitting.clock("local"):
+            SV = fitting.S_m.times(state.V)
+        columns = fitting.normed_sum(SV, state.V)
+        with fitting.clock("local"):
             product = product_of(state.V, columns, state.product)
             V, r = orthonormalise(columns.U)
             own = step(state, V, r, product, settings)
-        V, (_, stop, *strikes) = agree(V, (own.t, own.stop, *own.strikes), qr_tolerance(r, len(V)))
+        V, (_, stop, *strikes) = fitting.agree(V, (own.t, own.stop, *own.strikes), qr_tolerance(r, len(V)))
         state = replace(own, V=V, stop=stop, strikes=tuple(strikes))
-        done(state)
-    return finish(state, settings, agree)
+        fitting.done(state)
+    return finish(state, settings, fitting.agree)
 
 
-def step(state: State, V: Reals, r: Reals, product: Product, settings: Settings) -> State:
+def step(state: PowerState, V: Reals, r: Reals, product: Product, settings: SvdSettings) -> PowerState:
     """What one party makes of an iteration: the next basis and whether to stop. Pure, the same for every engine."""
     before = np.array(state.strikes or (0,) * len(r))
     below = r <= 2.0 * _noise_left(product.noise, r)
@@ -176,18 +108,18 @@ def step(state: State, V: Reals, r: Reals, product: Product, settings: Settings)
     found = ritz(product.of(alive))
     seen = Noise(floor, found.pairs)
     error = np.inf if np.any(alive & ~sound) else max(change if change >= floor else 0.0, _to_come(found, seen, state))
-    new = State(V, state.t + 1, change, tuple(int(x) for x in strikes), GO_ON, error, product, seen)
+    new = PowerState(V, state.t + 1, change, tuple(int(x) for x in strikes), GO_ON, error, product, seen)
     return replace(new, stop=verdict(new, settings))
 
 
-def verdict(state: State, settings: Settings) -> int:
+def verdict(state: PowerState, settings: SvdSettings) -> int:
     """Whether a fit with these settings ends here."""
     if settings.tol > 0 and state.error < settings.tol:
         return CONVERGED
     return EXHAUSTED if state.t >= settings.tau else GO_ON
 
 
-def _to_come(found: Ritz, seen: Noise, state: State) -> float:
+def _to_come(found: Ritz, seen: Noise, state: PowerState) -> float:
     """The largest error that further iterations can make smaller.
 
     That is what the subspace's own error does to single vectors, where noise does not do more; and noise that is much
@@ -210,21 +142,21 @@ def _noise_left(noise: Reals, r: Reals) -> Reals:
     return left
 
 
-def finish(state: State, settings: Settings, agree: Agreement) -> Result:
+def finish(state: PowerState, settings: SvdSettings, agree: Agreement) -> SvdResult:
     """Singular vectors within the last subspace, signs fixed, singular values where they are known, and warnings."""
     alive, product = state.alive, state.product
     if product is None:  # no iteration was made
-        return Result(fix_signs(state.V), None, np.ones(len(alive)), state)
+        return SvdResult(fix_signs(state.V), None, np.ones(len(alive)), state)
     product = product.of(alive)
     found = ritz(product)
     V, tolerance = ritz_basis(product, found)
     V = agree.subspace(V, tolerance)
     sigma = np.sqrt(np.maximum(found.values, 0.0)) if product.exact else None
     errors = np.maximum(found.tilt, found.pairs.max(axis=1))
-    return Result(fix_signs(V), sigma, errors, state, _warnings(state, settings, found))
+    return SvdResult(fix_signs(V), sigma, errors, state, _warnings(state, settings, found))
 
 
-def _warnings(state: State, settings: Settings, found: Ritz) -> list[str]:
+def _warnings(state: PowerState, settings: SvdSettings, found: Ritz) -> list[str]:
     """What whoever relies on V must know of it."""
     alive, warnings = state.alive, []
     if state.stop == EXHAUSTED:
@@ -251,3 +183,30 @@ def _warnings(state: State, settings: Settings, found: Ritz) -> list[str]:
             "values are too close for the noise of the sums; what they span together is not affected"
         )
     return warnings
+
+
+def _saved(state: PowerState) -> tuple[dict[str, Any], dict[str, Reals]]:
+    numbers = {name: getattr(state, name) for name in ("t", "change", "strikes", "stop", "error")}
+    return numbers, state.product.arrays() if state.product else {}
+
+
+def _restored(V: Reals, numbers: dict[str, Any], arrays: Mapping[str, Reals]) -> PowerState:
+    return PowerState(V, strikes=tuple(numbers.pop("strikes")), product=Product.restored(dict(arrays)), **numbers)
+
+
+def _lengths(state: PowerState) -> tuple[float, ...]:
+    """v_i.S v_i(before), up to the factor of what was seen."""
+    return () if state.product is None else tuple(float(x) for x in np.sum(state.V * state.product.SV, axis=0))
+
+
+POWER = Solver(
+    "power",
+    "the paper's block power iteration.",
+    pd_svd,
+    PowerState,
+    verdict,
+    STOP_REASONS,
+    _restored,
+    _saved,
+    _lengths,
+)

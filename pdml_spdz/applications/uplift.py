@@ -9,9 +9,11 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from pdml_spdz.algorithms import nmf, svd
+from pdml_spdz.algorithms import nmf
 from pdml_spdz.algorithms.nmf_start import fitted_error, own_topics
 from pdml_spdz.algorithms.rri import Penalties, part
+from pdml_spdz.algorithms.solver import Fitting, SvdSettings, start_by_seed
+from pdml_spdz.algorithms.svd import PowerState, pd_svd
 from pdml_spdz.applications import low_rank, recommender, regression
 from pdml_spdz.applications.recommender import Scale
 from pdml_spdz.numerics.fixedpoint import Reals
@@ -40,8 +42,8 @@ def local_svd(X: RowsLike, k: int, *, mean: Reals | None = None, tau: int = 300,
     """V (d, k) of one party's rows (less a mean): PD-SVD with one party."""
     k = min(k, X.shape[0], X.shape[1])
     S = covariance(X, k, tau) if mean is None else centred_covariance(X, mean, k, tau)
-    start = svd.start_by_seed(X.shape[1], k, 0, Alone())
-    return svd.pd_svd(S, start, svd.Settings(k, tau, tol), own_directions, Alone(), clock=Clock()).V
+    start = PowerState(start_by_seed(X.shape[1], k, 0, Alone()))
+    return pd_svd(Fitting(S, own_directions, Alone(), Clock()), start, SvdSettings(k, tau, tol)).V
 
 
 def local_pca(X: RowsLike, k: int, *, tau: int = 300, tol: float = 1e-9) -> tuple[Reals, Reals]:

@@ -10,7 +10,8 @@ import numpy as np
 from pdml_spdz.bench.links import Costs, costs
 from pdml_spdz.engines.embedded import machine
 from pdml_spdz.engines.embedded.runner import EmbeddedRunner
-from pdml_spdz.engines.projection import FixedScale, PerColumn
+from pdml_spdz.engines.openings.one_scale import FixedScale
+from pdml_spdz.engines.openings.per_column import PerColumn
 from pdml_spdz.numerics.fixedpoint import Reals
 from pdml_spdz.offline.material import Material, Plan, ScalarMaterial
 from pdml_spdz.offline.on_demand import LEVELS, OnDemand, levels

@@ -27,7 +27,8 @@ from pdml_spdz.engines.mp_spdz.home import Installation, require
 from pdml_spdz.engines.mp_spdz.paper import PaperColumns
 from pdml_spdz.engines.mp_spdz.place import Place
 from pdml_spdz.engines.mp_spdz.protocols import Protocol, protocol
-from pdml_spdz.engines.projection import FixedScale, PerColumn
+from pdml_spdz.engines.openings.one_scale import FixedScale
+from pdml_spdz.engines.openings.per_column import PerColumn
 from pdml_spdz.programs.precision import Precision
 from pdml_spdz.programs.render import Program, render
 from pdml_spdz.transport import certs

@@ -20,7 +20,7 @@ from pdml_spdz.bench.links import run_processes
 from pdml_spdz.bench.results import Cell, Check, Key, Result
 from pdml_spdz.bench.stats import exact
 from pdml_spdz.engines.embedded.runner import EmbeddedRunner
-from pdml_spdz.engines.projection import PerColumn
+from pdml_spdz.engines.openings.per_column import PerColumn
 from pdml_spdz.local.joint import local_study
 from pdml_spdz.local.threads import run_in_threads
 from pdml_spdz.numerics.fixedpoint import Reals

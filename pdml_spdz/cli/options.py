@@ -9,9 +9,11 @@ from typing import Any, TypeVar
 import click
 from click.shell_completion import CompletionItem
 
+from pdml_spdz.registry import Registry
 from pdml_spdz.rows.data import vector_settings
 from pdml_spdz.study.algorithm import DEFAULT
-from pdml_spdz.study.engines import DEFAULTS, ENGINES
+from pdml_spdz.study.engines import ENGINES
+from pdml_spdz.study.levels import LEVELS, SUM
 from pdml_spdz.study.model import (
     COLUMNS,
     INITS,
@@ -19,7 +21,6 @@ from pdml_spdz.study.model import (
     OFFLINE,
     ONLINE,
     PROGRAMS,
-    REVEALS,
     VOLE,
     W_STARTS,
     PrecisionSettings,
@@ -28,6 +29,7 @@ from pdml_spdz.study.model import (
     choose_engine,
 )
 from pdml_spdz.study.preparation import CENTRES
+from pdml_spdz.study.solvers import DEFAULT_SOLVER, SOLVERS
 
 F = TypeVar("F", bound=Callable[..., Any])
 Option = Callable[[Any], Any]
@@ -41,18 +43,26 @@ def _choice(name: str, choices: tuple[str, ...], text: str) -> Option:
     return click.option(name, type=click.Choice(choices), default=choices[0], show_default=True, help=text)
 
 
-class EngineOption(click.Option):
-    """--engine: which engines there are is found out when somebody names one, or asks for help.
+class NamedOption(click.Option):
+    """An option whose values are the names of a registry: which there are is found out when somebody names one, or asks
+    for help.
 
-    reveals : only those that reveal this; "" for all
+    usual : for whoever names none; fits : only those that fit
     """
 
-    def __init__(self, *declarations: Any, reveals: str = "", **settings: Any) -> None:
+    def __init__(
+        self,
+        *declarations: Any,
+        registry: Registry[Any],
+        usual: str,
+        fits: Callable[[Any], bool] = lambda thing: True,
+        **settings: Any,
+    ) -> None:
         super().__init__(*declarations, **settings)
-        self.reveals = reveals
+        self.registry, self.usual, self.fits = registry, usual, fits
 
     def _choice(self) -> click.Choice[str]:
-        return click.Choice([name for name in ENGINES.names() if self.reveals in ("", ENGINES[name].reveals)])
+        return click.Choice([name for name in self.registry.names() if self.fits(self.registry[name])])
 
     def type_cast_value(self, ctx: click.Context, value: Any) -> Any:
         return None if value is None else self._choice()(value, self, ctx)
@@ -62,8 +72,8 @@ class EngineOption(click.Option):
 
     def get_help_record(self, ctx: click.Context) -> tuple[str, str] | None:
         self.type = choice = self._choice()
-        default = DEFAULTS[self.reveals or "normed"]
-        self.help = " ".join(f"{name}: {ENGINES[name].help}" for name in choice.choices) + f"  [default: {default}]"
+        texts = " ".join(f"{name}: {self.registry[name].help}" for name in choice.choices)
+        self.help = f"{texts}  [default: {self.usual}]"
         return super().get_help_record(ctx)
 
 
@@ -118,17 +128,13 @@ COMMON: list[Option] = [
     ),
 ]
 ENGINE: list[Option] = [
-    click.option("--engine", cls=EngineOption),
+    click.option("--engine", cls=NamedOption, registry=ENGINES, usual=_default("engine")),
     click.option(
         "--protocol", default="", metavar="NAME", help="MP-SPDZ protocol: semi, hemi, mascot (malicious), ..."
     ),
     _choice("--program", PROGRAMS, "NormedSecSum by projection, or the paper's own program (mp-spdz, for comparison)."),
     click.option("--insecure-benchmark", is_flag=True, help="Accept a timing build of MP-SPDZ. INSECURE."),
-    click.option(
-        "--reveal",
-        type=click.Choice(REVEALS),
-        help="normed: directions only. sum: the sums, and so their norms (engine secsum).  [default: normed]",
-    ),
+    click.option("--reveal", cls=NamedOption, registry=LEVELS, usual="what the engine does"),
     *PRECISION,
     _choice("--offline", OFFLINE, "Material from a stock if one fits, from a stock only, or made in the run."),
     _choice("--vole", VOLE, "lpn: expand correlations under the LPN assumption (embedded). ot: OT only, slower."),
@@ -153,6 +159,7 @@ def stopping(defaults: Mapping[str, Any], change: str = CHANGE) -> list[Option]:
 
 
 FACTORISATION: list[Option] = [
+    click.option("--solver", cls=NamedOption, registry=SOLVERS, usual=DEFAULT_SOLVER, default=DEFAULT_SOLVER),
     _choice("--normalise", NORMALISE, "One secret scale for the fit, or one for each column and iteration."),
     _choice("--online", ONLINE, "All columns of an iteration in one call, or one call each (--normalise per-column)."),
     click.option("--seed", type=int, help="Start from a public seed instead of one drawn by all parties."),
@@ -197,7 +204,7 @@ NMF: list[Option] = [
     click.option("--gamma", type=_penalty, default=0.0, help="Penalty on ||W||_1."),
     click.option("--delta", type=_penalty, default=0.0, help="Penalty on ||W||_F^2 / 2."),
     click.option("--seed", type=int, help="Start from a public seed instead of --init."),
-    click.option("--engine", cls=EngineOption, reveals="sum"),
+    click.option("--engine", cls=NamedOption, registry=ENGINES, usual=SUM.engine, fits=lambda e: SUM.name in e.levels),
 ]
 RECORD: Option = click.option(
     "--record-transcript", is_flag=True, help="Keep all that a party sees (transcript.npz), for `privacy attack`."

@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
 from dataclasses import dataclass
 from typing import Any, Protocol
 
+from pdml_spdz.engines.openings.base import Layout, Opening, Runner, Shape
 from pdml_spdz.errors import EngineError
-from pdml_spdz.primitives.bound import Bound
-from pdml_spdz.primitives.normed_sum import NormedSum, OwnMean, RevealedNorm
 from pdml_spdz.primitives.sec_sum import EngineSum
-from pdml_spdz.study.engines import engines_that
 from pdml_spdz.transport.base import Link
 
 
@@ -23,27 +20,14 @@ class Security:
     corruptions: str
 
 
-@dataclass(frozen=True)
-class Shape:
-    """What a fit will ask for: blocks of k columns of length d, at most tau times.
-
-    lengths : public, how long the first sums will be, about and up to one factor, where an earlier run has shown it
-    """
-
-    d: int
-    k: int
-    tau: int
-    lengths: tuple[float, ...] = ()
-
-
 class Engine(Protocol):
-    """What a fit asks of an engine: sec_sum and normed_sum on one party's link, and what they reveal."""
+    """What a fit asks of an engine: sums on one party's link, and programs on secret shares for some openings."""
 
     @property
     def name(self) -> str: ...
 
     @property
-    def reveal(self) -> str: ...
+    def link(self) -> Link: ...
 
     @property
     def insecure(self) -> bool: ...
@@ -55,14 +39,16 @@ class Engine(Protocol):
     def warnings(self) -> tuple[str, ...]:
         """To be said in the report; there may be more of them when the run ends."""
 
-    @property
-    def sec_sum(self) -> EngineSum:
-        """SecSum of reals and of integers."""
+    sec_sum: EngineSum  # of reals and of integers
 
-    def normed_sum(self, bound: Bound, shape: Shape, mean: OwnMean | None = None) -> NormedSum:
-        """NormedSecSum for sums within `bound`; takes what it needs from the offline phase.
+    def warn(self, text: str) -> None:
+        """To be said in the report."""
 
-        mean : what this party knows of the mean of all rows, where that is to be taken off
+    def programs(self, opening: Opening, shape: Shape, scale: float) -> tuple[Runner, Layout]:
+        """What runs the opening's program on secret shares; takes what a fit of this shape needs from the offline
+        phase.
+
+        scale : what inputs are divided by
         """
 
     def facts(self) -> dict[str, Any]:
@@ -71,18 +57,14 @@ class Engine(Protocol):
     def finish(self) -> None:
         """All columns are done: whatever still runs terminates successfully at every party, before a result is used."""
 
-    def observables(self) -> list[str]:
-        """What the other parties see of one run's columns, in words."""
-
     def close(self) -> None:
         """However the run ended, nothing stays behind."""
 
 
-class EngineBase(ABC):
-    """What engines have in common."""
+class EngineBase:
+    """What engines have in common; all there is to one that only adds up."""
 
     name: str
-    reveal: str
     insecure: bool = False
     security: Security
     warnings: tuple[str, ...] = ()
@@ -90,15 +72,12 @@ class EngineBase(ABC):
     def __init__(self, link: Link, sec_sum: EngineSum) -> None:
         self.link, self.sec_sum = link, sec_sum
 
-    @abstractmethod
-    def normed_sum(self, bound: Bound, shape: Shape, mean: OwnMean | None = None) -> NormedSum: ...
-
-    @abstractmethod
-    def observables(self) -> list[str]: ...
-
     def warn(self, text: str) -> None:
         """To be said in the report."""
         self.warnings = (*self.warnings, text)
+
+    def programs(self, opening: Opening, shape: Shape, scale: float) -> tuple[Runner, Layout]:
+        raise EngineError(f"the engine {self.name} has no secret shares to run programs on.", "another engine")
 
     def facts(self) -> dict[str, Any]:
         return {}
@@ -108,15 +87,3 @@ class EngineBase(ABC):
 
     def close(self) -> None:
         return None
-
-
-class SumEngine(EngineBase):
-    """An engine that normalises after the sum is known to all: NormedSecSum by way of its SecSum."""
-
-    reveal = "sum"
-
-    def normed_sum(self, bound: Bound, shape: Shape, mean: OwnMean | None = None) -> NormedSum:
-        if mean is not None:
-            others = engines_that(lambda spec: spec.shares)
-            raise EngineError(f"the engine {self.name} cannot hide the mean.", f"the engine {others}")
-        return RevealedNorm(self.sec_sum, bound.addend, self.link.M)

@@ -4,13 +4,13 @@ not private.
 
 from __future__ import annotations
 
-from pdml_spdz.engines.base import Security, SumEngine
+from pdml_spdz.engines.base import EngineBase, Security
 from pdml_spdz.engines.spec import EngineSpec
 from pdml_spdz.primitives.sec_sum import ClearSum
 from pdml_spdz.transport.base import Link
 
 
-class PlainEngine(SumEngine):
+class PlainEngine(EngineBase):
     name = "plain"
     insecure = True
     security = Security("none: insecure, for comparison only", False, "none")
@@ -19,8 +19,5 @@ class PlainEngine(SumEngine):
     def __init__(self, link: Link) -> None:
         super().__init__(link, ClearSum(link))
 
-    def observables(self) -> list[str]:
-        return ["every party's own S_m V_t in every iteration t, to every party", "V_t in every iteration t"]
 
-
-PLAIN = EngineSpec("plain", "sum", "INSECURE.", lambda context: PlainEngine(context.link), in_the_clear=True)
+PLAIN = EngineSpec("plain", ("sum",), "INSECURE.", lambda context: PlainEngine(context.link), in_the_clear=True)

@@ -1,10 +1,10 @@
-"""What a study says to engines that run programs: precision, shape, and how columns are normalised."""
+"""What a study says to engines that run programs: precision and shape."""
 
 from __future__ import annotations
 
 from dataclasses import replace
 
-from pdml_spdz.engines.base import Shape
+from pdml_spdz.engines.openings.base import Shape
 from pdml_spdz.errors import StudyError
 from pdml_spdz.programs.precision import Precision
 from pdml_spdz.study.model import Study
@@ -17,10 +17,6 @@ def precision_of(study: Study) -> Precision:
     # For any vector and a random g: 1/(g.u) may be larger than between iterates, if the ring has room for it.
     wider = (replace(usual, H=h) for h in range(usual.H, 21))
     return max((p for p in wider if p.vector_bits == usual.vector_bits), key=lambda p: p.H)
-
-
-def normalise_of(study: Study) -> str:
-    return "per-column" if study.spec.vector else study.normalise
 
 
 def iterations_of(study: Study) -> int:

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from pdml_spdz.programs.precision import FULL_G, MAX_RANGE
+from pdml_spdz.study.levels import OPENINGS
 
 if TYPE_CHECKING:
     from pdml_spdz.engines.base import Engine
@@ -103,14 +104,13 @@ def _nothing(*_: object) -> tuple[()]:
 @dataclass(frozen=True)
 class EngineSpec:
     """
-    reveals : "normed" (directions only: it computes on secret shares) or "sum"
+    openings : that it can do; the first says what it reveals unless a study says otherwise
     help : what it is, in a few words
     make : the engine of one party
     check : want(ok, found, wanted) raises unless ok; what a study may not say with this engine
     doctor : what this machine has of what the engine needs; the path is `Context.home`
     offline : None if it has no offline phase
     settings : those of a study that no other engine takes
-    programs : that it can run
     largest_range : the largest `precision.range` that its numbers have room for
     f_g : fraction bits of public directions that they have room for
     needs_processes : parties cannot be threads of one process
@@ -118,23 +118,27 @@ class EngineSpec:
     """
 
     name: str
-    reveals: str
+    openings: tuple[str, ...]
     help: str
     make: Callable[[Context], Engine]
     check: Callable[[Study, Want], object] = _nothing
     doctor: Callable[[Path | None], Iterable[Finding]] = _nothing
     offline: OfflinePhase | None = None
     settings: tuple[str, ...] = ()
-    programs: tuple[str, ...] = ("projection",)
     largest_range: int = MAX_RANGE
     f_g: int = FULL_G
     needs_processes: bool = False
     in_the_clear: bool = False
 
     @property
+    def levels(self) -> tuple[str, ...]:
+        """Of reveal: its usual one first."""
+        return tuple(dict.fromkeys(OPENINGS[name].level for name in self.openings))
+
+    @property
     def shares(self) -> bool:
-        """Whether it computes on secret shares."""
-        return self.reveals == "normed"
+        """Whether it can compute on secret shares."""
+        return any(OPENINGS[name].template for name in self.openings)
 
     @property
     def has_window(self) -> bool:

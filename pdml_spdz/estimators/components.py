@@ -10,7 +10,8 @@ import numpy as np
 from pdml_spdz.applications.low_rank import coordinates
 from pdml_spdz.estimators.base import Distributed
 from pdml_spdz.numerics.fixedpoint import Reals
-from pdml_spdz.study.engines import DEFAULTS
+from pdml_spdz.study.levels import NORMED
+from pdml_spdz.study.solvers import DEFAULT_SOLVER
 
 
 class PDSVD(Distributed):
@@ -20,6 +21,7 @@ class PDSVD(Distributed):
     ----------
     n_components : number of singular vectors, at most the number of features
     max_iter, tol : iterations at most; stop when the subspace changes by less
+    solver : "power", the paper's block power iteration
     engine : "embedded" or "mp-spdz" (singular values are hidden); "secsum" (sums are seen, and so are they); "plain"
     bound : "auto" (none is shown, or with "secsum" the sum of the parties' norms), or the largest ||X_m^T X_m||_F of a
     party, "rows:R,N", or another that a study may have
@@ -44,17 +46,19 @@ class PDSVD(Distributed):
         *,
         max_iter: int = 300,
         tol: float = 1e-9,
-        engine: str = DEFAULTS["normed"],
+        solver: str = DEFAULT_SOLVER,
+        engine: str = NORMED.engine,
         bound: str | float = "auto",
         random_state: Any = None,
         transport: str = "processes",
         record_transcript: bool = False,
     ) -> None:
         super().__init__(n_components, max_iter, tol, engine, bound, random_state, transport, record_transcript)
+        self.solver = solver
 
     def fit(self, X: Any, y: Any = None, *, parties: Sequence[Any] | None = None) -> Self:
         """parties : numbers of consecutive rows, or a label for each row; by default three equal parts"""
-        done = self._fit(X, parties)
+        done = self._fit(X, parties, solver=self.solver)
         self.components_ = done.V.T
         sigma = done.report["singular_values"]
         self.singular_values_ = None if sigma is None else np.array(sigma)
@@ -96,20 +100,23 @@ class PDPCA(Distributed):
         centre: str = "open",
         variance: bool = False,
         scale: str = "agreed",
-        engine: str = DEFAULTS["normed"],
+        solver: str = DEFAULT_SOLVER,
+        engine: str = NORMED.engine,
         bound: str | float = "auto",
         random_state: Any = None,
         transport: str = "processes",
         record_transcript: bool = False,
     ) -> None:
         super().__init__(n_components, max_iter, tol, engine, bound, random_state, transport, record_transcript)
+        self.solver = solver
         self.centre = centre
         self.variance = variance
         self.scale = scale
 
     def fit(self, X: Any, y: Any = None, *, parties: Sequence[Any] | None = None) -> Self:
         """parties : numbers of consecutive rows, or a label for each row; by default three equal parts"""
-        done = self._fit(X, parties, centre=self.centre, variance=self.variance, scale=self.scale)
+        own = {name: getattr(self, name) for name in ("solver", "centre", "variance", "scale")}
+        done = self._fit(X, parties, **own)
         self.components_, self.mean_, self.scale_ = done.V.T, done.mean, done.scale
         sigma, variance = done.report["singular_values"], done.report.get("explained_variance")
         self.singular_values_ = None if sigma is None else np.array(sigma)

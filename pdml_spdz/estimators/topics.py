@@ -11,7 +11,7 @@ from pdml_spdz.algorithms.rri import Penalties, part
 from pdml_spdz.estimators.base import Distributed
 from pdml_spdz.numerics.fixedpoint import Reals
 from pdml_spdz.rows.make import RowsLike
-from pdml_spdz.study.engines import DEFAULTS
+from pdml_spdz.study.levels import SUM
 from pdml_spdz.study.model import NmfSettings
 
 
@@ -46,7 +46,7 @@ class PDNMF(Distributed):
         beta: float = 0.0,
         gamma: float = 0.0,
         delta: float = 0.0,
-        engine: str = DEFAULTS["sum"],
+        engine: str = SUM.engine,
         bound: str | float = "auto",
         random_state: Any = None,
         transport: str = "processes",

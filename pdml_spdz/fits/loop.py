@@ -92,9 +92,9 @@ class IterativeFit(ABC, Generic[S, R]):
     def facts(self, result: R) -> dict[str, Any]:
         """What the report says of this result beyond what it says of every run; may open more."""
 
-    def observables(self) -> list[str] | None:
-        """What the iterations have shown, if it is not what the engine says."""
-        return None
+    @abstractmethod
+    def observables(self) -> list[str]:
+        """What the iterations show, in words."""
 
     def show(self, observable: str) -> None:
         """Every party has seen this at the end, besides what the iterations have shown."""

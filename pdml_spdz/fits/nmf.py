@@ -12,9 +12,12 @@ import numpy as np
 from pdml_spdz.algorithms import nmf, nmf_start, svd
 from pdml_spdz.algorithms.nmf import STOP_REASONS, Settings, State, pd_nmf_iter, verdict
 from pdml_spdz.algorithms.rri import Penalties, part
-from pdml_spdz.engines.base import Engine, Shape
+from pdml_spdz.algorithms.solver import Fitting, SvdSettings, start_by_sec_sum
+from pdml_spdz.engines.base import Engine
+from pdml_spdz.engines.openings.base import Shape
 from pdml_spdz.errors import InputError, StudyError
 from pdml_spdz.fits import prepare
+from pdml_spdz.fits.columns import opened_columns
 from pdml_spdz.fits.limits import find_bound
 from pdml_spdz.fits.loop import IterativeFit
 from pdml_spdz.fits.prepare import View, view
@@ -29,6 +32,7 @@ from pdml_spdz.run.context import PartyRun, showing
 from pdml_spdz.run.output import Fitted
 from pdml_spdz.study.algorithm import SQUARES, SUMS, Algorithm, Want
 from pdml_spdz.study.engines import engines_that
+from pdml_spdz.study.levels import SUM
 from pdml_spdz.study.model import INITS, W_STARTS, Study
 from pdml_spdz.study.values import check_choice
 from pdml_spdz.system.files import save_array
@@ -221,9 +225,9 @@ def _nnsvd(run: PartyRun, X: Rows, engine: Engine, agree: Agreement, link: Link,
     study, k = run.study, run.study.rank
     S_m = covariance(X, k, tau)
     bound = find_bound(run, S_m.norm_bound(), engine, link, X.shape[1])
-    start = svd.start_by_sec_sum(X.shape[1], k, study.M, engine.sec_sum, agree)
-    normed = showing(engine.normed_sum(bound, Shape(X.shape[1], k, tau)), run, *_seen_of_start(study))
-    V = svd.pd_svd(S_m, start, svd.Settings(k, tau, 1e-6), normed, agree, clock=link.clock).V
+    start = svd.PowerState(start_by_sec_sum(X.shape[1], k, study.M, engine.sec_sum, agree))
+    normed = opened_columns(run, engine, bound, Shape(X.shape[1], k, tau), seen=_seen_of_start(study))
+    V = svd.pd_svd(Fitting(S_m, normed, agree, link.clock), start, SvdSettings(k, tau, 1e-6)).V
     sizes = engine.sec_sum(nmf_start.sizes_by_sign(X.times(V)), bound.addend, "signs")
     return nmf_start.from_singular_vectors(V.T, sizes, k, agree)
 
@@ -235,10 +239,10 @@ def _own(checkpoint: Checkpoint) -> Any:
 
 
 def check(study: Study, want: Want) -> None:
-    if study.engine_spec.shares:
-        first, _, others = engines_that(lambda e: not e.shares).partition(" or ")
-        needs = f"{first} (or {others}): PD-NMF needs sums, not directions"
-        raise StudyError(f"`engine` is {study.engine!r} for nmf.", needs)
+    if not study.level.shows_sums:
+        engines = engines_that(lambda e: SUM.name in e.levels)
+        needs = f"{SUM.name}, which the engine {engines} can do: PD-NMF needs sums, not directions"
+        raise StudyError(f"`reveal` is {study.reveal!r} for nmf.", needs)
     want(
         not any(study.offsets),
         "`offsets` are given for nmf.",
@@ -277,7 +281,7 @@ NMF = Algorithm(
     starts=("centre.npz", "T0.npy"),
     needs=SUMS,
     own=("nmf",),
-    idle=("protocol", "program", "insecure_benchmark", "normalise", "online", "offline", "vole", "precision"),
+    idle=("solver", "protocol", "program", "insecure_benchmark", "normalise", "online", "offline", "vole", "precision"),
     defaults={"iterations": 200, "tol": 1e-6},
     measure=SQUARES,
     check=check,

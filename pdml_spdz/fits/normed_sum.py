@@ -7,8 +7,10 @@ from typing import Any
 
 import numpy as np
 
-from pdml_spdz.engines.base import Engine, Shape
-from pdml_spdz.engines.projection import COARSE
+from pdml_spdz.engines.base import Engine
+from pdml_spdz.engines.mp_spdz.paper import COARSE
+from pdml_spdz.engines.openings.base import Shape
+from pdml_spdz.fits.columns import opened_columns
 from pdml_spdz.fits.limits import find_bound
 from pdml_spdz.numerics.linalg import sine
 from pdml_spdz.primitives.agree import Agreement
@@ -16,7 +18,7 @@ from pdml_spdz.rows import data as data_files
 from pdml_spdz.rows.data import Data
 from pdml_spdz.run import repeats
 from pdml_spdz.run.checkpoint import Checkpoints
-from pdml_spdz.run.context import PartyRun, showing
+from pdml_spdz.run.context import PartyRun
 from pdml_spdz.run.output import Fitted
 from pdml_spdz.run.report import Outcome, run_report
 from pdml_spdz.study.algorithm import Algorithm, Want
@@ -44,7 +46,7 @@ def fit(run: PartyRun, data: Data, link: Link, engine: Engine) -> Fitted:
     bound = find_bound(run, float(np.linalg.norm(x)), engine, link, data.d)
     coin = Agreement(link).coin()
     g = np.random.default_rng(int.from_bytes(coin, "little")).standard_normal((data.d, 1))
-    normed_sum = showing(engine.normed_sum(bound, Shape(data.d, 1, 1)), run, *observables(run.study))
+    normed_sum = opened_columns(run, engine, bound, Shape(data.d, 1, 1), seen=observables(run.study))
     columns = normed_sum(x, g / np.linalg.norm(g))
     engine.finish()
     u = columns.U[:, 0]
@@ -63,10 +65,10 @@ def observables(study: Study) -> list[str]:
     """What every party sees of a NormedSecSum of single vectors, in words."""
     if study.engine_spec.in_the_clear:
         return ["every party's own vector, to every party"]
-    if study.reveal == "sum":
+    if study.level.shows_sums:
         return ["the sum of all parties' vectors, to every party"]
     seen = ["u, the direction of the sum of all parties' vectors, to f_out bits, to every party"]
-    return [*seen, COARSE] if study.program == "paper" else seen
+    return [*seen, COARSE] if study.opening.shows_norms else seen
 
 
 def check(study: Study, want: Want) -> None:
@@ -107,12 +109,12 @@ NORMED_SUM = Algorithm(
     kept=(),
     starts=(),
     vector=True,
-    idle=("iterations", "tol", "normalise", "online", "start", "offsets", "scales", "scale"),
+    idle=("solver", "iterations", "tol", "normalise", "online", "start", "offsets", "scales", "scale"),
     defaults={"rank": 1},
     measure="||x_m||",
     check=check,
     calls=lambda study: (1, 1),
-    of_two=lambda study: {"its vector": study.reveal == "sum"},
+    of_two=lambda study: {"its vector": study.level.shows_sums},
     reference=reference,
     help=HELP,
 )

@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from pdml_spdz.engines.base import Engine
+from pdml_spdz.engines.openings.centred import CENTRED
 from pdml_spdz.errors import StudyError
 from pdml_spdz.fits import svd
 from pdml_spdz.fits.prepare import accept, original_mean, view
@@ -46,12 +47,12 @@ def fit(run: PartyRun, data: Data, link: Link, engine: Engine) -> Fitted:
 
 def check(study: Study, want: Want) -> None:
     hidden = study.centre == "hidden"
-    loop = study.engine_spec.shares and study.normalise == "fit" and study.program == "projection"
-    if hidden and not loop:
+    if hidden and study.opening is not CENTRED:
         raise StudyError(
-            f"`centre` is hidden with engine {study.engine!r}, normalise {study.normalise!r}, program "
-            f"{study.program!r}.",
-            f"engine {engines_that(lambda e: e.shares)}, normalise fit, program projection",
+            f"`centre` is hidden with engine {study.engine!r}, reveal {study.reveal!r}, normalise "
+            f"{study.normalise!r}, program {study.program!r}.",
+            f"engine {engines_that(lambda e: CENTRED.name in e.openings)}, reveal normed, normalise fit, program "
+            "projection",
         )
     want(
         not (hidden and study.variance),

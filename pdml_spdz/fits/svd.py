@@ -1,4 +1,4 @@
-"""One party's PD-SVD: what its iterations need, its checkpoints, its report."""
+"""One party's singular vectors: what the solver needs, its checkpoints, its report."""
 
 from __future__ import annotations
 
@@ -8,35 +8,36 @@ from typing import Any
 
 import numpy as np
 
-from pdml_spdz.algorithms.rayleigh_ritz import Product
-from pdml_spdz.algorithms.svd import (
+from pdml_spdz.algorithms.solver import (
     CONVERGED,
     GO_ON,
-    STOP_REASONS,
-    Result,
-    Settings,
-    State,
-    pd_svd,
+    Fitting,
+    SolverState,
+    SvdResult,
+    SvdSettings,
     start_by_sec_sum,
     start_by_seed,
-    verdict,
 )
-from pdml_spdz.engines.base import Engine, Shape
+from pdml_spdz.engines.base import Engine
+from pdml_spdz.engines.openings.base import Shape
 from pdml_spdz.errors import ProtocolError
+from pdml_spdz.fits.columns import opened_columns
 from pdml_spdz.fits.loop import IterativeFit
 from pdml_spdz.fits.prepare import View, accept, view
 from pdml_spdz.numerics.fixedpoint import Reals
-from pdml_spdz.primitives.normed_sum import NormedColumns, OwnMean, positive_at_first
+from pdml_spdz.primitives.normed_sum import NormedColumns, NormedSum, OwnMean
 from pdml_spdz.rows.covariance import Covariance, centred_covariance, covariance, covariance_around_own_mean
 from pdml_spdz.rows.data import Data
 from pdml_spdz.run.checkpoint import Checkpoint
-from pdml_spdz.run.context import PartyRun, showing
+from pdml_spdz.run.context import PartyRun
 from pdml_spdz.run.output import Fitted
 from pdml_spdz.study.algorithm import Algorithm
 from pdml_spdz.study.model import Study
+from pdml_spdz.study.solvers import SOLVERS
 from pdml_spdz.system.files import save_array
 from pdml_spdz.transport.base import Link
 
+SUMS_SEEN = "reveal sum: the sums S V_t, and with them Sigma, are seen by every party"
 VARIANCE = "the explained variance of each component and the variance of all rows, to every party"
 
 
@@ -45,66 +46,70 @@ def fit(run: PartyRun, data: Data, link: Link, engine: Engine) -> Fitted:
     return SvdFit(run, data, link, engine, view(run, data, link, engine)).fitted()
 
 
-class SvdFit(IterativeFit[State, Result]):
-    """PD-SVD of the rows as they are to be factorised.
+class SvdFit(IterativeFit[SolverState, SvdResult]):
+    """The top singular vectors of the rows as they are to be factorised, by the study's solver.
 
     data : as they came, by which a resumed run knows them
     """
 
     def __init__(self, run: PartyRun, data: Data, link: Link, engine: Engine, rows: View) -> None:
         super().__init__(run, data, link, engine, rows)
-        self.settings = Settings(self.study.rank, self.study.iterations, self.study.tol)
+        self.solver = SOLVERS[self.study.solver]
+        self.settings = SvdSettings(self.study.rank, self.study.iterations, self.study.tol)
         with link.clock("local"):
             self.S_m = _covariance(rows, self.study)
 
     def norm(self) -> float:
         return self.S_m.trace() if _by_trace(self.study) else self.S_m.norm_bound()
 
-    def start(self) -> State:
+    def start(self) -> SolverState:
         study, d = self.study, self.data.d
         if study.seed is not None:
-            state = start_by_seed(d, study.rank, study.seed, self.agree)
+            V = start_by_seed(d, study.rank, study.seed, self.agree)
         else:
-            state = start_by_sec_sum(d, study.rank, study.M, self.engine.sec_sum, self.agree)
-        save_array(self.run.directory / "V0.npy", state.V)
+            V = start_by_sec_sum(d, study.rank, study.M, self.engine.sec_sum, self.agree)
+        save_array(self.run.directory / "V0.npy", V)
+        state: SolverState = self.solver.start(V)
         return state
 
-    def saved(self, state: State) -> Checkpoint:
-        meta = {name: getattr(state, name) for name in ("t", "change", "strikes", "stop", "error")}
-        public = state.product.arrays() if state.product else {}
-        return Checkpoint(state.t, state.V, meta, self.bound, public=public)
+    def saved(self, state: SolverState) -> Checkpoint:
+        numbers, arrays = self.solver.saved(state)
+        return Checkpoint(state.t, state.V, numbers, self.bound, public=arrays)
 
-    def restored(self, checkpoint: Checkpoint) -> State:
-        meta, product = dict(checkpoint.meta), Product.restored(checkpoint.public)
-        return State(checkpoint.V, strikes=tuple(meta.pop("strikes")), product=product, **meta)
+    def restored(self, checkpoint: Checkpoint) -> SolverState:
+        state: SolverState = self.solver.restored(checkpoint.V, dict(checkpoint.meta), checkpoint.public)
+        return state
 
-    def verdict(self, state: State) -> int:
-        return verdict(state, self.settings)
+    def verdict(self, state: SolverState) -> int:
+        return self.solver.verdict(state, self.settings)
 
-    def iterate(self, state: State, done: Callable[[State], None]) -> Result:
-        study, rows, n = self.study, self.rows, self.data.n
+    def iterate(self, state: SolverState, done: Callable[[SolverState], None]) -> SvdResult:
+        study = self.study
         # A run that has nothing left to do needs no material.
         left = study.iterations - state.t if state.stop == GO_ON else 0
-        shape = Shape(self.data.d, study.rank, left, _lengths(state))
-        mean = _own_mean(rows, n)
-        normed_sum = self.engine.normed_sum(self.bound, shape, mean) if left else _nothing_left
-        if study.reveal == "normed" and study.normalise == "fit":
-            normed_sum = positive_at_first(normed_sum, mean)
-        shown = showing(normed_sum, self.run, *self.engine.observables())
-        return pd_svd(self.S_m, state, self.settings, shown, self.agree, clock=self.link.clock, done=done)
+        columns: NormedSum = _nothing_left
+        if left:
+            shape = Shape(self.data.d, study.rank, left, self.solver.lengths(state))
+            mean = _own_mean(self.rows, self.data.n)
+            columns = opened_columns(self.run, self.engine, self.bound, shape, mean, seen=self.observables())
+        return self.solver.solve(Fitting(self.S_m, columns, self.agree, self.link.clock, done), state, self.settings)
 
-    def arrays(self, result: Result) -> dict[str, Reals]:
+    def observables(self) -> list[str]:
+        return self.study.opening.seen(self.study.engine_spec)
+
+    def arrays(self, result: SvdResult) -> dict[str, Reals]:
         self.run.see("V", result.V)
         return {"V.npy": result.V}
 
-    def facts(self, result: Result) -> dict[str, Any]:
+    def facts(self, result: SvdResult) -> dict[str, Any]:
         state = result.state
         facts = {
+            "solver": self.solver.name,
             "rank": self.study.rank,
             "rank_found": result.V.shape[1],
             "iterations": state.t,
             "converged": state.stop == CONVERGED,
-            "stop_reason": STOP_REASONS[state.stop],
+            "stop_reason": self.solver.reasons[state.stop],
             "subspace_change": state.change,
             "column_errors": [float(e) for e in result.errors],
             "singular_values": None if result.sigma is None else [float(s) for s in result.sigma],
@@ -114,6 +119,8 @@ class SvdFit(IterativeFit[State, Result]):
 
     def fitted(self) -> Fitted:
         fitted = super().fitted()
+        if self.study.level.shows_sums and not self.study.engine_spec.in_the_clear:
+            fitted.report["warnings"].insert(0, SUMS_SEEN)
         fitted.report["bound"]["measure"] = "trace" if _by_trace(self.study) else self.S_m.measure
         return fitted
 
@@ -149,11 +156,6 @@ def _own_mean(rows: View, n: int) -> OwnMean | None:
     return OwnMean(rows.sums, n / rows.n, n if rows.X.sparse else 0)
 
 
-def _lengths(state: State) -> tuple[float, ...]:
-    """How long the next sums will be, about: v_i.S v_i(before), up to the factor of what was seen."""
-    return () if state.product is None else tuple(float(x) for x in np.sum(state.V * state.product.SV, axis=0))
-
-
 def _by_trace(study: Study) -> bool:
     """Whether the bound is made of traces, whichever form S_m has: an exponent is to be the same for all settings."""
     return study.bound_kind == "exponent"
@@ -165,7 +167,7 @@ def _nothing_left(x: Reals, g: Reals) -> NormedColumns:
 
 def of_two(study: Study) -> dict[str, bool]:
     """What opened sums show of the other party, where there are two."""
-    return {"its S_m V_t in every iteration": study.reveal == "sum"}
+    return {"its S_m V_t in every iteration": study.level.shows_sums}
 
 
 def reference(result: Any, files: list[Path]) -> dict[str, Any]:

@@ -6,7 +6,7 @@ import platform
 import resource
 import ssl
 import sys
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass
 from functools import cache
 from importlib.metadata import version
 from pathlib import Path
@@ -77,26 +77,24 @@ def two_parties(study: Study) -> list[str]:
 
 @dataclass(frozen=True)
 class Outcome:
-    """What a fit adds to its report: this party's rows, the result's digest, warnings."""
+    """What a fit adds to its report: this party's rows, the result's digest, warnings, what every party has seen."""
 
     data: Data
     digest: str
-    warnings: list[str] = field(default_factory=list)
-    observables: list[str] | None = None  # instead of the engine's own
+    warnings: list[str]
+    observables: list[str]
 
 
 def run_report(study: Study, engine: Engine, link: Link, bound: Bound, outcome: Outcome) -> dict[str, Any]:
     """What one party says of a run, whatever the algorithm."""
     facts = engine.facts()
-    observables = list(engine.observables() if outcome.observables is None else outcome.observables)
-    if bound.observable:
-        observables.append(bound.observable)
     return {
         "algorithm": study.algorithm,
         "engine": engine.name,
         "protocol": facts.get("protocol"),
         "program": facts.get("program"),
-        "reveal": engine.reveal,
+        "reveal": study.reveal,
+        "opening": study.opening.name,
         "security": asdict(engine.security),
         "insecure": engine.insecure,
         "parties": study.M,
@@ -122,13 +120,13 @@ def run_report(study: Study, engine: Engine, link: Link, bound: Bound, outcome: 
         "bound": asdict(bound),
         "stock": facts.get("stock"),
         "mp_spdz": facts.get("mp_spdz"),
-        "observables": observables,
+        "observables": [*outcome.observables, *([bound.observable] if bound.observable else [])],
         "digests": {"study": study.digest, "program": facts.get("program_digest"), "result": outcome.digest},
         "asked": {"iterations": study.iterations, "tol": study.tol},
         "rows_own": outcome.data.n,
         "versions": versions(),
         "warnings": [
-            *(engine.warnings if outcome.observables is None or engine.insecure else ()),
+            *engine.warnings,
             *two_parties(study),
             *outcome.warnings,
             *outcome.data.warnings,

@@ -24,8 +24,8 @@ def kind_of(study: Study) -> str:
         return "agreed"
     if study.bound != "auto":
         return study.bound
-    if study.reveal == "sum" or study.program == "paper":
-        return "secsum"  # the sums, or the paper's coarse inputs, show the norms anyway
+    if study.opening.shows_norms:
+        return "secsum"
     return "window" if study.engine_spec.has_window else "exponent"
 
 
@@ -38,11 +38,11 @@ def check_bound(study: Study, want: Want) -> None:
         "a quota for every party, or a `bound` that holds for the others",
     )
     spec = study.engine_spec
-    if study.bound_kind == "window" and not spec.has_window:
+    if study.bound_kind == "window" and not (spec.has_window and study.on_shares):
         wide = engines_that(lambda e: e.has_window)
         narrow = engines_that(lambda e: e.shares and not e.has_window)
         raise StudyError(
-            f"`bound` is window with engine {study.engine!r}.",
+            f"`bound` is window with engine {study.engine!r} and reveal {study.reveal!r}.",
             f"the engine {wide} with it; exponent with {narrow}; secsum with reveal sum, which shows the norms anyway",
         )
     want(

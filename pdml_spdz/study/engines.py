@@ -19,7 +19,6 @@ ENGINES: Registry[EngineSpec] = Registry(
         "plain": Line("pdml_spdz.engines.plain:PLAIN"),
     },
 )
-DEFAULTS = {"normed": "embedded", "sum": "secsum"}  # by what is to be revealed: for whoever names no engine
 
 
 def engines_that(fit: Callable[[EngineSpec], bool]) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import json
 import re
 import tomllib
@@ -13,6 +14,7 @@ from typing import Any
 from pdml_spdz.errors import StudyError, did_you_mean
 from pdml_spdz.programs.template_files import environment
 from pdml_spdz.study.model import NmfSettings, PartyEntry, PrecisionSettings, Study, Timeouts
+from pdml_spdz.study.solvers import SOLVERS
 from pdml_spdz.study.values import typed
 from pdml_spdz.system.files import replaced
 
@@ -25,7 +27,9 @@ def render(study: Study) -> str:
     env.filters["toml"] = _toml
     template = env.get_template("study.toml.j2")
     spec = study.spec
-    return template.render(study=study, spec=spec, size=spec.measure, written=lambda name: _written(study, name))
+    solvers = " ".join(f"{name}: {SOLVERS[name].help}" for name in SOLVERS.names())
+    written = functools.partial(_written, study)
+    return template.render(study=study, spec=spec, size=spec.measure, written=written, solvers=solvers)
 
 
 def _written(study: Study, name: str) -> bool:

@@ -11,14 +11,16 @@ from typing import TYPE_CHECKING, Any
 from pdml_spdz.errors import StudyError
 from pdml_spdz.study.algorithm import ALGORITHMS, DEFAULT, SUMS, Algorithm, having
 from pdml_spdz.study.bound import USUAL_RANGE, WIDE_RANGE, check_bound, kind_of, parse_bound
-from pdml_spdz.study.engines import DEFAULTS, ENGINES, engines_that
+from pdml_spdz.study.engines import ENGINES, engines_that
+from pdml_spdz.study.levels import DEFAULT_LEVEL, LEVELS, OPENINGS, Level
 from pdml_spdz.study.preparation import CENTRES, SCALES, check_rows
+from pdml_spdz.study.solvers import DEFAULT_SOLVER, SOLVERS
 from pdml_spdz.study.values import check_choice, check_values, settle, shown
 
 if TYPE_CHECKING:
+    from pdml_spdz.engines.openings.base import Opening
     from pdml_spdz.engines.spec import EngineSpec
 
-REVEALS = ("normed", "sum")
 NORMALISE = ("fit", "per-column")
 ONLINE = ("stream", "per-column")
 OFFLINE = ("auto", "stock", "on-demand")
@@ -103,15 +105,16 @@ class Study:
     parties: tuple[PartyEntry, ...]
     rank: int
     algorithm: str = DEFAULT
+    solver: str = DEFAULT_SOLVER
     d: int = 0  # 0: whatever the files have, as long as all agree
     features: tuple[str, ...] = ()  # their names, in the order of V; (): party 0's order
     columns: str = "name"  # which column is which: by its name, or by its position
     iterations: int = 300
     tol: float = 1e-9
-    engine: str = DEFAULTS["normed"]
+    engine: str = LEVELS[DEFAULT_LEVEL].engine
     protocol: str = ""  # of MP-SPDZ; "" for its default, or another engine
     program: str = "projection"
-    reveal: str = "normed"
+    reveal: str = DEFAULT_LEVEL
     normalise: str = "fit"
     online: str = "stream"
     offline: str = "auto"
@@ -144,6 +147,21 @@ class Study:
     def spec(self) -> Algorithm:
         """What there is to know of the study's algorithm."""
         return ALGORITHMS[self.algorithm]
+
+    @property
+    def level(self) -> Level:
+        """Of reveal."""
+        return LEVELS[self.reveal]
+
+    @property
+    def opening(self) -> Opening:
+        """How sums become columns that all parties see."""
+        return OPENINGS[self.level.opening(self)]
+
+    @property
+    def on_shares(self) -> bool:
+        """Whether programs run on secret shares."""
+        return bool(self.opening.template)
 
     @property
     def quotas(self) -> list[float] | None:
@@ -181,9 +199,12 @@ class Study:
 
 def choose_engine(engine: str | None, reveal: str | None, algorithm: str = DEFAULT) -> tuple[str, str]:
     """(engine, reveal) when the user names one of them, both or none: private in the paper's sense by default."""
-    if engine is None:
-        engine = DEFAULTS["sum" if reveal == "sum" or ALGORITHMS[algorithm].needs == SUMS else "normed"]
-    return engine, reveal or (ENGINES[engine].reveals if engine in ENGINES else "normed")
+    sums = ALGORITHMS[algorithm].needs == SUMS
+    levels = [name for name in LEVELS.names() if LEVELS[name].shows_sums or not sums]
+    if reveal is None:
+        known = ENGINES[engine].levels if engine is not None and engine in ENGINES else levels
+        reveal = next((name for name in known if name in levels), levels[0])
+    return engine or (LEVELS[reveal].engine if reveal in LEVELS else LEVELS[levels[0]].engine), reveal
 
 
 def _digest(content: Mapping[str, Any]) -> str:
@@ -200,7 +221,7 @@ def _validate(study: Study) -> None:
     want(2 <= study.M <= MAX_PARTIES, f"the study has {study.M} parties.", f"2 to {MAX_PARTIES} parties")
     spec = study.engine_spec  # StudyError if there is none of that name
     _check_choices(study)
-    check_values(study, want, shares=spec.shares)
+    check_values(study, want)
     _check_engine(study, spec)
     check_rows(study, want)
     _check_own(study)
@@ -214,7 +235,8 @@ def _check_choices(study: Study) -> None:
     choices: Iterable[str]
     for name, choices in (
         ("algorithm", ALGORITHMS.names()),
-        ("reveal", REVEALS),
+        ("solver", SOLVERS.names()),
+        ("reveal", LEVELS.names()),
         ("normalise", NORMALISE),
         ("online", ONLINE),
         ("offline", OFFLINE),
@@ -226,43 +248,49 @@ def _check_choices(study: Study) -> None:
         ("scale", SCALES),
     ):
         check_choice(name, getattr(study, name), choices)
-    if study.engine_spec.reveals != study.reveal:
-        hiding, showing = engines_that(lambda e: e.shares), engines_that(lambda e: not e.shares)
-        raise StudyError(
-            f"`engine` is {study.engine!r} and `reveal` is {study.reveal!r}.",
-            f"{hiding} with normed, {showing} with sum",
-        )
 
 
 def _check_engine(study: Study, spec: EngineSpec) -> None:
+    opening = study.opening
     want(
-        study.online == "stream" or study.normalise == "per-column" or not spec.shares,
+        study.online == "stream" or study.normalise == "per-column" or not study.on_shares,
         "`online` is per-column and `normalise` is fit.",
         'normalise = "per-column" with it: one scale for a fit is one stream of columns',
     )
-    for name, usual in (("normalise", "fit"), ("online", "stream")):
+    for name, usual in (("normalise", "fit"), ("online", "stream"), ("program", "projection")):
         want(
-            spec.shares or getattr(study, name) == usual,
-            f"`{name}` is {getattr(study, name)!r} with engine {study.engine!r}.",
-            f"{usual!r}: that engine does not normalise",
+            study.on_shares or getattr(study, name) == usual,
+            f"`{name}` is {getattr(study, name)!r} with reveal = {study.reveal!r}.",
+            f"{usual!r}: sums that all parties see are not normalised",
         )
-    if study.offline == "stock" and spec.offline is None:
+    want(
+        study.program == "projection" or study.normalise == "per-column" or study.spec.vector,
+        f"`program` is {study.program!r} with normalise = {study.normalise!r}.",
+        'normalise = "per-column": the paper\'s program normalises each column by itself',
+    )
+    if opening.name not in spec.openings:
+        settings = ("reveal", "normalise", "program", "centre")
+        others = engines_that(lambda e: opening.name in e.openings)
+        raise StudyError(
+            f"`engine` is {study.engine!r}, which has no opening {opening.name!r}: "
+            f"{', '.join(f'{name} {getattr(study, name)!r}' for name in settings)}.",
+            f"the engine {others} for it; of {study.engine}: {', '.join(spec.openings)}",
+        )
+    solver = SOLVERS[study.solver]
+    want(
+        opening.common_scale or not solver.common_scale,
+        f"`solver` is {study.solver!r}, and each column is normalised by itself ({opening.name}).",
+        "another solver, or normalise fit and program projection: it needs one scale for all columns of a fit",
+    )
+    if study.offline == "stock" and not (spec.offline and study.on_shares):
         others = engines_that(lambda e: e.offline is not None)
-        found = f"`offline` is stock with engine {study.engine!r}."
-        raise StudyError(found, f"the engine {others}: this one has no offline phase")
+        found = f"`offline` is stock with engine {study.engine!r} and reveal {study.reveal!r}."
+        raise StudyError(found, f"the engine {others}, on secret shares: sums have no offline phase")
     others_own = {name: getattr(study, name) for name in ENGINE_SETTINGS if name not in spec.settings}
     if any(others_own.values()):
         engines = engines_that(lambda e: set(others_own) <= set(e.settings))
         values = " and ".join(f"`{name}` is {value!r}" for name, value in others_own.items())
         raise StudyError(f"{values} with engine {study.engine!r}.", f"the engine {engines} with them")
-    if study.program != "projection" and not (
-        study.program in spec.programs and (study.normalise == "per-column" or study.spec.vector)
-    ):
-        others = engines_that(lambda e: study.program in e.programs)
-        raise StudyError(
-            f"`program` is {study.program!r} with engine {study.engine!r} and normalise = {study.normalise!r}.",
-            f'engine {others} and normalise = "per-column": the paper\'s program normalises each column by itself',
-        )
     spec.check(study, want)
 
 

@@ -75,12 +75,9 @@ def shown(value: object) -> str:
     return text if len(text) <= 100 else f"{text[:97]}..."
 
 
-def check_values(study: Study, want: Want, *, shares: bool) -> None:
-    """Every number by itself.
-
-    want(ok, found, wanted) raises unless ok; shares : the engine computes on secret shares
-    """
-    _within(want, "rank", study.rank, 1, MAX_COLUMNS if shares else MAX_RANK)
+def check_values(study: Study, want: Want) -> None:
+    """Every number by itself. want(ok, found, wanted) raises unless ok"""
+    _within(want, "rank", study.rank, 1, MAX_COLUMNS if study.on_shares else MAX_RANK)
     _within(want, "iterations", study.iterations, 1, MAX_ITERATIONS)
     _within(want, "nmf.init_iterations", study.nmf.init_iterations, 1, MAX_ITERATIONS)
     _within(want, "precision.bits", study.precision.bits, MIN_BITS, MAX_BITS)

@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from pdml_spdz.engines.centred import CentredScale
 from pdml_spdz.engines.embedded import machine, values
 from pdml_spdz.engines.embedded.runner import EmbeddedRunner
+from pdml_spdz.engines.openings.centred import CentredScale
 from pdml_spdz.errors import ProtocolError, RangeExceeded
 from pdml_spdz.numerics.linalg import EPS, orthonormalise
 from pdml_spdz.primitives.masks import Keys

@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from pdml_spdz.engines.embedded.runner import EmbeddedRunner
-from pdml_spdz.engines.projection import PerColumn
+from pdml_spdz.engines.openings.per_column import PerColumn
 from pdml_spdz.errors import RangeExceeded
 from pdml_spdz.numerics.fixedpoint import Reals
 from pdml_spdz.offline.on_demand import OnDemand

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from pdml_spdz.algorithms.svd import CONVERGED
+from pdml_spdz.algorithms.solver import CONVERGED
 from pdml_spdz.numerics.linalg import fix_signs, sine
 from tests.embedded.test_svd import noise
 from tests.threads import Fit, fit

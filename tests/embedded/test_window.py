@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from scipy.sparse import csr_array
 
-from pdml_spdz.engines.projection import public_integers
+from pdml_spdz.engines.openings.base import public_integers
 from pdml_spdz.engines.transcript import Transcript
 from pdml_spdz.errors import QuotaError, RangeExceeded
 from pdml_spdz.fits import prepare

@@ -17,7 +17,7 @@ TOY = '''
 """An engine of another package: sums over a link, in the clear."""
 import numpy as np
 
-from pdml_spdz.engines.base import Security, SumEngine
+from pdml_spdz.engines.base import EngineBase, Security
 from pdml_spdz.engines.spec import EngineSpec, Finding
 from pdml_spdz.primitives.sec_sum import EXACT
 
@@ -44,11 +44,8 @@ class ToySum:
         return [bool(s) for s in self(np.array(flags, float), 0.0, purpose)]
 
 
-class ToyEngine(SumEngine):
+class ToyEngine(EngineBase):
     name, insecure, security = "toy", True, Security("none: a toy", False, "none")
-
-    def observables(self):
-        return ["every number, to every party"]
 
 
 def check(study, want):
@@ -59,7 +56,9 @@ def doctor(home):
     yield Finding("ok", "toy", "wound up")
 
 
-TOY = EngineSpec("toy", "sum", "not for work.", lambda c: ToyEngine(c.link, ToySum(c.link)), check, doctor)
+TOY = EngineSpec(
+    "toy", ("sum",), "not for work.", lambda c: ToyEngine(c.link, ToySum(c.link)), check, doctor, in_the_clear=True
+)
 '''
 SCRIPT = """
 import sys
@@ -110,7 +109,7 @@ def test_commands_and_functions_run_it_as_any_other(place: Path) -> None:
     said = python(place, *command, "--seed", "3", "--engine", "toy", "--json", "--out", "out")
     report = json.loads(said.splitlines()[-1])
     assert (report["engine"], report["reveal"]) == ("toy", "sum")
-    assert report["observables"][0] == "every number, to every party"
+    assert report["observables"][0].startswith("every party's own S_m V_t")
     python(place, "-c", SCRIPT, "a.npy", "b.npy", "V.npy")
     assert np.array_equal(np.load(place / "out" / "party-0" / "V.npy"), np.load(place / "V.npy"))
 
@@ -143,6 +142,6 @@ def test_its_own_check_and_its_name_are_in_messages(place: Path) -> None:
         "normed",
         code=StudyError.code,
     )
-    assert "secsum or plain or toy with sum" in said
+    assert "which has no opening 'one-scale'" in said
     said = python(place, *run, "offline", "plan", "--engine", "toy", "--dim", "5", "--rank", "2", code=StudyError.code)
     assert "an engine that has an offline phase" in said

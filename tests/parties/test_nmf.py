@@ -208,7 +208,7 @@ def test_negative_entries_at_every_party(parties: Callable[..., Parties]) -> Non
     [
         (
             {'engine = "secsum"': 'engine = "embedded"', 'reveal = "sum"': 'reveal = "normed"'},
-            ["`engine` is 'embedded' for nmf", "Wanted: secsum (or plain)"],
+            ["`reveal` is 'normed' for nmf", "Wanted: sum, which the engine embedded or secsum or plain can do"],
         ),
         ({'init = "pd"': 'init = "best"'}, ["`nmf.init` is 'best'", "Wanted: one of pd, random, nnsvd, best_of_M"]),
         ({"delta = 0.0": "delta = -1.0"}, ["`nmf.delta` is -1.0", "Wanted: zero or a positive number"]),
@@ -234,7 +234,7 @@ def test_a_study_that_cannot_be_meant(
 @pytest.mark.parametrize(
     ("options", "phrase"),
     [
-        (["--engine", "embedded"], "'embedded' is not one of 'secsum', 'plain'"),
+        (["--engine", "mp-spdz"], "'mp-spdz' is not one of 'embedded', 'secsum', 'plain'"),
         (["--init", "best"], "'best' is not one of 'pd', 'random', 'nnsvd', 'best_of_M'"),
         (["--delta", "-1"], "-1.0 is not in the range x>=0"),
     ],

@@ -17,6 +17,7 @@ from pdml_spdz.programs.precision import MAX_BITS, MAX_RANGE, MIN_BITS, MIN_RANG
 from pdml_spdz.study import file as study_file
 from pdml_spdz.study import model as studies
 from pdml_spdz.study.engines import ENGINES
+from pdml_spdz.study.levels import LEVELS
 from pdml_spdz.study.model import NmfSettings, PartyEntry, PrecisionSettings, Study, Timeouts
 from pdml_spdz.study.values import LARGEST, MAX_COLUMNS, MAX_FEATURES, MAX_ITERATIONS, MAX_SECONDS, SMALLEST
 
@@ -48,14 +49,15 @@ nmf = st.builds(
 def valid(draw: st.DrawFn) -> dict[str, Any]:
     """The settings of a study that is as it should be, of any algorithm."""
     algorithm = draw(st.sampled_from(studies.ALGORITHMS.names()))
-    engine = draw(st.sampled_from(["secsum", "plain"] if algorithm == "nmf" else sorted(ENGINES.names())))
+    reveal = "sum" if algorithm == "nmf" else draw(st.sampled_from(LEVELS.names()))
+    engine = draw(st.sampled_from([name for name in ENGINES.names() if reveal in ENGINES[name].levels]))
     d = draw(st.integers(0, 5))
     rank = 1 if algorithm == "normed-sum" else draw(st.integers(1, d or 9))
     found: dict[str, Any] = {
         "parties": tuple(draw(st.lists(entries, min_size=2, max_size=4))),
         "algorithm": algorithm,
         "engine": engine,
-        "reveal": ENGINES[engine].reveals,
+        "reveal": reveal,
         "rank": rank,
         "d": d,
         "features": draw(st.just(()) | st.lists(names, min_size=d, max_size=d, unique=True).map(tuple)),
@@ -71,7 +73,7 @@ def valid(draw: st.DrawFn) -> dict[str, Any]:
     }
     if draw(st.booleans()):
         found |= {"start": "seed", "seed": draw(st.integers(0, 2**63 - 1))}
-    if ENGINES[engine].shares and draw(st.booleans()):
+    if reveal == "normed" and draw(st.booleans()):
         found |= {"normalise": "per-column", "online": draw(st.sampled_from(studies.ONLINE))}
     if algorithm in ("svd", "pca") and d:
         found["offsets"] = draw(st.just(()) | st.tuples(*[st.floats(-1e9, 1e9)] * d))

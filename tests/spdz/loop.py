@@ -10,7 +10,8 @@ import numpy as np
 from pdml_spdz.engines.mp_spdz.execution import MpSpdzExecution, MpSpdzRunner
 from pdml_spdz.engines.mp_spdz.place import Place
 from pdml_spdz.engines.mp_spdz.protocols import protocol
-from pdml_spdz.engines.projection import FixedScale, PerColumn
+from pdml_spdz.engines.openings.one_scale import FixedScale
+from pdml_spdz.engines.openings.per_column import PerColumn
 from pdml_spdz.numerics.linalg import orthonormalise
 from pdml_spdz.programs.precision import F_G, Precision
 from pdml_spdz.programs.render import Program, render

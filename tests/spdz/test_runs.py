@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from pdml_spdz import api
-from pdml_spdz.algorithms.svd import start_by_seed
+from pdml_spdz.algorithms.solver import start_by_seed
 from pdml_spdz.engines.mp_spdz.pool import list_stocks
 from pdml_spdz.errors import StockError
 from pdml_spdz.numerics.linalg import fix_signs, orthonormalise, sine
@@ -39,7 +39,7 @@ def svd(X: list[np.ndarray], **settings: Any) -> api.SVDResult:
 
 def start(d: int, k: int, seed: int) -> np.ndarray:
     (link,) = mesh(1)
-    return start_by_seed(d, k, seed, Agreement(link)).V
+    return start_by_seed(d, k, seed, Agreement(link))
 
 
 def nothing_is_left(tmp_path: Path, temporary: Path) -> None:

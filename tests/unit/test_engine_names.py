@@ -12,7 +12,8 @@ import pytest
 import pdml_spdz
 from pdml_spdz.engines.spec import EngineSpec
 from pdml_spdz.study import engines
-from pdml_spdz.study.engines import DEFAULTS, ENGINES
+from pdml_spdz.study.engines import ENGINES
+from pdml_spdz.study.levels import LEVELS, OPENINGS
 
 PACKAGE = Path(pdml_spdz.__file__).parent
 TABLE = "study/engines.py"
@@ -29,6 +30,7 @@ ELSEWHERE = {
     "cli/bench.py": "the same",
     "cli/app.py": "`pdml-spdz mp-spdz` is a command, about the programs that the engine runs",
     "cli/mp_spdz.py": "the same",
+    "study/levels.py": "a level has a usual engine",
 }
 # Where a bound, a start or scales come from by SecSum, "secsum" is their name too: there only a line about engines
 # counts.
@@ -68,12 +70,12 @@ def test_a_spec_is_what_its_line_says(name: str) -> None:
     spec = ENGINES[name]
     assert isinstance(spec, EngineSpec)
     assert spec.name == name
-    assert spec.reveals in DEFAULTS
+    assert set(spec.openings) <= set(OPENINGS.names())
 
 
-@pytest.mark.parametrize("reveals", sorted(DEFAULTS))
-def test_defaults_reveal_what_they_are_for(reveals: str) -> None:
-    assert ENGINES[DEFAULTS[reveals]].reveals == reveals
+@pytest.mark.parametrize("level", LEVELS.names())
+def test_the_usual_engine_of_a_level_reveals_no_more_unless_asked(level: str) -> None:
+    assert ENGINES[LEVELS[level].engine].levels[0] == level
 
 
 def test_messages_name_all_that_fit() -> None:

@@ -7,14 +7,15 @@ from pathlib import Path
 import jinja2
 import pytest
 
-from pdml_spdz.engines.base import Shape
 from pdml_spdz.engines.embedded import machine
-from pdml_spdz.engines.embedded.engine import Options, program_and_plan
+from pdml_spdz.engines.embedded.engine import Options, layout_and_plan
 from pdml_spdz.engines.embedded.values import OUTER
+from pdml_spdz.engines.openings.base import Shape
 from pdml_spdz.errors import EngineError
 from pdml_spdz.programs.precision import Precision
 from pdml_spdz.programs.render import NAMES, REFERENCES, Program, render
 from pdml_spdz.programs.template_files import environment
+from pdml_spdz.study.levels import OPENINGS
 from tests.threads import on_demand
 
 ROOT = Path(__file__).parents[2]
@@ -67,11 +68,10 @@ def test_plan_counts_products_and_vectors(d: int, columns: int) -> None:
 
 
 @pytest.mark.parametrize("d", [3, OUTER + 1])
-@pytest.mark.parametrize("hidden", [False, True])
-def test_plan_of_a_fit_is_that_of_its_program(d: int, hidden: bool) -> None:
-    options = Options(Precision(2), "fit", on_demand, hidden=hidden)
-    program, _, plan = program_and_plan(options, Shape(d, 2, 7))
-    assert plan == machine.plan(program)
+@pytest.mark.parametrize("opening", ["one-scale", "centred"])
+def test_plan_of_a_fit_is_that_of_its_program(d: int, opening: str) -> None:
+    layout, plan = layout_and_plan(OPENINGS[opening], Options(Precision(2), on_demand), Shape(d, 2, 7))
+    assert plan == machine.plan(layout.program)
 
 
 @pytest.mark.parametrize(

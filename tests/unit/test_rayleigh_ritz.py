@@ -9,7 +9,8 @@ from scipy.sparse.csgraph import connected_components
 
 from pdml_spdz.algorithms import lengths
 from pdml_spdz.algorithms.rayleigh_ritz import groups
-from pdml_spdz.algorithms.svd import CONVERGED, Result, Settings, pd_svd, start_by_seed
+from pdml_spdz.algorithms.solver import CONVERGED, Fitting, SvdResult, SvdSettings, start_by_seed
+from pdml_spdz.algorithms.svd import PowerState, pd_svd
 from pdml_spdz.numerics.linalg import EPS
 from pdml_spdz.primitives.alone import Alone
 from pdml_spdz.primitives.normed_sum import NormedColumns, NormedSum, unit_columns
@@ -33,12 +34,14 @@ def opened(normalise: str, rng: np.random.Generator) -> NormedSum:
     return normed
 
 
-def fit(sigma: list[float], d: int, k: int, normalise: str, seed: int, tol: float = 1e-9) -> tuple[Result, np.ndarray]:
+def fit(
+    sigma: list[float], d: int, k: int, normalise: str, seed: int, tol: float = 1e-9
+) -> tuple[SvdResult, np.ndarray]:
     """The fit, and how far each column is from NumPy's."""
     X = with_spectrum(60, d, np.array(sigma), seed)
-    start = start_by_seed(d, k, seed + 1, Alone())
+    start = PowerState(start_by_seed(d, k, seed + 1, Alone()))
     normed = opened(normalise, np.random.default_rng(seed))
-    result = pd_svd(GramMatrix(X), start, Settings(k, 400, tol), normed, Alone(), clock=Clock())
+    result = pd_svd(Fitting(GramMatrix(X), normed, Alone(), Clock()), start, SvdSettings(k, 400, tol))
     V_k = np.linalg.svd(X)[2][: result.V.shape[1]].T
     return result, np.linalg.norm(result.V - V_k * np.sign(np.sum(V_k * result.V, axis=0)), axis=0)
 
@@ -81,9 +84,9 @@ def test_rank_equal_to_d_goes_on_until_single_vectors_are_known() -> None:
 
 def test_rank_equal_to_d_is_not_called_converged_after_one_iteration() -> None:
     X = with_spectrum(60, 4, np.array([1e3, 1e2, 3.0, 1.0]))
-    start = start_by_seed(4, 4, 2, Alone())
+    start = PowerState(start_by_seed(4, 4, 2, Alone()))
     normed = opened("per-column", np.random.default_rng(0))
-    result = pd_svd(GramMatrix(X), start, Settings(4, 1, 1e-6), normed, Alone(), clock=Clock())
+    result = pd_svd(Fitting(GramMatrix(X), normed, Alone(), Clock()), start, SvdSettings(4, 1, 1e-6))
     assert result.state.change <= 4 * 4 * EPS  # the subspace
     assert result.state.stop != CONVERGED
     assert any("not converged" in warning for warning in result.warnings)
@@ -93,7 +96,7 @@ def test_fits_that_need_no_turning_take_no_more_iterations() -> None:
     """k < d and a spectrum without near ties: the number of iterations is the one after which the change is small."""
     sigma, k, tol = 2.0 ** -np.arange(8), 3, 1e-5
     X = with_spectrum(60, 8, sigma, 3)
-    V = start_by_seed(8, k, 4, Alone()).V
+    V = start_by_seed(8, k, 4, Alone())
     change, t = 1.0, 0
     while change >= tol:
         before, (V, _) = V, np.linalg.qr(X.T @ (X @ V))

@@ -1,4 +1,4 @@
-"""An engine that is recorded says what the engine itself says; recording from Python."""
+"""Recording from Python."""
 
 from __future__ import annotations
 
@@ -9,20 +9,10 @@ import numpy as np
 import pytest
 
 import pdml_spdz
-from pdml_spdz.engines.plain import PlainEngine
-from pdml_spdz.engines.recording import RecordingEngine
-from pdml_spdz.engines.transcript import RecordingWarning, Transcript, load
+from pdml_spdz.engines.transcript import RecordingWarning, load
 from pdml_spdz.estimators import PDNMF, PDSVD
 from pdml_spdz.privacy.attack_run import attack
 from pdml_spdz.privacy.known import Known
-from pdml_spdz.transport.inprocess import mesh
-
-
-def test_warnings_given_during_a_run_are_not_lost() -> None:
-    inner = PlainEngine(mesh(2)[0])
-    recorded = RecordingEngine(inner, Transcript())
-    inner.warn("exact to 12 bits only")
-    assert recorded.warnings == (*PlainEngine.warnings, "exact to 12 bits only")
 
 
 def test_a_function_returns_the_transcript_that_the_command_would_write(tmp_path: Path) -> None:

@@ -6,15 +6,12 @@ from collections.abc import Callable
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from pdml_spdz.engines.base import EngineBase, Security, Shape
-from pdml_spdz.engines.centred import CentredScale
+from pdml_spdz.engines.base import EngineBase, Security
 from pdml_spdz.engines.embedded import machine
 from pdml_spdz.engines.embedded.runner import EmbeddedRunner
-from pdml_spdz.engines.projection import FixedScale, PerColumn, observables, scale_for
+from pdml_spdz.engines.openings.base import Layout, Opening, Runner, Shape
 from pdml_spdz.offline.material import Material, Plan
 from pdml_spdz.primitives.agree import Agreement
-from pdml_spdz.primitives.bound import Bound
-from pdml_spdz.primitives.normed_sum import NormedSum, OwnMean
 from pdml_spdz.primitives.sec_sum import masked_sum
 from pdml_spdz.programs.precision import Precision
 from pdml_spdz.programs.render import Program, render
@@ -25,41 +22,39 @@ Source = Callable[[Link, Plan, Precision], Material]
 
 @dataclass(frozen=True)
 class Options:
-    """normalise : "fit" (one secret scale for a fit) or "per-column"; source : where offline material comes from.
+    """source : where offline material comes from; lpn : whether it may rest on learning parity with noise.
 
     online : "stream" (all columns of an iteration in one call) or "per-column" (a call for each)
     """
 
     precision: Precision
-    normalise: str
     source: Source
     aggregator: str = "auto"
     online: str = "stream"
-    program: str = "projection"
-    hidden: bool = False  # the mean of all rows is taken off under secret sharing
-    lpn: bool = True  # whether the source may use it
+    lpn: bool = True
 
 
-def program_and_plan(options: Options, shape: Shape) -> tuple[Program, int, Plan]:
-    """The program for blocks of this shape, how many columns it takes at once, and the material of a whole fit."""
-    per_column = options.normalise == "per-column"
+def layout_and_plan(opening: Opening, options: Options, shape: Shape) -> tuple[Layout, Plan]:
+    """The program for blocks of this shape, and the material of a whole fit."""
     columns = 1 if options.online == "per-column" else shape.k
-    loop = "scaled_sum_centred" if options.hidden else "scaled_sum"
-    name = "normed_sum_paper" if options.program == "paper" else "normed_sum" if per_column else loop
-    program = render(name, options.precision, shape.d, columns, 1 if per_column else shape.tau)
-    if per_column:
-        return program, columns, machine.plan(program).repeated(shape.tau * shape.k // columns)
+
+    def program(iterations: int) -> Program:
+        return render(opening.template, options.precision, shape.d, columns, iterations)
+
+    one = machine.plan(program(1))
+    if not opening.loop:
+        calls = shape.tau * shape.k // columns
+        return Layout(program(1), columns, calls, stream=False), one.repeated(calls)
     # Every iteration of the loop takes the same: two dry runs tell how much, however many there are.
-    one, two = (machine.plan(render(name, options.precision, shape.d, columns, tau)) for tau in (1, 2))
-    more = shape.tau - 1
+    two, more = machine.plan(program(2)), shape.tau - 1
     kept = tuple(n + more * (m - n) for n, m in zip(one.vectors, two.vectors, strict=False))
     new = two.vectors[len(one.vectors) :] * more  # scalars of one iteration
-    return program, columns, Plan(one.triples + more * (two.triples - one.triples), kept + new)
+    plan = Plan(one.triples + more * (two.triples - one.triples), kept + new)
+    return Layout(program(shape.tau), columns, 1, stream=True), plan
 
 
 class EmbeddedEngine(EngineBase):
     name = "embedded"
-    reveal = "normed"
 
     def __init__(self, link: Link, run: bytes, options: Options) -> None:
         self._masked = masked_sum(link, run, options.aggregator)
@@ -72,20 +67,13 @@ class EmbeddedEngine(EngineBase):
         self._material: Material | None = None
         self._plan: Plan | None = None
 
-    def normed_sum(self, bound: Bound, shape: Shape, mean: OwnMean | None = None) -> NormedSum:
+    def programs(self, opening: Opening, shape: Shape, scale: float) -> tuple[Runner, Layout]:
         precision = self.options.precision
-        program, columns, plan = program_and_plan(self.options, shape)
-        Agreement(self.link).digest("program", program.text.encode())
+        layout, plan = layout_and_plan(opening, self.options, shape)
+        Agreement(self.link).digest("program", layout.program.text.encode())
         material = self.options.source(self.link, plan, precision)
-        self._program, self._material, self._plan = program, material, plan
-        fit = self.options.normalise == "fit"
-        scale = scale_for(bound, shape, fit=fit, hidden=mean is not None)
-        runner = EmbeddedRunner(self._masked, precision, scale, material)
-        if not fit:
-            return PerColumn(runner, program, columns)
-        if mean is None:
-            return FixedScale(runner, program, shape.lengths)
-        return CentredScale(runner, program, mean, self.warn, shape.lengths)
+        self._program, self._material, self._plan = layout.program, material, plan
+        return EmbeddedRunner(self._masked, precision, scale, material), layout
 
     def facts(self) -> dict[str, Any]:
         p = self.options.precision
@@ -97,6 +85,3 @@ class EmbeddedEngine(EngineBase):
             planned = {"triples": self._plan.triples, "numbers": self._plan.numbers}
             facts["stock"] = {"id": self._material.identity, "claimed": planned, "mode": self._material.mode}
         return facts
-
-    def observables(self) -> list[str]:
-        return observables(self.options.normalise, hidden=self.options.hidden)

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from pdml_spdz.engines.embedded import machine
 from pdml_spdz.engines.embedded.session import Session
 from pdml_spdz.engines.embedded.shares import Shares
-from pdml_spdz.engines.projection import Execution, Runner, decode
+from pdml_spdz.engines.openings.base import Execution, Runner, decode
 from pdml_spdz.numerics import ring
 from pdml_spdz.numerics.fixedpoint import Reals
 from pdml_spdz.offline.material import Material

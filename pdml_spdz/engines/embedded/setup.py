@@ -6,8 +6,9 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-from pdml_spdz.engines.embedded.engine import EmbeddedEngine, Options, Source, program_and_plan
-from pdml_spdz.engines.settings import normalise_of, precision_of, shape_of
+from pdml_spdz.engines.base import Engine
+from pdml_spdz.engines.embedded.engine import EmbeddedEngine, Options, Source, layout_and_plan
+from pdml_spdz.engines.settings import precision_of, shape_of
 from pdml_spdz.engines.spec import Context, OfflinePlan, Stocks
 from pdml_spdz.errors import StockError, StudyError
 from pdml_spdz.offline import make as making
@@ -21,7 +22,13 @@ from pdml_spdz.study.model import Study
 from pdml_spdz.transport.base import Link
 
 
-def make(context: Context) -> EmbeddedEngine:
+def make(context: Context) -> Engine:
+    if not context.study.on_shares:  # only SecSum is left of it
+        from pdml_spdz.engines.secsum import SecSumEngine  # which other runs have no use for
+
+        engine = SecSumEngine(context.link, context.session, context.study.aggregator)
+        engine.name = EmbeddedEngine.name
+        return engine
     return EmbeddedEngine(context.link, context.session, _options(context.study, _source(context)))
 
 
@@ -71,22 +78,13 @@ def _cells(row: Row) -> list[str]:
 
 
 def _options(study: Study, source: Source) -> Options:
-    return Options(
-        precision_of(study),
-        normalise_of(study),
-        source,
-        study.aggregator,
-        study.online,
-        study.program,
-        hidden=study.centre == "hidden",
-        lpn=study.vole == "lpn",
-    )
+    return Options(precision_of(study), source, study.aggregator, study.online, lpn=study.vole == "lpn")
 
 
 def _wanted(study: Study) -> tuple[Plan, Kind]:
     """What one run of the study takes from the offline phase."""
     options = _options(study, _no_source)
-    return program_and_plan(options, shape_of(study))[2], _kind(study, options.precision)
+    return layout_and_plan(study.opening, options, shape_of(study))[1], _kind(study, options.precision)
 
 
 def _kind(study: Study, p: Precision) -> Kind:

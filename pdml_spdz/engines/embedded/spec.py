@@ -7,7 +7,7 @@ from pdml_spdz.engines.spec import EngineSpec, OfflinePhase, later
 SETUP = "pdml_spdz.engines.embedded.setup"
 EMBEDDED = EngineSpec(
     "embedded",
-    "normed",
+    ("one-scale", "per-column", "centred", "sum"),
     "secret shares.",
     later(SETUP, "make"),
     offline=OfflinePhase(later(SETUP, "plan"), later(SETUP, "make_stock"), later(SETUP, "stocks")),

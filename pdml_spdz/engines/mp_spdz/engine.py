@@ -5,16 +5,13 @@ from __future__ import annotations
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from pdml_spdz.engines.base import EngineBase, Security, Shape
-from pdml_spdz.engines.centred import CentredScale
+from pdml_spdz.engines.base import EngineBase, Security
 from pdml_spdz.engines.mp_spdz.compiler import Compiled
 from pdml_spdz.engines.mp_spdz.execution import MpSpdzRunner
-from pdml_spdz.engines.mp_spdz.paper import PaperColumns
+from pdml_spdz.engines.mp_spdz.paper import PAPER
 from pdml_spdz.engines.mp_spdz.place import Place
-from pdml_spdz.engines.projection import COARSE, FixedScale, PerColumn, observables, scale_for
+from pdml_spdz.engines.openings.base import Layout, Opening, Runner, Shape
 from pdml_spdz.primitives.agree import Agreement
-from pdml_spdz.primitives.bound import Bound
-from pdml_spdz.primitives.normed_sum import NormedSum, OwnMean
 from pdml_spdz.primitives.sec_sum import masked_sum
 from pdml_spdz.programs.precision import Precision
 from pdml_spdz.programs.render import Program, render
@@ -22,42 +19,30 @@ from pdml_spdz.programs.render import Program, render
 
 @dataclass(frozen=True)
 class MpSpdzOptions:
-    """normalise, online, offline, program : as in the study"""
+    """online, offline : as in the study"""
 
     precision: Precision
-    normalise: str
     online: str
     offline: str
     iterations: int  # of the study: a resumed run has the same program, and so the same stocks
     own_masks: bool  # of the protocol
-    program: str = "projection"
     aggregator: str = "auto"
-    hidden: bool = False  # the mean of all rows is taken off under secret sharing
 
 
-def program_for(options: MpSpdzOptions, shape: Shape) -> tuple[Program, int, int]:
-    """The program for a fit of this shape, how many columns it takes at once, and how many executions a fit needs."""
+def layout_of(opening: Opening, options: MpSpdzOptions, shape: Shape) -> Layout:
+    """The program for a fit of this shape."""
     columns = 1 if options.online == "per-column" else shape.k
     calls = shape.tau * (shape.k // columns)
-    if options.program == "paper":
-        return render("normed_sum_paper", options.precision, shape.d, columns), columns, calls
-    fit = options.normalise == "fit"
-    once = fit or options.online == "stream"
-    loop = "scaled_sum_centred" if options.hidden else "scaled_sum"
-    program = render(
-        loop if fit else "normed_sum",
-        options.precision,
-        shape.d,
-        columns,
-        options.iterations if once else 1,
-        own_masks=options.own_masks,
-    )
-    return program, columns, 1 if once else calls
+    if opening.template == PAPER.template:  # it has no loop, and rounds by itself
+        return Layout(render(opening.template, options.precision, shape.d, columns), columns, calls, stream=False)
+    once = opening.loop or options.online == "stream"
+    iterations = options.iterations if once else 1
+    program = render(opening.template, options.precision, shape.d, columns, iterations, own_masks=options.own_masks)
+    return Layout(program, columns, 1 if once else calls, stream=once)
 
 
 class MpSpdzEngine(EngineBase):
     name = "mp-spdz"
-    reveal = "normed"
 
     def __init__(self, place: Place, run: bytes, options: MpSpdzOptions) -> None:
         super().__init__(place.link, masked_sum(place.link, run, options.aggregator))
@@ -74,22 +59,15 @@ class MpSpdzEngine(EngineBase):
         self._program: Program | None = None
         self._compiled: Compiled | None = None
 
-    def normed_sum(self, bound: Bound, shape: Shape, mean: OwnMean | None = None) -> NormedSum:
+    def programs(self, opening: Opening, shape: Shape, scale: float) -> tuple[Runner, Layout]:
         options = self.options
-        program, columns, executions = program_for(options, shape)
-        Agreement(self.link).digest("program", program.text.encode())
-        scale = scale_for(bound, shape, fit=options.normalise == "fit", hidden=mean is not None)
+        layout = layout_of(opening, options, shape)
+        Agreement(self.link).digest("program", layout.program.text.encode())
         runner = MpSpdzRunner(self.place, options.precision, scale, options.offline, self.run)
-        self._runner, self._program, self._compiled = runner, program, runner.compiled(program)
+        self._runner, self._program, self._compiled = runner, layout.program, runner.compiled(layout.program)
         takes = self._compiled.counts.in_words
         self.place.note(f"{self.place.protocol.name} over {self._compiled.domain}; an execution takes {takes}")
-        if options.program == "paper":
-            return PaperColumns(runner, program, columns)
-        if options.normalise == "per-column":
-            return PerColumn(runner, program, columns, stream=executions == 1)
-        if mean is None:
-            return FixedScale(runner, program, shape.lengths)
-        return CentredScale(runner, program, mean, self.warn, shape.lengths)
+        return runner, layout
 
     def finish(self) -> None:
         if self._runner:
@@ -119,8 +97,3 @@ class MpSpdzEngine(EngineBase):
                 "stocks": burnt,
             }
         return facts
-
-    def observables(self) -> list[str]:
-        if self.options.program == "paper":
-            return [*observables("per-column"), COARSE]
-        return observables(self.options.normalise, hidden=self.options.hidden)

@@ -17,7 +17,7 @@ from pdml_spdz.engines.mp_spdz.compiler import SECURITY, Compiled
 from pdml_spdz.engines.mp_spdz.place import Place
 from pdml_spdz.engines.mp_spdz.pool import Pool
 from pdml_spdz.engines.mp_spdz.vm import Usage, VirtualMachine
-from pdml_spdz.engines.projection import Execution, Runner, decode
+from pdml_spdz.engines.openings.base import Execution, Runner, decode
 from pdml_spdz.errors import PdmlError, StockError
 from pdml_spdz.numerics import ring
 from pdml_spdz.numerics.fixedpoint import Reals

@@ -1,14 +1,24 @@
-"""The paper's own NormedSecSum, element by element: the baseline of benchmarks, not the program to use."""
+"""The opening `paper`: its own NormedSecSum, element by element. The baseline of benchmarks, not the one to use."""
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING, cast
+
 import numpy as np
 
-from pdml_spdz.engines.mp_spdz.execution import MpSpdzRunner
+from pdml_spdz.engines.openings import per_column
+from pdml_spdz.engines.openings.base import Opening, Shape
 from pdml_spdz.errors import QuotaError
 from pdml_spdz.numerics.fixedpoint import Reals
-from pdml_spdz.primitives.normed_sum import NormedColumns, unit_columns
-from pdml_spdz.programs.render import Program
+from pdml_spdz.primitives.bound import Bound, power_of_two
+from pdml_spdz.primitives.normed_sum import NormedColumns, OwnMean, unit_columns
+
+if TYPE_CHECKING:
+    from pdml_spdz.engines.base import Engine
+    from pdml_spdz.engines.mp_spdz.execution import MpSpdzRunner
+    from pdml_spdz.programs.render import Program
+
+COARSE = "with inputs no finer than that, the norms too (docs/security.md)"
 
 
 class PaperColumns:
@@ -42,3 +52,18 @@ class PaperColumns:
         opened = np.frombuffer(execution.exchange([], inputs, x.size), "<i8")
         execution.finish()
         return np.ldexp(opened.astype(np.float64), -f).reshape(-1, len(x)).T
+
+
+def _columns(engine: Engine, bound: Bound, shape: Shape, mean: OwnMean | None) -> PaperColumns:
+    runner, layout = engine.programs(PAPER, shape, power_of_two(bound.total))
+    return PaperColumns(cast("MpSpdzRunner", runner), layout.program, layout.columns)
+
+
+PAPER = Opening(
+    "paper",
+    "normed",
+    _columns,
+    lambda spec: [*per_column.seen(spec), COARSE],
+    template="normed_sum_paper",
+    shows_norms=True,
+)

@@ -9,11 +9,11 @@ from typing import Any
 
 from pdml_spdz.engines.mp_spdz import home, offline
 from pdml_spdz.engines.mp_spdz.compiler import Compiled, compile_program
-from pdml_spdz.engines.mp_spdz.engine import MpSpdzEngine, MpSpdzOptions, program_for
+from pdml_spdz.engines.mp_spdz.engine import MpSpdzEngine, MpSpdzOptions, layout_of
 from pdml_spdz.engines.mp_spdz.place import Place
 from pdml_spdz.engines.mp_spdz.pool import list_stocks
 from pdml_spdz.engines.mp_spdz.protocols import protocol_of
-from pdml_spdz.engines.settings import iterations_of, normalise_of, precision_of, shape_of
+from pdml_spdz.engines.settings import iterations_of, precision_of, shape_of
 from pdml_spdz.engines.spec import Context, OfflinePlan, Stocks
 from pdml_spdz.primitives.agree import Agreement
 from pdml_spdz.study.model import Study
@@ -94,14 +94,11 @@ def _place(context: Context) -> Place:
 def _options(study: Study) -> MpSpdzOptions:
     return MpSpdzOptions(
         precision_of(study),
-        normalise_of(study),
         study.online,
         study.offline,
         iterations_of(study),
         protocol_of(study).own_masks,
-        study.program,
         study.aggregator,
-        hidden=study.centre == "hidden",
     )
 
 
@@ -110,5 +107,6 @@ def _compiled(
 ) -> tuple[Compiled, int]:
     """What one run of the study executes on MP-SPDZ, and how often: each execution needs a stock of its own."""
     options = _options(study)
-    program, _, executions = program_for(options, shape_of(study))
-    return compile_program(program, options.precision, protocol_of(study), found, note=note), executions
+    layout = layout_of(study.opening, options, shape_of(study))
+    compiled = compile_program(layout.program, options.precision, protocol_of(study), found, note=note)
+    return compiled, layout.executions

@@ -9,14 +9,13 @@ from pdml_spdz.programs.precision import F_G
 SETUP = "pdml_spdz.engines.mp_spdz.setup"
 MP_SPDZ = EngineSpec(
     "mp-spdz",
-    "normed",
+    ("one-scale", "per-column", "centred", "paper"),
     "the same on MP-SPDZ.",
     later(SETUP, "make"),
     check=lambda study, want: protocol_of(study),  # StudyError if there is none of that name
     doctor=later("pdml_spdz.engines.mp_spdz.examine", "findings"),
     offline=OfflinePhase(later(SETUP, "plan"), later(SETUP, "make_stock"), later(SETUP, "stocks")),
     settings=("protocol", "insecure_benchmark"),
-    programs=("projection", "paper"),
     largest_range=44,  # its primes have 256 bits: no room for the window, or for all bits of g
     f_g=F_G,
     needs_processes=True,

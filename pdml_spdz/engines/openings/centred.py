@@ -1,17 +1,24 @@
-"""PD-PCA's sums with a hidden mean: one secret scale for a fit, and the mean taken off under secret sharing."""
+"""The opening `centred`: one secret scale for a fit, and the mean of all rows taken off under secret sharing."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from math import log2, sqrt
+from typing import TYPE_CHECKING
 
 import numpy as np
 
-from pdml_spdz.engines.projection import FixedScale, Runner, check_projection
-from pdml_spdz.errors import InputError
+from pdml_spdz.engines.openings.base import Opening, Runner, Shape, check_projection
+from pdml_spdz.engines.openings.one_scale import FixedScale, largest_rho
+from pdml_spdz.errors import EngineError, InputError
 from pdml_spdz.numerics.fixedpoint import Reals
-from pdml_spdz.primitives.normed_sum import OwnMean, rounding_of_rho
-from pdml_spdz.programs.render import Program
+from pdml_spdz.primitives.bound import Bound, power_of_four
+from pdml_spdz.primitives.normed_sum import NormedSum, OwnMean, positive_at_first, rounding_of_rho
+
+if TYPE_CHECKING:
+    from pdml_spdz.engines.base import Engine
+    from pdml_spdz.engines.spec import EngineSpec
+    from pdml_spdz.programs.render import Program
 
 WORTHLESS = 2.0**-4  # of the longest column: sums that are off by more have no direction worth opening further
 MOST_NOISE = 2.0**9  # the program has room for ten bits above 1
@@ -97,3 +104,22 @@ class CentredScale(FixedScale):
                 "feature (--offset), or use --centre open"
             )
             self._said = True
+
+
+def _columns(engine: Engine, bound: Bound, shape: Shape, mean: OwnMean | None) -> NormedSum:
+    if mean is None:
+        raise EngineError("there is no mean to take off.", "what this party knows of it")
+    # A power of four: its root, by which sums of rows are divided, is a power of two as well.
+    runner, layout = engine.programs(CENTRED, shape, power_of_four(largest_rho(bound, shape)))
+    return positive_at_first(CentredScale(runner, layout.program, mean, engine.warn, shape.lengths), mean)
+
+
+def _seen(spec: EngineSpec) -> list[str]:
+    return [
+        "c C V_t in every iteration t, to f_out bits, for one secret c that is fixed for the fit and C the covariance "
+        "around the mean of all rows, which is not revealed, to every party",
+        "V_t in every iteration t, to every party",
+    ]
+
+
+CENTRED = Opening("centred", "normed", _columns, _seen, template="scaled_sum_centred", loop=True, common_scale=True)

@@ -1,0 +1,143 @@
+"""The opening `one-scale`: S V up to one secret factor, the same for all columns of a fit."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from pdml_spdz.engines.openings.base import (
+    GO_ON,
+    Execution,
+    Opening,
+    Runner,
+    Shape,
+    check_projection,
+    dots,
+    public_integers,
+    rounded_directions,
+)
+from pdml_spdz.numerics.fixedpoint import Reals
+from pdml_spdz.numerics.linalg import EPS
+from pdml_spdz.primitives.bound import Bound, power_of_two
+from pdml_spdz.primitives.normed_sum import NormedColumns, NormedSum, OwnMean, positive_at_first, unit_columns
+
+if TYPE_CHECKING:
+    from pdml_spdz.engines.base import Engine
+    from pdml_spdz.engines.spec import EngineSpec
+    from pdml_spdz.programs.render import Program
+
+
+class FixedScale:
+    """PD-SVD's sums under one secret scale for the whole fit.
+
+    1. first call: the program scaled_sum makes [c] = k / sum_i g_i.kappa_i s_i behind its gate; kappa_i = 1, or what
+       makes the sums equally long where a run goes on whose sums have been seen
+    2. every call: party m inputs kappa_i x_m,i / B; y_i = [c] kappa_i s_i is opened
+    3. before the next call: kappa_i <- kappa_i / (g_i.y_i), with the new g = V; then g_i(old).y_i(next) = 1 because
+       S is symmetric, which is checked
+    4. u_i = y_i / ||y_i||
+
+    Reveals: y_i in every call. The ratios of all norms of a fit follow from the directions anyway (v.S w = w.S v);
+    what stays hidden is their common scale. And one bit, once: in range or not.
+    Cost (embedded): 2 rounds a call; 26 bytes a number and peer online, 420 offline by OT. Once: about 70 rounds, 64
+    triples. In the window 34 and 810 bytes; 130 rounds, 126 triples.
+    Ref: [PDML Alg. PD-SVD], with the norms of a fit tied together.
+    """
+
+    def __init__(self, runner: Runner, program: Program, lengths: Sequence[float] = ()) -> None:
+        self.runner, self.program, self.lengths = runner, program, lengths
+        self._kappa: Reals = np.zeros(0)
+        self._raised = np.zeros(0, bool)
+        self._execution: Execution | None = None
+        self._before: tuple[Reals, Reals, Reals] | None = None  # g, y and its rounding errors, of the call before
+
+    def __call__(self, x: Reals, g: Reals) -> NormedColumns:
+        runner, (d, k) = self.runner, x.shape
+        g = np.asfortranarray(g)  # column by column, as programs read and write: nothing below strides over rows
+        publics = [GO_ON]
+        if self._execution is None:
+            self._execution = runner.start(self.program)
+            self._kappa, self._raised = self._first_kappa(k), np.zeros(k, bool)
+            publics = public_integers(g, runner.precision.f_g)
+        expected = self._retune(g)
+        more = self._more(x, g, first=publics != [GO_ON])
+        y = self._execution.call(np.multiply(x, self._kappa, order="F"), publics, more)
+        rounding = self._rounding(y)
+        if publics != [GO_ON]:
+            # rho = sum_i g_i.s_i with the g that the program has, and y_i = k s_i / rho.
+            rounded = rounded_directions(publics, runner.precision.f_g, d, k)
+            mean = np.sum(rounded * y, keepdims=True) / k
+            check_projection(mean[0], np.sum(np.abs(g)) * runner.ulp / k + 2.0 ** (2 - runner.precision.f_inv))
+        if expected is not None:
+            old_g, error = expected
+            rounding = self._check(dots(old_g, y), error, rounding)
+        self._before = g, y, rounding
+        return NormedColumns(*unit_columns(y, runner.noise(d) + rounding), None, y / self._kappa)
+
+    def _first_kappa(self, k: int) -> Reals:
+        """Long columns are made shorter, so that the sums stay within the bound; the gate keeps three quarters of its
+        range: a blurred exponent may take half of it."""
+        if not self.lengths:
+            return np.ones(k)
+        lengths = np.maximum(np.array(self.lengths), np.finfo(np.float64).tiny)
+        shortest = max(float(lengths.min()), float(lengths.max()) * 2.0 ** -(self.runner.precision.R / 4))
+        kappa: Reals = np.minimum(1.0, shortest / lengths)
+        return kappa
+
+    def _more(self, x: Reals, g: Reals, *, first: bool) -> Sequence[Reals]:
+        """What the program reads besides the block."""
+        return ()
+
+    def _rounding(self, y: Reals) -> Reals:
+        """How far float64 may have put each y_i off.
+
+        S_m v is off by some d EPS lambda_1, of which c kappa_i are in y_i, and c lambda_1 is at most the largest
+        ||y_j||/kappa_j.
+        """
+        rounding: Reals = len(y) * EPS * np.max(np.linalg.norm(y, axis=0) / self._kappa) * self._kappa
+        return rounding
+
+    def _check(self, found: Reals, error: Reals, rounding: Reals) -> Reals:
+        """g(old).y = 1 up to `error` and float64's rounding; returns how large that is."""
+        check_projection(found, error + 8 * rounding)
+        return rounding
+
+    def _retune(self, g: Reals) -> tuple[Reals, Reals] | None:
+        """kappa for the next call; returns the old g and how far old g . next y may be from 1."""
+        if self._before is None:
+            return None
+        old_g, y, rounding = self._before
+        growth = dots(g, y)
+        error = np.sum(np.abs(g), axis=0) * self.runner.ulp + rounding
+        # A column that shows nothing but noise may be small beside the others: it is raised out of the noise, once. If
+        # that does not help it has died; its kappa stays, and its check means nothing.
+        alive = growth > 4 * error
+        factor = np.where(alive, growth, np.where(self._raised, 1.0, 4 * error))
+        self._raised |= ~alive
+        self._kappa = self._kappa / factor
+        slack = np.sum(np.abs(old_g), axis=0) * self.runner.ulp + 2 * error / factor
+        return old_g, np.where(alive, slack, np.inf)
+
+
+def largest_rho(bound: Bound, shape: Shape) -> float:
+    """rho = sum_i v_i.S v_i is at most sqrt(k) ||S||_F."""
+    return bound.total * math.sqrt(shape.k)
+
+
+def _columns(engine: Engine, bound: Bound, shape: Shape, mean: OwnMean | None) -> NormedSum:
+    # A power of two, so that float64's rounding stays relative to the sums themselves.
+    runner, layout = engine.programs(ONE_SCALE, shape, power_of_two(largest_rho(bound, shape)))
+    return positive_at_first(FixedScale(runner, layout.program, shape.lengths))
+
+
+def _seen(spec: EngineSpec) -> list[str]:
+    return [
+        "c S V_t in every iteration t, to f_out bits, for one secret c that is fixed for the fit, to every party",
+        "V_t in every iteration t, to every party",
+    ]
+
+
+ONE_SCALE = Opening("one-scale", "normed", _columns, _seen, template="scaled_sum", loop=True, common_scale=True)

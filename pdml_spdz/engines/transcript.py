@@ -38,7 +38,8 @@ def warn_of_recording(frames: int = 3) -> None:
 
 @dataclass(frozen=True)
 class Entry:
-    """One thing seen: "sum:<purpose>" (SecSum), "columns" (NormedSecSum), "T0", "T" or "V" (agreed), or a marker."""
+    """One thing seen: "sum:<purpose>" (SecSum), "columns" (NormedSecSum), "exponent:<what>" (of a
+    bound), "T0", "T" or "V" (agreed), or a marker."""
 
     step: str
     arrays: dict[str, Reals] = field(default_factory=dict)

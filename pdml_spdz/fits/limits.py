@@ -41,7 +41,7 @@ def find_bound(run: PartyRun, norm: float, engine: Engine, link: Link, d: int) -
         return bounds.window(norm, study.M, either)
     if study.bound_kind == "exponent":
         one = what if study.spec.vector else SQUARES
-        found = bounds.bound_by_exponent(norm, link, _shift(run, "fit", d, bounds.BLUR), one)
+        found = _by_exponent(run, norm, link, "fit", d, one, bounds.BLUR)
     else:
         found = bounds.bound_by_sec_sum(norm, engine.sec_sum, either)
     run.show(*([found.observable] if found.observable else []))
@@ -59,9 +59,7 @@ def bound_of_sums(run: PartyRun, own: Reals, n: int, engine: Engine, link: Link)
     norm = float(np.linalg.norm(own))
     if study.bound_kind == "secsum":
         return bounds.bound_by_sec_sum(max(norm, 1e-300), engine.sec_sum)
-    return bounds.bound_by_exponent(
-        norm, link, _shift(run, "mean", len(own), MEAN_BLUR), "norm of the sums of its rows", MEAN_BLUR
-    )
+    return _by_exponent(run, norm, link, "mean", len(own), "norm of the sums of its rows", MEAN_BLUR)
 
 
 def bound_of_centred(run: PartyRun) -> Bound | None:
@@ -79,6 +77,12 @@ def bound_of_scaled(n: int, d: int) -> Bound:
     """For rows over their own deviations or root mean squares, which are known to 2^-20: tr S <= n d."""
     most = n * d * (1.0 + 2.0**-16)
     return Bound(most, most, "public")
+
+
+def _by_exponent(run: PartyRun, norm: float, link: Link, what: str, d: int, of: str, width: int) -> Bound:
+    found = bounds.bound_by_exponent(norm, link, _shift(run, what, d, width), of, width)
+    run.see(f"exponent:{what}", np.array([float(found.exponent or 0)]))
+    return found
 
 
 def _shift(run: PartyRun, what: str, d: int, width: int) -> int:

@@ -164,8 +164,10 @@ def observables(study: Study) -> list[str]:
 
 
 def _seen_of_sweeps(study: Study) -> tuple[str, str]:
-    sums = f"{ADDENDS} ({_den(study)}), summed over all rows, of every topic t in every sweep"
-    return sums, "T after every sweep"
+    addends, which = f"{ADDENDS} ({_den(study)})", "of every topic t in every sweep"
+    if study.engine_spec.in_the_clear:
+        return f"every party's own {addends} {which}", "T after every sweep"
+    return f"{addends}, summed over all rows, {which}", "T after every sweep"
 
 
 def _den(study: Study) -> str:

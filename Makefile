@@ -41,7 +41,7 @@ test: lint ## linters, types and all tests (about five minutes at the most)
 	$(BIN)/python -m pytest -n 2 --dist worksteal -q -m "not spdz_long"
 
 test-spdz: lint ## everything that needs MP-SPDZ (MP_SPDZ_HOME or `pdml-spdz mp-spdz install`), a few minutes
-	$(BIN)/python -m pytest -q -rs -m "spdz or spdz_long" tests/spdz
+	$(BIN)/python -m pytest -q -rs -m "spdz or spdz_long" tests/spdz tests/conformance
 
 check: lint ## linters, types and the quick tests
 	$(BIN)/python -m pytest -n 2 -q tests/unit tests/properties tests/nmf

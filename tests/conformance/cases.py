@@ -50,12 +50,16 @@ class Case:
         return self.engine in MACHINES
 
     @property
+    def transport(self) -> str:
+        return "processes" if self.machines else "threads"
+
+    @property
     def bits(self) -> int:
         return 20 if self.machines else 31
 
     def settings(self, **others: Any) -> dict[str, Any]:
         """Of a study that asks for it; rows are within the bound."""
-        asked = {"engine": self.engine, "reveal": OPENINGS[self.opening].level, "bound": "100", "rank": K}
+        asked = {"engine": self.engine, "reveal": OPENINGS[self.opening].level, "bound": "10", "rank": K}
         if not self.spec.vector:
             asked |= {"tol": 0.0, "start": "seed", "seed": 5, "iterations": 4 if self.machines else 12}
         else:
@@ -110,7 +114,7 @@ class Case:
             return
         assert start is not None
         if self.spec.needs == SUMS:
-            settings = Settings(iterations, 0.0, 200.0)
+            settings = Settings(iterations, 0.0, 20.0)
             tolerance = rounding(pooled, start, settings, M)[1]
             assert np.abs(found - centralised(pooled, start, settings)[1]).max() <= tolerance
             return
@@ -130,7 +134,7 @@ class Case:
     def _noise(self, M: int) -> float:
         """How far an opened column may be off in l2, relative to its length."""
         if self.opening == "sum":
-            # Float64's 52 bits, or 44 below a bound that is at most some 100 times the longest column.
+            # Float64's 52 bits, or 44 below a bound that is at most some 100 times the shortest column.
             return noise(M, D, 52 if ENGINES[self.engine].in_the_clear else 43 - 7)
         if self.opening == "paper":  # its squares have so many bits, so half of them is what can be hoped for
             return float(np.sqrt(D) * 2.0 ** (-self.bits / 2))

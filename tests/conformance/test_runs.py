@@ -52,8 +52,7 @@ def run(
     case: Case, out: Path | None = None, *, resume: bool = False, record: bool = False, **others: Any
 ) -> LocalResult:
     study = local_study(2, **case.settings(**others))
-    transport = "processes" if case.machines else "threads"
-    given = LocalRun(case.tables(), study, out, resume=resume, record_transcript=record, transport=transport)
+    given = LocalRun(case.tables(), study, out, resume=resume, record_transcript=record, transport=case.transport)
     return run_local(given)
 
 
@@ -103,12 +102,12 @@ def test_resumed_run_comes_to_the_same(case: Case, tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("case", ITERATED)
 def test_killed_run_ends_everywhere_and_goes_on(case: Case, parties: Callable[..., Parties]) -> None:
-    iterations = 40 if case.machines else 10**5
+    iterations = 15 if case.machines else 10**5
     site = parties(**case.settings(iterations=iterations))
     for m, X in enumerate(case.tables()):
         site.give(m, X)
         site.start(m)
-    until(lambda: all(site.checkpoints(m) and site.last_iteration(m) >= 3 for m in range(2)))
+    until(lambda: all(site.checkpoints(m) and site.last_iteration(m) >= 3 for m in range(2)), within=300.0)
     site.processes[1].signal(signal.SIGKILL)
     left, _ = site.end()
     assert left.code in (PeerError.code, PeerAborted.code)
@@ -116,7 +115,7 @@ def test_killed_run_ends_everywhere_and_goes_on(case: Case, parties: Callable[..
     if not case.machines:  # a program of MP-SPDZ is for as many iterations as its study has
         iterations = max(site.last_iteration(m) for m in range(2)) + 5
         site.change_studies(iterations=iterations)
-    for end in site.run("--resume"):
+    for end in site.run("--resume", within=300.0):
         end.well()
     found = [np.load(site.results(m) / case.spec.result) for m in range(2)]
     np.testing.assert_array_equal(*found)
@@ -129,5 +128,5 @@ def test_rows_that_cannot_be_used_are_refused_by_name(case: Case) -> None:
     tables = case.tables()
     tables[1][0, 2] = np.nan
     with pytest.raises(InputError, match="P1") as error:
-        run_local(LocalRun(tables, local_study(2, **case.settings()), transport="threads"))
+        run_local(LocalRun(tables, local_study(2, **case.settings()), transport=case.transport))
     assert error.value.wanted

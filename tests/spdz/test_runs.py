@@ -12,7 +12,7 @@ import pytest
 from pdml_spdz import api
 from pdml_spdz.algorithms.solver import start_by_seed
 from pdml_spdz.engines.mp_spdz.pool import list_stocks
-from pdml_spdz.errors import StockError
+from pdml_spdz.errors import ProtocolError, StockError
 from pdml_spdz.numerics.linalg import fix_signs, orthonormalise, sine
 from pdml_spdz.primitives.agree import Agreement
 from pdml_spdz.study.model import PrecisionSettings
@@ -131,6 +131,15 @@ def test_program_of_the_paper(tmp_path: Path, temporary: Path) -> None:
         V, _ = orthonormalise(pooled.T @ pooled @ V)
     # Its squares have f bits, so half of them is what can be hoped for (PaperColumns).
     assert np.abs(fix_signs(V) - result.V).max() <= tau * np.sqrt(3) * 2.0 ** (-f / 2)
+    nothing_is_left(tmp_path, temporary)
+
+
+@pytest.mark.spdz
+def test_program_of_the_paper_ends_where_a_sum_has_no_bits(tmp_path: Path, temporary: Path) -> None:
+    settings = {"normalise": "per-column", "program": "paper", "precision": PrecisionSettings(20, 20), "bound": "1e6"}
+    with pytest.raises(ProtocolError, match="the paper's program has lost its length") as error:
+        svd(tables(d=3), rank=1, iterations=2, tol=0.0, seed=5, **settings)
+    assert "the direction of S v_i" in str(error.value)  # what was opened is said
     nothing_is_left(tmp_path, temporary)
 
 

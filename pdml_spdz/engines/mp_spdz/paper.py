@@ -8,7 +8,7 @@ import numpy as np
 
 from pdml_spdz.engines.openings import per_column
 from pdml_spdz.engines.openings.base import Opening, Shape
-from pdml_spdz.errors import QuotaError
+from pdml_spdz.errors import ProtocolError, QuotaError
 from pdml_spdz.numerics.fixedpoint import Reals
 from pdml_spdz.primitives.bound import Bound, power_of_two
 from pdml_spdz.primitives.normed_sum import NormedColumns, OwnMean, unit_columns
@@ -26,6 +26,7 @@ class PaperColumns:
 
     1. party m inputs x_m / B with f_out fraction bits
     2. the program normed_sum_paper adds, squares, adds up, takes the root, divides, and opens u_i
+    3. ||u_i|| is about 1, or the run ends
 
     Reveals: u_i to f_out bits; inputs no finer than u_i let it give the norm away as well (docs/security.md).
     Cost: d squares, d divisions and a root for each column, one after the other.
@@ -38,6 +39,15 @@ class PaperColumns:
     def __call__(self, x: Reals, g: Reals) -> NormedColumns:
         width = self.columns
         u = np.column_stack([self._block(x[:, i : i + width]) for i in range(0, x.shape[1], width)])
+        sizes = np.linalg.norm(u, axis=0)
+        # Of a sum that is small beside the bound the square has no bits left, and the root of that is anything: a column
+        # that is not nearly as long as 1 has no direction worth the name.
+        if not np.all((sizes > 0.5) & (sizes < 2.0)):
+            raise ProtocolError(
+                "a sum is too small for the agreed bound: the paper's program has lost its length.",
+                f"sums longer than some 2^-{self.runner.precision.f_out // 2 - 1} of the bound",
+                "agree on a smaller --bound, or on more --bits; --program projection has a range",
+            )
         # What is lost depends on the hidden norm: with d squares of f_out bits, half of them is what can be hoped for.
         error = np.sqrt(len(x)) * 2.0 ** -(self.runner.precision.f_out / 2)
         return NormedColumns(*unit_columns(u, error), None)

@@ -40,8 +40,8 @@ class PaperColumns:
         width = self.columns
         u = np.column_stack([self._block(x[:, i : i + width]) for i in range(0, x.shape[1], width)])
         sizes = np.linalg.norm(u, axis=0)
-        # Of a sum that is small beside the bound the square has no bits left, and the root of that is anything: a column
-        # that is not nearly as long as 1 has no direction worth the name.
+        # Of a sum that is small beside the bound the square has no bits left, and the root of that is anything: of a
+        # column that is not nearly as long as 1 no direction is left.
         if not np.all((sizes > 0.5) & (sizes < 2.0)):
             raise ProtocolError(
                 "a sum is too small for the agreed bound: the paper's program has lost its length.",

@@ -27,6 +27,7 @@ from pdml_spdz.privacy.scale_run import norm_by_bound, scale_by_bound
 from pdml_spdz.privacy.subtraction import less_own
 from pdml_spdz.programs.precision import Precision
 from pdml_spdz.rows.make import as_rows
+from pdml_spdz.study.levels import SUM
 
 GRID_COLUMNS = 8  # lattice reductions: as many as there is patience for
 WELL = 1e-3  # directions that the V_t show so much of: rounding grows by no more than a thousand
@@ -47,7 +48,7 @@ def attack(transcript: Transcript, known: Known, repeats: Sequence[Transcript] =
         return [*subtracted, features_of_others(transcript, known)]
     known, mu = factorised(transcript, moved)
     findings = [*subtracted, grid(transcript, known)]
-    hides = transcript.facts["reveal"] != "sum"
+    hides = transcript.facts["reveal"] != SUM.name
     if algorithm == "normed-sum":
         return [*findings, *([norm_by_bound(transcript, known, others)] if hides else [])]
     everyone, hidden = [*known.own, *known.honest], transcript.facts.get("centre") == "hidden"
@@ -65,7 +66,7 @@ def attack(transcript: Transcript, known: Known, repeats: Sequence[Transcript] =
 def grid(transcript: Transcript, known: Known) -> Finding:
     """The norm of an opened sum from the grid of its inputs."""
     facts = transcript.facts
-    if facts.get("reveal") == "sum":
+    if facts.get("reveal") == SUM.name:
         return Finding("norm from the grid", "nothing", "this engine reveals the norms: c = 1", True)
     try:
         V, Y, _ = directions(transcript)

@@ -13,6 +13,7 @@ from pdml_spdz.numerics.fixedpoint import Reals
 from pdml_spdz.privacy.attacks import Finding, directions
 from pdml_spdz.privacy.known import Known, last_seen
 from pdml_spdz.rows.make import RowsLike, as_rows
+from pdml_spdz.study.levels import SUM
 
 NEEDED = "a party's transcript and its own rows, or those of all who collude"
 
@@ -35,7 +36,7 @@ def less_own(transcript: Transcript, known: Known, others: int) -> list[Finding]
     if n is not None and scale is not None:
         squares = [entry.arrays["s"] for entry in transcript.steps("sum:scales")] or [n * scale**2]
         findings.append(second_moments(known, others, int(n[0]), mu, squares[-1]))
-    if transcript.facts.get("reveal") == "sum" and transcript.facts.get("algorithm") != "nmf":
+    if transcript.facts.get("reveal") == SUM.name and transcript.facts.get("algorithm") != "nmf":
         findings.append(sums(transcript, known, others, mu, scale))
     return findings
 

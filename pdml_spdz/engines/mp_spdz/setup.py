@@ -10,8 +10,8 @@ from typing import Any
 from pdml_spdz.engines.mp_spdz import home, offline
 from pdml_spdz.engines.mp_spdz.compiler import Compiled, compile_program
 from pdml_spdz.engines.mp_spdz.engine import MpSpdzEngine, MpSpdzOptions, program_for
-from pdml_spdz.engines.mp_spdz.place import Place
-from pdml_spdz.engines.mp_spdz.pool import list_stocks
+from pdml_spdz.engines.mp_spdz.place import MATERIAL, Place
+from pdml_spdz.engines.mp_spdz.preprocessing import list_stocks
 from pdml_spdz.engines.mp_spdz.protocols import protocol_of
 from pdml_spdz.engines.settings import iterations_of, normalise_of, precision_of, shape_of
 from pdml_spdz.engines.spec import Context, OfflinePlan, Stocks
@@ -60,14 +60,13 @@ def make_stock(context: Context) -> dict[str, Any]:
 
 
 def stocks(root: Path) -> Stocks:
-    found = list_stocks(root)
+    found = list_stocks(root / MATERIAL)
     rows = [
-        (s.id, f"P{s.party}", str(s.parties), s.protocol, s.program, f"{s.counts['triples']:,}", f"{s.bytes / 1e6:.1f}")
-        for s in found
+        (s.id, f"P{s.party}", str(s.parties), s.protocol, s.program, f"{s.counts.get('triples', 0):,}") for s in found
     ]
     return Stocks(
-        ("stock", "party", "of", "protocol", "program", "triples", "MB", "made"),
-        [(*row, s.created) for row, s in zip(rows, found, strict=True)],
+        ("stock", "party", "of", "protocol", "program", "triples", "MB", "made", "claimed by"),
+        [(*row, f"{s.bytes / 1e6:.1f}", s.created, s.claimed_by) for row, s in zip(rows, found, strict=True)],
         [asdict(s) for s in found],
         "MP-SPDZ, one execution each",
     )

@@ -9,7 +9,7 @@ from pdml_spdz.errors import PdmlError
 from pdml_spdz.offline import ledger
 from pdml_spdz.offline.disk import write_file
 from pdml_spdz.offline.material import Plan
-from pdml_spdz.offline.numbers import TRIPLES, Kind, Numbers, record_digest, scalar_name
+from pdml_spdz.offline.numbers import TRIPLES, Kind, NumberStock, record_digest, scalar_name
 from pdml_spdz.offline.stock import MANIFEST, File, Manifest, directory
 from pdml_spdz.offline.stock_material import StockMaterial, claim
 from pdml_spdz.transport.base import Link
@@ -25,7 +25,7 @@ def fake_kind(M: int) -> Kind:
     return Kind(M, 64, 64)
 
 
-def fake_part(root: Path, M: int, m: int, plan: Plan = FAKE, stock: str = "0123456789abcdef") -> Numbers:
+def fake_part(root: Path, M: int, m: int, plan: Plan = FAKE, stock: str = "0123456789abcdef") -> NumberStock:
     """Party m's part of a stock in which triple i is (i + 1, i + 1, i + 1) and every number of scalar i is i."""
     path, kind = directory(root, stock, m), fake_kind(M)
     path.mkdir(parents=True)
@@ -39,7 +39,7 @@ def fake_part(root: Path, M: int, m: int, plan: Plan = FAKE, stock: str = "01234
     manifest = Manifest(stock, m, kind, plan.triples, plan.vectors, "2026-01-01T00:00:00+00:00", entries)
     ledger.create(path / ledger.FILE, manifest.heading)
     write_file(path / MANIFEST, manifest.to_json().encode())
-    return Numbers(path)
+    return NumberStock(path)
 
 
 def fake(root: Path, M: int, plan: Plan = FAKE, stock: str = "0123456789abcdef") -> None:
@@ -49,7 +49,7 @@ def fake(root: Path, M: int, plan: Plan = FAKE, stock: str = "0123456789abcdef")
 
 def claim_fake(root: Path, M: int, plan: Plan, run: bytes = RUN) -> list[StockMaterial]:
     """All parties claim; what each was given is what its claim says."""
-    materials = run_threads(M, lambda link: claim(link, Numbers.find(root, fake_kind(M), link.me), plan, run))
+    materials = run_threads(M, lambda link: claim(link, NumberStock.find(root, fake_kind(M), link.me), plan, run))
     for material in materials:
         _, line = material.claims[0]
         assert material.triples(plan.triples).a == [i + 1 for i in range(*line.records)]

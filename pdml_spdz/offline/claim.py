@@ -34,14 +34,6 @@ class Offer:
 
 
 @dataclass(frozen=True)
-class Agreed(Generic[D, P, T]):
-    """What all parties take."""
-
-    stock: Stock[D, P, T]
-    choice: Choice
-
-
-@dataclass(frozen=True)
 class Burnt(Generic[D, P, T]):
     """What a claim gave: it is in no other claim. content : as `Stock.read` has read it"""
 
@@ -83,7 +75,8 @@ def burn(link: Link, stocks: Sequence[Stock[D, P, T]], plan: P, run: bytes) -> I
                 _catch_up(stock, ledgers.get(stock.id), offers, run)
             agreed = _agree(offers, stocks, plan)
             if agreed is not None:
-                with _claimed(link, ledgers[agreed.stock.id], agreed, run) as burnt:
+                stock, choice = agreed
+                with _claimed(link, ledgers[stock.id], stock, choice, run) as burnt:
                     yield burnt
                 return
         if not any(offer.busy for offer in offers.values()):
@@ -206,17 +199,17 @@ def _line(run: bytes, records: tuple[int, int], items: tuple[int, ...] = (), bur
     return Claim(run.hex(), datetime.now(UTC).isoformat(timespec="seconds"), records, items, burnt)
 
 
-def _agree(offers: Offers, stocks: Sequence[Stock[D, P, T]], plan: P) -> Agreed[D, P, T] | None:
+def _agree(offers: Offers, stocks: Sequence[Stock[D, P, T]], plan: P) -> tuple[Stock[D, P, T], Choice] | None:
     """Step 2: a function of what all parties know, so that all parties come to the same."""
-    found: list[tuple[tuple[int, int, str], Agreed[D, P, T]]] = []
+    found = {}
     for stock in stocks:
         used = _used(offers, stock.id)
         choice = used and stock.choose(used, plan)
         if used and choice:
             m = stock.manifest
             whole = sum(m.items[i] for i in choice.items)  # spent whole, whatever the plan needs of them
-            found.append(((whole, m.records - used.record, stock.id), Agreed(stock, choice)))
-    return min(found, key=lambda pair: pair[0])[1] if found else None
+            found[whole, m.records - used.record, stock.id] = stock, choice
+    return found[min(found)] if found else None
 
 
 def _used(offers: Offers, stock: str) -> Position | None:
@@ -229,9 +222,8 @@ def _joined(offers: Offers, stock: str) -> Position:
 
 
 @contextmanager
-def _claimed(link: Link, ledger: Ledger, agreed: Agreed[D, P, T], run: bytes) -> Iterator[Burnt[D, P, T]]:
+def _claimed(link: Link, ledger: Ledger, stock: Stock[D, P, T], choice: Choice, run: bytes) -> Iterator[Burnt[D, P, T]]:
     """Steps 3 to 5, with the ledger locked."""
-    stock, choice = agreed.stock, agreed.choice
     content = stock.read(choice)
     claim = _line(run, choice.records, choice.items)
     ledger.append(claim)

@@ -13,7 +13,7 @@ from pdml_spdz.numerics import ring
 from pdml_spdz.offline.disk import NewFile
 from pdml_spdz.offline.material import Plan
 from pdml_spdz.offline.new_stock import NONCE, Wanted, new_stock
-from pdml_spdz.offline.numbers import TRIPLES, Kind, Numbers, record_digest, scalar_name
+from pdml_spdz.offline.numbers import TRIPLES, Kind, NumberStock, record_digest, scalar_name
 from pdml_spdz.offline.on_demand import GROUP, LEVELS, Supply, levels, piece_for, pieces
 from pdml_spdz.offline.stock import File, directory
 from pdml_spdz.ot import extension, silent, triples, vole
@@ -23,7 +23,9 @@ from pdml_spdz.transport.base import HEADER, Link
 Progress = Callable[[int, int, int], None]  # triples and numbers made, of how many, bytes sent
 
 
-def make(link: Link, root: Path, plan: Plan, kind: Kind, session: bytes, progress: Progress | None = None) -> Numbers:
+def make(
+    link: Link, root: Path, plan: Plan, kind: Kind, session: bytes, progress: Progress | None = None
+) -> NumberStock:
     """Make a stock (`new_stock`) with the triples and numbers of `plan`.
 
     1. base OTs and their extension (`extension.set_up`)
@@ -37,10 +39,10 @@ def make(link: Link, root: Path, plan: Plan, kind: Kind, session: bytes, progres
     if kind.M != link.M:
         raise StockError(f"a stock for {kind.M} parties was asked for, and {link.M} have met.", "as many as there are")
     wanted = Wanted(kind, plan.triples, plan.vectors, forecast(plan, kind).disk, session)
-    with new_stock(link, Numbers, root, wanted) as new:
+    with new_stock(link, NumberStock, root, wanted) as new:
         session = digest(b"pdml-stock-ot", session, new.id.encode())
         new.files.update(_write_material(link, new.path, plan, kind, session, _Meter(link, plan, progress)))
-    return Numbers(directory(root, new.id, link.me))
+    return NumberStock(directory(root, new.id, link.me))
 
 
 class _Meter:

@@ -64,7 +64,7 @@ class Content:
     scalars: list[NDArray[np.uint64]]
 
 
-class Numbers(Stock[Kind, Plan, Content]):
+class NumberStock(Stock[Kind, Plan, Content]):
     """In the manifest the digest of a scalar is that of its file; that of the triples is of their digests, which stay
     when a used triple is overwritten.
     """

@@ -4,45 +4,49 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Generic, TypeVar
 
 from pdml_spdz.errors import StockError
-from pdml_spdz.offline.ledger import State
-from pdml_spdz.offline.numbers import Kind, Numbers
+from pdml_spdz.offline.ledger import Claim, State
+from pdml_spdz.offline.numbers import Kind, NumberStock
 from pdml_spdz.offline.stock import Stock, parts
 
 S = TypeVar("S", bound=Stock[Any, Any, Any])
 
 
 @dataclass(frozen=True)
-class Part(Generic[S]):
-    """One party's part of one stock. bytes : on the disk; found : None if it cannot be used; problem : then, why"""
+class StockPart(Generic[S]):
+    """One party's part of one stock. bytes : on the disk; content, state : None if it cannot be used; problem : why"""
 
-    stock: str
+    name: str
     party: int
     path: Path
     bytes: int
-    found: tuple[S, State] | None
+    content: S | None = None
+    state: State | None = None
     problem: str = ""
 
+    @property
+    def claims(self) -> tuple[Claim, ...]:
+        return self.state.claims if self.state else ()
 
-def look(content: Callable[[Path], S], root: Path) -> list[Part[S]]:
+
+def look(content: Callable[[Path], S], root: Path) -> list[StockPart[S]]:
     """Every stock in `root`, whichever party's. Nothing is locked, made or removed."""
-    found = []
-    for path in parts(root, "*"):
-        if not (party := path.name.removeprefix("party-")).isdigit():
-            continue
-        whole, problem = None, ""
-        try:
-            stock = content(path)
-            whole = stock, stock.state()
-        except StockError as error:
-            problem = str(error)
-        name = path.parent.name.removeprefix("stock-")
-        found.append(Part(name, int(party), path, _bytes(path), whole, problem))
-    return found
+    return [_look(content, path) for path in parts(root, "*") if path.name.removeprefix("party-").isdigit()]
+
+
+def _look(content: Callable[[Path], S], path: Path) -> StockPart[S]:
+    part = StockPart[S](
+        path.parent.name.removeprefix("stock-"), int(path.name.removeprefix("party-")), path, _bytes(path)
+    )
+    try:
+        found = content(path)
+        return replace(part, content=found, state=found.state())
+    except StockError as error:
+        return replace(part, problem=str(error))
 
 
 @dataclass(frozen=True)
@@ -79,25 +83,23 @@ class Row:
 
 def status(root: Path) -> list[Row]:
     """Every stock of the embedded engine in `root`: what it is, what is left, which runs claimed the rest."""
-    return [_row(part) for part in look(Numbers, root)]
+    return [_row(part) for part in look(NumberStock, root)]
 
 
-def _row(part: Part[Numbers]) -> Row:
-    if part.found is None:
-        return Row(part.stock, part.party, part.path, part.bytes, part.problem)
-    m, state = part.found[0].manifest, part.found[1]
-    return Row(
-        part.stock,
-        part.party,
-        part.path,
-        part.bytes,
+def _row(part: StockPart[NumberStock]) -> Row:
+    row = Row(part.name, part.party, part.path, part.bytes, part.problem)
+    if part.content is None or part.state is None:
+        return row
+    m, used = part.content.manifest, part.state.position
+    return replace(
+        row,
         kind=m.kind,
         created=m.created,
-        triples_left=m.records - state.position.record,
+        triples_left=m.records - used.record,
         triples=m.records,
-        scalars_left=tuple(n for i, n in enumerate(m.items) if i not in state.position.items),
+        scalars_left=tuple(n for i, n in enumerate(m.items) if i not in used.items),
         scalars=len(m.items),
-        claims=tuple(Taken(c.run, c.time, c.records, c.items, c.burnt) for c in state.claims),
+        claims=tuple(Taken(c.run, c.time, c.records, c.items, c.burnt) for c in part.claims),
     )
 
 

@@ -13,7 +13,7 @@ from pdml_spdz.numerics import ring
 from pdml_spdz.offline import claim as claims
 from pdml_spdz.offline.ledger import Claim
 from pdml_spdz.offline.material import Material, Plan, ScalarMaterial
-from pdml_spdz.offline.numbers import Kind, Numbers
+from pdml_spdz.offline.numbers import Kind, NumberStock
 from pdml_spdz.offline.stock import MAKE
 from pdml_spdz.ot.triples import Triples
 from pdml_spdz.ot.vole import Correlation
@@ -23,13 +23,13 @@ from pdml_spdz.transport.base import Link
 class StockMaterial(Material):
     """Material of one run. `reserve` claims it, for one execution at a time or for all of them at once.
 
-    stocks : this party's, of the run's kind (`Numbers.find`); run : the identity of the run, for the ledger
+    stocks : this party's, of the run's kind (`NumberStock.find`); run : the identity of the run, for the ledger
     claims : what was claimed so far, of which stock
     """
 
     mode = "stock"
 
-    def __init__(self, link: Link, stocks: Sequence[Numbers], run: bytes) -> None:
+    def __init__(self, link: Link, stocks: Sequence[NumberStock], run: bytes) -> None:
         for stock in stocks:
             m = stock.manifest
             if (m.party, m.kind.M) != (link.me, link.M):
@@ -92,7 +92,7 @@ class Stored(ScalarMaterial):
         return Correlation(*np.array(rows.transpose(1, 0, 2), order="C"))  # a copy: the file's pages may go
 
 
-def claim(link: Link, stocks: Sequence[Numbers], plan: Plan, run: bytes) -> StockMaterial:
+def claim(link: Link, stocks: Sequence[NumberStock], plan: Plan, run: bytes) -> StockMaterial:
     """Material for `plan`, claimed at once. If StockError.common, nothing was claimed and the run may do without."""
     material = StockMaterial(link, stocks, run)
     material.reserve(plan)

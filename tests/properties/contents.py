@@ -14,7 +14,7 @@ from pdml_spdz.offline import ledger
 from pdml_spdz.offline.disk import DIGEST, NewFile, write_file
 from pdml_spdz.offline.material import Plan
 from pdml_spdz.offline.new_stock import New, Wanted, new_stock
-from pdml_spdz.offline.numbers import TRIPLES, Numbers, record_digest, scalar_name
+from pdml_spdz.offline.numbers import TRIPLES, NumberStock, record_digest, scalar_name
 from pdml_spdz.offline.status import look
 from pdml_spdz.offline.stock import MANIFEST, File, Manifest, Stock
 from pdml_spdz.offline.stock import directory as part_of
@@ -71,7 +71,7 @@ class Content(ABC):
 
 
 class OfNumbers(Content):
-    stock, leaves = Numbers, ("send stock:claimed", "receive stock:claimed", "unlink")
+    stock, leaves = NumberStock, ("send stock:claimed", "receive stock:claimed", "unlink")
     PLAN, ID = Plan(2, (1, 1)), "0123456789abcdef"
 
     def root(self, root: Path, m: int) -> Path:
@@ -82,16 +82,16 @@ class OfNumbers(Content):
 
     def claim(self, link: Link, root: Path) -> Given:
         """By what is in the files, not by what the ledger says."""
-        material = claim(link, Numbers.find(root, fake_kind(link.M), link.me), self.PLAN, b"run")
+        material = claim(link, NumberStock.find(root, fake_kind(link.M), link.me), self.PLAN, b"run")
         scalars = {("scalar", material.scalar().delta) for _ in self.PLAN.vectors}
         return frozenset(scalars | {("triple", a) for a in material.triples(self.PLAN.triples).a})
 
     def look_in_vain(self, link: Link, root: Path) -> None:
-        StockMaterial(link, Numbers.find(root, fake_kind(link.M), link.me), b"next").check(self.PLAN)
+        StockMaterial(link, NumberStock.find(root, fake_kind(link.M), link.me), b"next").check(self.PLAN)
 
     def make(self, link: Link, root: Path) -> None:
         kind = fake_kind(link.M)
-        with new_stock(link, Numbers, root, Wanted(kind, self.PLAN.triples, self.PLAN.vectors)) as new:
+        with new_stock(link, NumberStock, root, Wanted(kind, self.PLAN.triples, self.PLAN.vectors)) as new:
             link.all_to_all("material", b"")
             with NewFile(new.path / TRIPLES) as file:
                 contents = [bytes([i + 1]) * 24 for i in range(self.PLAN.triples)]
@@ -107,7 +107,7 @@ class OfNumbers(Content):
     def left(self, root: Path, m: int) -> int:
         total = 0
         for path in root.glob(f"stock-*/party-{m}"):
-            stock = Numbers(path)
+            stock = NumberStock(path)
             used = stock.state().position
             total += sum(stock.scalar_path(i).stat().st_size for i in used.items if stock.scalar_path(i).exists())
             records = (stock.path / TRIPLES).read_bytes()

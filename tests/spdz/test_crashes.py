@@ -16,8 +16,9 @@ import pytest
 
 from pdml_spdz.engines.mp_spdz.directory import sweep
 from pdml_spdz.engines.mp_spdz.place import MATERIAL
-from pdml_spdz.engines.mp_spdz.preprocessing import Preprocessing, list_stocks
+from pdml_spdz.engines.mp_spdz.preprocessing import Preprocessing
 from pdml_spdz.offline.claim import tidy
+from pdml_spdz.offline.status import StockPart, look
 from pdml_spdz.offline.stock import directory
 from pdml_spdz.study.model import PrecisionSettings, Timeouts
 from tests.parties.helpers import Parties, Process, until
@@ -59,6 +60,9 @@ class Stocks:
     def root(self, m: int) -> Path:
         return self.site.home(m) / STOCKS / MATERIAL
 
+    def parts(self, m: int) -> list[StockPart[Preprocessing]]:
+        return look(Preprocessing, self.root(m))
+
     def make(self) -> None:
         before = self.offered()
         processes = [
@@ -80,12 +84,10 @@ class Stocks:
 
     def offered(self) -> set[str]:
         """By all parties."""
-        return set.intersection(
-            *({s.id for s in list_stocks(self.root(m)) if not s.claims} for m in range(self.site.M))
-        )
+        return set.intersection(*({s.name for s in self.parts(m) if not s.claims} for m in range(self.site.M)))
 
     def claimed(self, m: int) -> set[str]:
-        return {s.id for s in list_stocks(self.root(m)) if s.claims}
+        return {s.name for s in self.parts(m) if s.claims}
 
     def look(self) -> None:
         """As the party's next run does: what killed ones have left is cleared away."""
@@ -97,7 +99,7 @@ class Stocks:
         """At no party is a stock that it has claimed claimed again, or anywhere on its disk."""
         self.look()
         for m in range(self.site.M):
-            listed = list_stocks(self.root(m))
+            listed = self.parts(m)
             assert [s.problem for s in listed] == [""] * len(listed)
             assert all(len(s.claims) <= 1 for s in listed)
             burnt = set().union(*(self.made[m][stock] for stock in self.claimed(m)))

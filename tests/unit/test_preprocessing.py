@@ -17,11 +17,12 @@ import pytest
 
 from pdml_spdz.engines.mp_spdz import directory
 from pdml_spdz.engines.mp_spdz import preprocessing as stocks_of
-from pdml_spdz.engines.mp_spdz.preprocessing import ITEMS, Listed, Preprocessed, Preprocessing, list_stocks
+from pdml_spdz.engines.mp_spdz.preprocessing import ITEMS, Preprocessed, Preprocessing, facts
 from pdml_spdz.errors import PdmlError, StockError
 from pdml_spdz.offline import claim as claims
 from pdml_spdz.offline.ledger import Ledger
 from pdml_spdz.offline.new_stock import Wanted, new_stock
+from pdml_spdz.offline.status import StockPart, look
 from pdml_spdz.offline.stock import MANIFEST
 from pdml_spdz.offline.stock import directory as part_of
 from pdml_spdz.transport.base import Link
@@ -71,8 +72,12 @@ def claim(link: Link, at: Path, run: bytes = b"run") -> str:
     return stock
 
 
+def listed(at: Path) -> list[StockPart[Preprocessing]]:
+    return look(Preprocessing, at)
+
+
 def unused(at: Path) -> list[str]:
-    return [listed.id for listed in list_stocks(at) if not listed.claims]
+    return [part.name for part in listed(at) if not part.claims]
 
 
 # Making
@@ -81,11 +86,21 @@ def unused(at: Path) -> list[str]:
 def test_stock_is_private_and_says_what_it_is_for(tmp_path: Path) -> None:
     (stock,) = make(tmp_path)
     for m in range(2):
-        (found,) = list_stocks(root(tmp_path, m))
-        counts = {"triples": 1, "bits": 2, "inputs": [3, 3], "rounds": 4}
-        size = sum(len(material(stock, part)) for part in PARTS)
-        expected = Listed(stock, m, 2, "semi", "normed_sum", "digest", "a field", counts, found.created, size)
-        assert found == expected
+        (found,) = map(facts, listed(root(tmp_path, m)))
+        assert found.pop("created").startswith("20")
+        assert found == {
+            "id": stock,
+            "party": m,
+            "parties": 2,
+            "protocol": "semi",
+            "program": "normed_sum",
+            "bytecode": "digest",
+            "domain": "a field",
+            "counts": {"triples": 1, "bits": 2, "inputs": [3, 3], "rounds": 4},
+            "bytes": sum(len(material(stock, part)) for part in PARTS),
+            "problem": "",
+            "claims": [],
+        }
         path = part_of(root(tmp_path, m), stock, m)
         assert stat.S_IMODE(path.stat().st_mode) == 0o700
         assert stat.S_IMODE((path / MANIFEST).stat().st_mode) == 0o600
@@ -101,7 +116,7 @@ def test_no_party_keeps_a_stock_that_another_could_not_make(tmp_path: Path) -> N
     with pytest.raises(StockError, match="a full disk"):
         run_threads(2, party)
     for m in range(2):
-        assert list_stocks(root(tmp_path, m)) == []
+        assert listed(root(tmp_path, m)) == []
         assert not list(root(tmp_path, m).rglob("*party*"))
 
 
@@ -113,10 +128,7 @@ def test_two_parties_of_one_machine_may_share_a_root(tmp_path: Path) -> None:
         return new.id
 
     stock, _ = run_threads(2, party)
-    assert [(listed.id, listed.party, len(listed.claims)) for listed in list_stocks(tmp_path)] == [
-        (stock, 0, 1),
-        (stock, 1, 1),
-    ]
+    assert [(part.name, part.party, len(part.claims)) for part in listed(tmp_path)] == [(stock, 0, 1), (stock, 1, 1)]
     assert contents([tmp_path]) == set()
 
 
@@ -136,9 +148,9 @@ def test_damaged_stock_is_an_error_that_status_shows(tmp_path: Path, damage: obj
     damage(part_of(root(tmp_path, 0), stock, 0))  # type: ignore[operator]
     with pytest.raises(StockError, match=message):
         Preprocessing.find(root(tmp_path, 0), KIND, 0)
-    (listed,) = list_stocks(root(tmp_path, 0))
-    assert message in listed.problem
-    assert listed.claimed_by == listed.problem
+    (part,) = listed(root(tmp_path, 0))
+    assert message in part.problem
+    assert facts(part)["problem"] == part.problem
 
 
 def edit(part: Path, **values: object) -> None:
@@ -153,9 +165,8 @@ def test_each_stock_is_claimed_once_and_the_last_run_finds_none(tmp_path: Path) 
     claimed = [run_threads(2, lambda link, i=i: claim(link, root(tmp_path, link.me), bytes([i]))) for i in range(3)]
     assert claimed == [[stock] * 2 for stock in made]
     for m in range(2):
-        listed = {each.id: each for each in list_stocks(root(tmp_path, m))}
-        assert [[line["run"] for line in listed[stock].claims] for stock in made] == [["00"], ["01"], ["02"]]
-        assert listed[made[1]].claimed_by.startswith("01 (20")
+        claims = {part.name: part.claims for part in listed(root(tmp_path, m))}
+        assert [[line.run for line in claims[stock]] for stock in made] == [["00"], ["01"], ["02"]]
         assert contents([root(tmp_path, m)]) == set()
 
     def none_left(link: Link) -> None:
@@ -227,8 +238,8 @@ def test_of_runs_that_claim_at_once_one_gets_it(tmp_path: Path, _: int) -> None:
     assert len({i for i, _ in got}) == 1
     assert len(got) == 2
     for m in range(2):
-        (listed,) = list_stocks(root(tmp_path, m))
-        assert [line["run"] for line in listed.claims] == [bytes([i]).hex() for i, _ in got][:1]
+        (part,) = listed(root(tmp_path, m))
+        assert [line.run for line in part.claims] == [bytes([i]).hex() for i, _ in got][:1]
     assert contents([tmp_path]) == set()
 
 
@@ -251,7 +262,7 @@ def test_directory_of_a_run_that_lives_is_left_alone(tmp_path: Path) -> None:
             assert len(contents([own.data])) == len(PARTS)
             own.lock.close()  # as the kernel does it for a process that ended
             before = tree(at)
-            list_stocks(at)
+            listed(at)
             assert tree(at) == before  # to look changes nothing, whatever there is to clear away
             stocks_of.fitting(link, at, KIND, b"other")
             assert not own.path.exists()
@@ -262,8 +273,8 @@ def test_directory_of_a_run_that_lives_is_left_alone(tmp_path: Path) -> None:
 def test_to_look_where_nothing_is_makes_nothing(tmp_path: Path) -> None:
     (tmp_path / "stock-0" / ".party-0.new").mkdir(parents=True)
     before = tree(tmp_path)
-    assert list_stocks(tmp_path) == []
-    assert list_stocks(tmp_path / "nowhere") == []
+    assert listed(tmp_path) == []
+    assert listed(tmp_path / "nowhere") == []
     assert tree(tmp_path) == before
 
 

@@ -15,7 +15,7 @@ from pdml_spdz.errors import StockError
 from pdml_spdz.numerics import ring
 from pdml_spdz.offline.make import Forecast, forecast, make
 from pdml_spdz.offline.material import Plan
-from pdml_spdz.offline.numbers import TRIPLES, Kind, Numbers, scalar_name
+from pdml_spdz.offline.numbers import TRIPLES, Kind, NumberStock, scalar_name
 from pdml_spdz.offline.status import status
 from pdml_spdz.offline.stock import MANIFEST
 from pdml_spdz.offline.stock_material import claim
@@ -55,7 +55,7 @@ def stock(made: Made, tmp_path: Path) -> tuple[Path, Kind]:
 def test_what_is_claimed_holds_across_the_parties(stock: tuple[Path, Kind]) -> None:
     root, kind = stock
     plan, modulus = Plan(4, (1200, 5)), 1 << kind.vector_bits
-    materials = run_threads(kind.M, lambda link: claim(link, Numbers.find(root, kind, link.me), plan, RUN))
+    materials = run_threads(kind.M, lambda link: claim(link, NumberStock.find(root, kind, link.me), plan, RUN))
     shares = [material.triples(4) for material in materials]
     for i in range(4):
         a, b, c = (sum(getattr(t, x)[i] for t in shares) for x in "abc")
@@ -80,7 +80,7 @@ def test_numbers_are_given_once_and_in_order(stock: tuple[Path, Kind]) -> None:
     taken = []
     for where, sizes in ((root, (3, 1, 1100)), (other, (1104,))):
         material = run_threads(
-            kind.M, lambda link, w=where: claim(link, Numbers.find(w, kind, link.me), Plan(0, (1200,)), RUN)
+            kind.M, lambda link, w=where: claim(link, NumberStock.find(w, kind, link.me), Plan(0, (1200,)), RUN)
         )[0]
         scalar = material.scalar()
         blocks = [(given.pad, given.rest) for given in (scalar.take(n) for n in sizes)]
@@ -93,7 +93,8 @@ def test_two_claims_are_disjoint_and_nothing_claimed_stays_on_the_disk(stock: tu
     root, kind = stock
     plan = Plan(4, (3,))
     first, second = (
-        run_threads(kind.M, lambda link: claim(link, Numbers.find(root, kind, link.me), plan, RUN)) for _ in range(2)
+        run_threads(kind.M, lambda link: claim(link, NumberStock.find(root, kind, link.me), plan, RUN))
+        for _ in range(2)
     )
     assert parts(first)[1:] == ((0, 4), (2,))
     assert parts(second)[1:] == ((4, 8), (0,))

@@ -18,7 +18,7 @@ from pdml_spdz.offline import ledger
 from pdml_spdz.offline.make import make
 from pdml_spdz.offline.material import Plan
 from pdml_spdz.offline.new_stock import FREE_ROOM
-from pdml_spdz.offline.numbers import TRIPLES, Kind, Numbers, scalar_name
+from pdml_spdz.offline.numbers import TRIPLES, Kind, NumberStock, scalar_name
 from pdml_spdz.offline.status import status
 from pdml_spdz.offline.stock import MANIFEST, directory
 from pdml_spdz.offline.stock_material import claim
@@ -78,7 +78,7 @@ def test_a_damaged_stock_is_told_before_anything_is_used(tmp_path: Path, name: s
     fake(tmp_path, 2)
     damage(directory(tmp_path, "0123456789abcdef", 1))
     hurt, other = reversed(
-        failures(2, lambda link: claim(link, Numbers.find(tmp_path, fake_kind(2), link.me), Plan(4, (3,)), RUN))
+        failures(2, lambda link: claim(link, NumberStock.find(tmp_path, fake_kind(2), link.me), Plan(4, (3,)), RUN))
     )
     assert isinstance(hurt, StockError)
     assert not hurt.common
@@ -96,20 +96,20 @@ def test_a_damaged_stock_is_told_before_anything_is_used(tmp_path: Path, name: s
 def test_a_scalar_damaged_at_one_party_is_skipped_next_time(tmp_path: Path) -> None:
     fake(tmp_path, 2)
     flip(directory(tmp_path, "0123456789abcdef", 1) / scalar_name(1), 9)
-    failures(2, lambda link: claim(link, Numbers.find(tmp_path, fake_kind(2), link.me), Plan(4, (3,)), RUN))
+    failures(2, lambda link: claim(link, NumberStock.find(tmp_path, fake_kind(2), link.me), Plan(4, (3,)), RUN))
     assert parts(claim_fake(tmp_path, 2, Plan(4, (3,))))[2] == (3,)
 
 
 def test_another_partys_directory_is_refused(tmp_path: Path) -> None:
     fake(tmp_path, 2)
     for error in failures(
-        2, lambda link: claim(link, Numbers.find(tmp_path, fake_kind(2), 1 - link.me), Plan(4, ()), RUN)
+        2, lambda link: claim(link, NumberStock.find(tmp_path, fake_kind(2), 1 - link.me), Plan(4, ()), RUN)
     ):
         assert isinstance(error, StockError | PeerAborted)
     moved = directory(tmp_path, "0123456789abcdef", 2)
     directory(tmp_path, "0123456789abcdef", 1).rename(moved)
     with pytest.raises(StockError, match="it is stock 0123456789abcdef of party 1"):
-        Numbers.find(tmp_path, fake_kind(2), 2)
+        NumberStock.find(tmp_path, fake_kind(2), 2)
 
 
 # ---- a full disk
@@ -151,7 +151,9 @@ def test_a_full_disk_while_claiming_ends_the_run(
 ) -> None:
     fake(tmp_path, 2)
     full(monkeypatch, after, name=name)
-    errors = failures(2, lambda link: claim(link, Numbers.find(tmp_path, fake_kind(2), link.me), Plan(4, (3,)), RUN))
+    errors = failures(
+        2, lambda link: claim(link, NumberStock.find(tmp_path, fake_kind(2), link.me), Plan(4, (3,)), RUN)
+    )
     monkeypatch.undo()
     assert any(isinstance(error, StorageError) and "free some room there" in error.do for error in errors)
     claim_fake(tmp_path, 2, Plan(4, (3,)))

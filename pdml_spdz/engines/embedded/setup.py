@@ -12,7 +12,7 @@ from pdml_spdz.engines.spec import Context, OfflinePlan, Stocks
 from pdml_spdz.errors import StockError, StudyError
 from pdml_spdz.offline import make as making
 from pdml_spdz.offline.material import Material, Plan
-from pdml_spdz.offline.numbers import Kind, Numbers
+from pdml_spdz.offline.numbers import Kind, NumberStock
 from pdml_spdz.offline.on_demand import OnDemand
 from pdml_spdz.offline.status import Row, status
 from pdml_spdz.offline.stock_material import StockMaterial
@@ -100,7 +100,7 @@ def _source(context: Context) -> Source:
     def source(link: Link, plan: Plan, p: Precision) -> Material:
         wanted = f"{plan.triples:,} triples, {plan.numbers:,} numbers"
         if study.offline != "on-demand":
-            material = StockMaterial(link, Numbers.find(context.stocks, _kind(study, p), link.me), context.session)
+            material = StockMaterial(link, NumberStock.find(context.stocks, _kind(study, p), link.me), context.session)
             try:
                 material.check(plan)
             except StockError as error:

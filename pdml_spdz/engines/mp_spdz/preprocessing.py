@@ -11,7 +11,7 @@ machine starts; and that directory is deleted afterwards, however the run ended:
 from __future__ import annotations
 
 import shutil
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, fields
 from pathlib import Path
 from typing import Any
 
@@ -21,7 +21,7 @@ from pdml_spdz.engines.mp_spdz.directory import DATA
 from pdml_spdz.errors import StockError
 from pdml_spdz.offline import claim
 from pdml_spdz.offline.ledger import Position
-from pdml_spdz.offline.status import Part, look
+from pdml_spdz.offline.status import StockPart
 from pdml_spdz.offline.stock import Choice, Description, Stock
 from pdml_spdz.system.files import writing
 from pdml_spdz.transport.base import Link
@@ -109,42 +109,17 @@ def take(link: Link, stocks: list[Preprocessing], run: bytes, into: Path) -> str
     return burnt.stock.id
 
 
-@dataclass(frozen=True)
-class Listed:
-    """A party's part of a stock, for people to look at.
-
-    bytes : of its material, when it was made
-    problem : why it cannot be used, or empty
-    claims : by which run, and when
-    """
-
-    id: str
-    party: int
-    parties: int = 0
-    protocol: str = "?"
-    program: str = "?"
-    bytecode: str = ""
-    domain: str = ""
-    counts: dict[str, Any] = field(default_factory=dict)
-    created: str = ""
-    bytes: int = 0
-    problem: str = ""
-    claims: tuple[dict[str, str], ...] = ()
-
-    @property
-    def claimed_by(self) -> str:
-        return self.problem or ", ".join(f"{claim['run'][:12]} ({claim['time']})" for claim in self.claims) or "nobody"
-
-
-def list_stocks(root: Path) -> list[Listed]:
-    """Every stock in `root`, whichever party's; nothing is changed."""
-    return sorted(map(_listed, look(Preprocessing, root)), key=lambda s: (s.created, s.id, s.party))
-
-
-def _listed(part: Part[Preprocessing]) -> Listed:
-    if part.found is None:
-        return Listed(part.stock, part.party, bytes=part.bytes, problem=part.problem)
-    m, state = part.found[0].manifest, part.found[1]
-    k, claims = m.kind, tuple({"run": claim.run, "time": claim.time} for claim in state.claims)
-    about = (k.M, k.protocol, k.program, k.bytecode, k.domain, k.counts)
-    return Listed(part.stock, part.party, *about, m.created, m.bytes, claims=claims)
+def facts(part: StockPart[Preprocessing]) -> dict[str, Any]:
+    """What is said of a stock to machines. bytes : of its material, when it was made"""
+    m = part.content.manifest if part.content else None
+    about = asdict(m.kind) if m else dict.fromkeys(field.name for field in fields(Preprocessed))
+    return {
+        "id": part.name,
+        "party": part.party,
+        "parties": about.pop("M"),
+        **about,
+        "created": m.created if m else None,
+        "bytes": m.bytes if m else part.bytes,
+        "problem": part.problem,
+        "claims": [{"run": claim.run, "time": claim.time} for claim in part.claims],
+    }

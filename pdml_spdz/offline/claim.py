@@ -188,6 +188,7 @@ def _catch_up(stock: Stock[D, P, T], ledger: Ledger | None, offers: Offers, run:
     before = ledger.state.position
     after = before.join(_joined(offers, stock.id))
     if after != before:
+        _scrub_last(stock, ledger)  # another run may have claimed and been killed a moment ago
         try:
             ledger.append(_line(run, (after.record, after.record), burnt=tuple(sorted(after.items - before.items))))
         except ValueError as error:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass, replace
@@ -39,9 +40,8 @@ def look(content: Callable[[Path], S], root: Path) -> list[StockPart[S]]:
 
 
 def _look(content: Callable[[Path], S], path: Path) -> StockPart[S]:
-    part = StockPart[S](
-        path.parent.name.removeprefix("stock-"), int(path.name.removeprefix("party-")), path, _bytes(path)
-    )
+    name, party = path.parent.name.removeprefix("stock-"), int(path.name.removeprefix("party-"))
+    part = StockPart[S](name, party, path, _bytes(path))
     try:
         found = content(path)
         return replace(part, content=found, state=found.state())
@@ -105,7 +105,8 @@ def _row(part: StockPart[NumberStock]) -> Row:
 
 def _bytes(path: Path) -> int:
     total = 0
-    for file in path.rglob("*"):
-        with suppress(OSError):  # claimed at this moment
-            total += file.stat().st_size if file.is_file() else 0
+    for where, _, names in os.walk(path):
+        for name in names:
+            with suppress(OSError):  # claimed at this moment
+                total += Path(where, name).stat().st_size
     return total

@@ -113,12 +113,10 @@ class Stock(ABC, Generic[D, P, T]):
     def find(cls, root: Path, kind: D, me: int) -> list[Self]:
         """Party me's stocks in `root` that serve a run of this kind.
 
-        A damaged one is an error, not skipped: it would be taken for one that was never made.
+        A damaged one is an error, not skipped: it would be taken for one that was never made. (So it is when the
+        ledger is read, before a claim.)
         """
-        stocks = [stock for stock in map(cls, parts(root, me)) if stock.manifest.kind.serves(kind)]
-        for stock in stocks:
-            stock.state()
-        return stocks
+        return [stock for stock in map(cls, parts(root, me)) if stock.manifest.kind.serves(kind)]
 
     @property
     def id(self) -> str:

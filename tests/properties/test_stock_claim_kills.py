@@ -62,6 +62,7 @@ def test_a_kill_at_any_step_of_a_claim(content: Content, root: Path, M: int, bla
         usage.claim()
         usage.claim(kill)
         usage.claim()
+        assert [content.left(root, m) for m in range(M)] == [0] * M
 
 
 @pytest.mark.parametrize(("M", "m"), [(2, 0), (2, 1), (3, 1)])

@@ -197,6 +197,20 @@ def test_what_a_killed_process_left_is_removed_and_what_is_in_use_is_not(
         run.remove()
 
 
+def test_material_is_the_first_to_be_removed(
+    tmp_path: Path, identities: list[Identity], compiled: Compiled, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A kill in the middle of it must not leave material in what no longer looks like a run's directory."""
+    run = directory.create(compiled, identities[0], [], parent=tmp_path)
+    (run.data / "2-Dp-256").mkdir()
+    remove, seen = shutil.rmtree, []
+    monkeypatch.setattr(
+        shutil, "rmtree", lambda path, **how: (seen.append((path, run.data.exists())), remove(path, **how))
+    )
+    run.remove()
+    assert seen == [(run.data, True), (run.path, False)]
+
+
 # Where they meet
 
 

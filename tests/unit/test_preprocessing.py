@@ -146,8 +146,9 @@ def test_two_parties_of_one_machine_may_share_a_root(tmp_path: Path) -> None:
 def test_damaged_stock_is_an_error_that_status_shows(tmp_path: Path, damage: object, message: str) -> None:
     (stock,) = make(tmp_path)
     damage(part_of(root(tmp_path, 0), stock, 0))  # type: ignore[operator]
-    with pytest.raises(StockError, match=message):
-        Preprocessing.find(root(tmp_path, 0), KIND, 0)
+    with pytest.raises(StockError, match=message) as caught:
+        run_threads(2, lambda link: claim(link, root(tmp_path, link.me)))
+    assert not caught.value.common
     (part,) = listed(root(tmp_path, 0))
     assert message in part.problem
     assert facts(part)["problem"] == part.problem

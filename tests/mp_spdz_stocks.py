@@ -7,9 +7,9 @@ from pathlib import Path
 
 from pdml_spdz.engines.mp_spdz.compiler import Compiled, Counts
 from pdml_spdz.engines.mp_spdz.directory import DATA
-from pdml_spdz.offline.disk import write_file
 from pdml_spdz.offline.new_stock import New
 from pdml_spdz.offline.stock import File
+from pdml_spdz.system.files import write_file
 
 COMPILED = Compiled("normed_sum", Path("/none"), "a field", "digest", Counts(1, 2, (3, 3), 4))
 PARTS = ("2-Dp-256", "2-DB-128", "2-D2-40")

@@ -7,11 +7,10 @@ from pathlib import Path
 
 from pdml_spdz.errors import PdmlError
 from pdml_spdz.offline import ledger
-from pdml_spdz.offline.disk import write_file
 from pdml_spdz.offline.material import Plan
-from pdml_spdz.offline.numbers import TRIPLES, Kind, NumberStock, record_digest, scalar_name
+from pdml_spdz.offline.numbers import TRIPLES, Kind, NumberStock, StockMaterial, claim, record_digest, scalar_name
 from pdml_spdz.offline.stock import MANIFEST, File, Manifest, directory
-from pdml_spdz.offline.stock_material import StockMaterial, claim
+from pdml_spdz.system.files import write_file
 from pdml_spdz.transport.base import Link
 from pdml_spdz.transport.inprocess import mesh
 from tests.threads import run_threads

@@ -5,16 +5,15 @@ from __future__ import annotations
 import json
 import time
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import ExitStack, contextmanager, suppress
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import reduce
-from pathlib import Path
 from typing import Any, Generic
 
 from pdml_spdz.errors import StockError
-from pdml_spdz.offline.ledger import Claim, Ledger, Position, State
-from pdml_spdz.offline.stock import MAKE, Choice, D, P, Stock, T, parts
+from pdml_spdz.offline.ledger import Claim, Ledger, Position
+from pdml_spdz.offline.stock import MAKE, Choice, D, P, Stock, T
 from pdml_spdz.ot.prg import digest
 from pdml_spdz.transport.base import Link
 
@@ -87,52 +86,14 @@ def burn(link: Link, stocks: Sequence[Stock[D, P, T]], plan: P, run: bytes) -> I
 
 def check(link: Link, stocks: Sequence[Stock[D, P, T]], plan: P, run: bytes) -> None:
     """Steps 1 and 2 of `burn`, with no lock between them: StockError, at all parties, if no common stock has enough."""
-    own = Offer({stock.id: _scrub_left(stock).position for stock in stocks}, busy=False)
+    own = Offer({stock.id: stock.scrub_left().position for stock in stocks}, busy=False)
     offers = _exchange(link, own, plan, run)
     for stock in stocks:
         if _joined(offers, stock.id) != own.stocks[stock.id]:
-            with _locked(stock) as ledger:
+            with stock.locked() as ledger:
                 _catch_up(stock, ledger, offers, run)
     if _agree(offers, stocks, plan) is None:
         raise _nothing(offers, stocks, plan, link.me)
-
-
-def tidy(content: type[Stock[D, P, T]], root: Path, me: int) -> None:
-    """Take off the disk what killed runs have claimed of party me's stocks in `root` and left there, whatever these
-    were made for, and also where too little is left to claim again. A damaged one is an error to whoever uses it.
-    """
-    for path in parts(root, me):
-        with suppress(StockError):
-            _scrub_left(content(path))
-
-
-def _scrub_left(stock: Stock[Any, Any, Any]) -> State:
-    """Every claim begins by scrubbing the one before it, so only the last can have left something. A stock that
-    another run has locked is that run's to scrub.
-    """
-    state = stock.state()
-    if state.claims:
-        with _locked(stock) as ledger:
-            if ledger:
-                _scrub_last(stock, ledger)
-    return state
-
-
-def _scrub_last(stock: Stock[Any, Any, Any], ledger: Ledger) -> None:
-    state = ledger.state
-    if state.claims:
-        stock.scrub(state.before_last, state.position.record, state.claims[-1].spent)
-
-
-@contextmanager
-def _locked(stock: Stock[Any, Any, Any]) -> Iterator[Ledger | None]:
-    """None if another run has it."""
-    ledger = Ledger.lock(stock.ledger_path, stock.manifest.heading)
-    try:
-        yield ledger
-    finally:
-        if ledger:
-            ledger.close()
 
 
 def _lock(held: ExitStack, stocks: Sequence[Stock[D, P, T]], plan: P) -> tuple[dict[str, Ledger], Offer]:
@@ -143,23 +104,23 @@ def _lock(held: ExitStack, stocks: Sequence[Stock[D, P, T]], plan: P) -> tuple[d
     ledgers: dict[str, Ledger] = {}
     used, busy = {}, False
     for stock in stocks:
-        position = _scrub_left(stock).position
+        position = stock.scrub_left().position
         if stock.choose(position, plan) is None:
             used[stock.id] = position
         elif len(ledgers) < LOCKED:
-            ledger = held.enter_context(_locked(stock))
+            ledger = held.enter_context(stock.locked())
             if ledger is None:
                 busy = True
                 continue
             ledgers[stock.id], used[stock.id] = ledger, ledger.state.position
             stock.check(ledger.state.position)
-            _scrub_last(stock, ledger)
+            stock.scrub_last(ledger)
     return ledgers, Offer(used, busy)
 
 
 def _exchange(link: Link, own: Offer, plan: Any, run: bytes) -> dict[int, Offer]:
     """Step 1's message: everyone's offers, by party."""
-    purpose = digest(b"pdml-stock-plan", run, repr(plan).encode()).hex()
+    purpose = digest(b"pdml-stock-plan", run, json.dumps(plan, default=vars).encode()).hex()
     content = {
         "for": purpose,
         "busy": own.busy,
@@ -188,12 +149,12 @@ def _catch_up(stock: Stock[D, P, T], ledger: Ledger | None, offers: Offers, run:
     before = ledger.state.position
     after = before.join(_joined(offers, stock.id))
     if after != before:
-        _scrub_last(stock, ledger)  # another run may have claimed and been killed a moment ago
+        stock.scrub_last(ledger)  # another run may have claimed and been killed a moment ago
         try:
             ledger.append(_line(run, (after.record, after.record), burnt=tuple(sorted(after.items - before.items))))
         except ValueError as error:
             raise stock.error(f"another party has used what is not in it: {error}") from None
-        _scrub_last(stock, ledger)
+        stock.scrub_last(ledger)
 
 
 def _line(run: bytes, records: tuple[int, int], items: tuple[int, ...] = (), burnt: tuple[int, ...] = ()) -> Claim:
@@ -235,7 +196,7 @@ def _claimed(link: Link, ledger: Ledger, stock: Stock[D, P, T], choice: Choice, 
                 raise _differs(peer, f"claimed another part of stock {stock.id}")
         yield Burnt(stock, claim, content)
     finally:
-        _scrub_last(stock, ledger)
+        stock.scrub_last(ledger)
 
 
 def _pause(run: bytes, attempt: int) -> float:

@@ -20,8 +20,7 @@ from pathlib import Path
 from typing import Any
 
 from pdml_spdz.errors import StockError, StorageError
-from pdml_spdz.offline.disk import write_all, write_file
-from pdml_spdz.system.files import sync, writing
+from pdml_spdz.system.files import sync, write_all, write_file, writing
 
 FILE = "ledger.jsonl"
 FORMAT = 2

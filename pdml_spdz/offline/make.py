@@ -10,7 +10,6 @@ import numpy as np
 
 from pdml_spdz.errors import StockError
 from pdml_spdz.numerics import ring
-from pdml_spdz.offline.disk import NewFile
 from pdml_spdz.offline.material import Plan
 from pdml_spdz.offline.new_stock import NONCE, Wanted, new_stock
 from pdml_spdz.offline.numbers import TRIPLES, Kind, NumberStock, record_digest, scalar_name
@@ -18,6 +17,7 @@ from pdml_spdz.offline.on_demand import GROUP, LEVELS, Supply, levels, piece_for
 from pdml_spdz.offline.stock import File, directory
 from pdml_spdz.ot import extension, silent, triples, vole
 from pdml_spdz.ot.prg import digest
+from pdml_spdz.system.files import NewFile
 from pdml_spdz.transport.base import HEADER, Link
 
 Progress = Callable[[int, int, int], None]  # triples and numbers made, of how many, bytes sent

@@ -3,23 +3,22 @@
 from __future__ import annotations
 
 import fcntl
+import json
 import os
 import secrets
 import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
 from pdml_spdz.errors import StockError, StorageError
 from pdml_spdz.offline import ledger
-from pdml_spdz.offline.claim import tidy
-from pdml_spdz.offline.disk import write_file
 from pdml_spdz.offline.stock import FORMAT, MANIFEST, Description, File, Manifest, Stock, directory
 from pdml_spdz.ot.prg import digest
-from pdml_spdz.system.files import sync, writing
+from pdml_spdz.system.files import sync, write_file, writing
 from pdml_spdz.transport.base import Link
 
 NONCE = 16
@@ -43,7 +42,8 @@ class Wanted:
 
     @property
     def digest(self) -> bytes:
-        return digest(b"pdml-stock", repr((FORMAT, self.kind, self.records, self.items)).encode(), self.session)
+        what = json.dumps([FORMAT, asdict(self.kind), self.records, self.items])
+        return digest(b"pdml-stock", what.encode(), self.session)
 
 
 @dataclass(frozen=True)
@@ -68,7 +68,7 @@ def new_stock(link: Link, content: type[Stock[Any, Any, Any]], root: Path, wante
     *Reveals:* nothing but what is made. *Cost:* 2 rounds, and what the block takes. *Ref:* -
     """
     with link.offline(), writing(root, FREE_ROOM), alone(root, link.me):
-        tidy(content, root, link.me)
+        content.tidy(root, link.me)
         if (free := shutil.disk_usage(root).free) < wanted.room:
             raise StorageError(
                 f"{root} has room for {free:,} bytes.", f"{wanted.room:,} bytes for this stock", FREE_ROOM

@@ -11,14 +11,17 @@ preprocessing of MP-SPDZ. Everything else is the same for both: `new_stock` make
 from __future__ import annotations
 
 import json
+import os
 from abc import ABC, abstractmethod
-from dataclasses import asdict, dataclass
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any, ClassVar, Generic, Self, TypeVar
 
 from pdml_spdz.errors import StockError
-from pdml_spdz.offline import ledger
-from pdml_spdz.offline.ledger import Heading, Position, State
+from pdml_spdz.offline import ledger as ledgers
+from pdml_spdz.offline.ledger import Claim, Heading, Ledger, Position, State
 
 FORMAT = 7  # 7: one manifest and one ledger for both kinds of content
 MANIFEST = "manifest.json"
@@ -124,21 +127,56 @@ class Stock(ABC, Generic[D, P, T]):
 
     @property
     def ledger_path(self) -> Path:
-        return self.path / ledger.FILE
+        return self.path / ledgers.FILE
 
     def state(self) -> State:
         """What the ledger says now; StockError if it is damaged or a file that should still be there is not."""
-        state = ledger.read(self.ledger_path, self.manifest.heading)
+        state = ledgers.read(self.ledger_path, self.manifest.heading)
         while True:
             try:
                 self.check(state.position)
             except StockError:
-                later = ledger.read(self.ledger_path, self.manifest.heading)
+                later = ledgers.read(self.ledger_path, self.manifest.heading)
                 if later == state:
                     raise
                 state = later  # claimed meanwhile by another run
             else:
                 return state
+
+    @contextmanager
+    def locked(self) -> Iterator[Ledger | None]:
+        """The ledger, for this run alone; None if another run has it."""
+        ledger = Ledger.lock(self.ledger_path, self.manifest.heading)
+        try:
+            yield ledger
+        finally:
+            if ledger:
+                ledger.close()
+
+    @classmethod
+    def tidy(cls, root: Path, me: int) -> None:
+        """Take off the disk what killed runs have claimed of party me's stocks in `root` and left there, whatever these
+        were made for, and also where too little is left to claim again. A damaged one is an error to whoever uses it.
+        """
+        for path in parts(root, me):
+            with suppress(StockError):
+                cls(path).scrub_left()
+
+    def scrub_left(self) -> State:
+        """Every claim begins by scrubbing the one before it, so only the last can have left something. A stock that
+        another run has locked is that run's to scrub.
+        """
+        state = self.state()
+        if state.claims:
+            with self.locked() as ledger:
+                if ledger:
+                    self.scrub_last(ledger)
+        return state
+
+    def scrub_last(self, ledger: Ledger) -> None:
+        state = ledger.state
+        if state.claims:
+            self.scrub(state.before_last, state.position.record, state.claims[-1].spent)
 
     def error(self, found: str, wanted: str = "the files as `pdml-spdz offline make` wrote them") -> StockError:
         do = f"remove {self.path} (the other parties' parts are of no use without it) and make a new stock"
@@ -182,3 +220,47 @@ def directory(root: Path, stock: str, party: int) -> Path:
 def parts(root: Path, me: int | str) -> list[Path]:
     """Where party me's stocks are; "*" for every party's."""
     return sorted(root.glob(f"stock-*/party-{me}"))
+
+
+S = TypeVar("S", bound=Stock[Any, Any, Any])
+
+
+@dataclass(frozen=True)
+class StockPart(Generic[S]):
+    """One party's part of one stock. bytes : on the disk; content, state : None if it cannot be used; problem : why"""
+
+    name: str
+    party: int
+    path: Path
+    bytes: int
+    content: S | None = None
+    state: State | None = None
+    problem: str = ""
+
+    @property
+    def claims(self) -> tuple[Claim, ...]:
+        return self.state.claims if self.state else ()
+
+
+def look(content: Callable[[Path], S], root: Path) -> list[StockPart[S]]:
+    """Every stock in `root`, whichever party's. Nothing is locked, made or removed."""
+    return [_look(content, path) for path in parts(root, "*") if path.name.removeprefix("party-").isdigit()]
+
+
+def _look(content: Callable[[Path], S], path: Path) -> StockPart[S]:
+    name, party = path.parent.name.removeprefix("stock-"), int(path.name.removeprefix("party-"))
+    part = StockPart[S](name, party, path, _bytes(path))
+    try:
+        found = content(path)
+        return replace(part, content=found, state=found.state())
+    except StockError as error:
+        return replace(part, problem=str(error))
+
+
+def _bytes(path: Path) -> int:
+    total = 0
+    for where, _, names in os.walk(path):
+        for name in names:
+            with suppress(OSError):  # claimed at this moment
+                total += Path(where, name).stat().st_size
+    return total

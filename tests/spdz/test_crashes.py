@@ -17,9 +17,7 @@ import pytest
 from pdml_spdz.engines.mp_spdz.directory import sweep
 from pdml_spdz.engines.mp_spdz.place import MATERIAL
 from pdml_spdz.engines.mp_spdz.preprocessing import Preprocessing
-from pdml_spdz.offline.claim import tidy
-from pdml_spdz.offline.status import StockPart, look
-from pdml_spdz.offline.stock import directory
+from pdml_spdz.offline.stock import StockPart, directory, look
 from pdml_spdz.study.model import PrecisionSettings, Timeouts
 from tests.parties.helpers import Parties, Process, until
 from tests.spdz.helpers import LONG, REQUIRED, machines
@@ -93,7 +91,7 @@ class Stocks:
         """As the party's next run does: what killed ones have left is cleared away."""
         for m in range(self.site.M):
             sweep(self.root(m))
-            tidy(Preprocessing, self.root(m), m)
+            Preprocessing.tidy(self.root(m), m)
 
     def check(self) -> None:
         """At no party is a stock that it has claimed claimed again, or anywhere on its disk."""

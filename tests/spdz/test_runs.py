@@ -14,7 +14,7 @@ from pdml_spdz.algorithms.svd import start_by_seed
 from pdml_spdz.engines.mp_spdz.preprocessing import Preprocessing
 from pdml_spdz.errors import StockError
 from pdml_spdz.numerics.linalg import fix_signs, orthonormalise, sine
-from pdml_spdz.offline.status import look
+from pdml_spdz.offline.stock import look
 from pdml_spdz.primitives.agree import Agreement
 from pdml_spdz.study.model import PrecisionSettings
 from pdml_spdz.transport.inprocess import mesh

@@ -22,8 +22,7 @@ from pdml_spdz.errors import PdmlError, StockError
 from pdml_spdz.offline import claim as claims
 from pdml_spdz.offline.ledger import Ledger
 from pdml_spdz.offline.new_stock import Wanted, new_stock
-from pdml_spdz.offline.status import StockPart, look
-from pdml_spdz.offline.stock import MANIFEST
+from pdml_spdz.offline.stock import MANIFEST, StockPart, look
 from pdml_spdz.offline.stock import directory as part_of
 from pdml_spdz.transport.base import Link
 from pdml_spdz.transport.certs import Identity

@@ -11,8 +11,7 @@ from pathlib import Path
 
 from pdml_spdz.errors import PeerError, StockError
 from pdml_spdz.offline.material import Plan
-from pdml_spdz.offline.numbers import Kind, NumberStock
-from pdml_spdz.offline.stock_material import claim
+from pdml_spdz.offline.numbers import Kind, NumberStock, claim
 from pdml_spdz.transport.base import DATA, Frame, Link, lost
 
 PLAN = Plan(2, (1,))

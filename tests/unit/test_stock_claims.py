@@ -14,10 +14,9 @@ from pdml_spdz.errors import StockError
 from pdml_spdz.offline import claim as claims
 from pdml_spdz.offline import ledger
 from pdml_spdz.offline.material import Plan
-from pdml_spdz.offline.numbers import TRIPLES, Kind, NumberStock, allot, scalar_name
+from pdml_spdz.offline.numbers import TRIPLES, Kind, NumberStock, StockMaterial, allot, claim, scalar_name
 from pdml_spdz.offline.status import status
 from pdml_spdz.offline.stock import MANIFEST, directory
-from pdml_spdz.offline.stock_material import StockMaterial, claim
 from pdml_spdz.transport.base import Link
 from tests.stocks import RUN, claim_fake, failures, fake, fake_kind, fake_part, parts
 from tests.threads import run_threads

@@ -19,9 +19,8 @@ from pdml_spdz.offline.ledger import Ledger
 from pdml_spdz.offline.make import make
 from pdml_spdz.offline.material import Plan
 from pdml_spdz.offline.new_stock import alone
-from pdml_spdz.offline.numbers import Kind, NumberStock
+from pdml_spdz.offline.numbers import Kind, NumberStock, claim
 from pdml_spdz.offline.status import status
-from pdml_spdz.offline.stock_material import claim
 from tests.stocks import ROOT, claim_fake, failures, fake, fake_kind
 from tests.threads import run_threads
 from tests.unit.test_stock_child import PLAN

@@ -12,10 +12,9 @@ from pdml_spdz.engines.spec import Context, OfflinePlan, Stocks
 from pdml_spdz.errors import StockError, StudyError
 from pdml_spdz.offline import make as making
 from pdml_spdz.offline.material import Material, Plan
-from pdml_spdz.offline.numbers import Kind, NumberStock
+from pdml_spdz.offline.numbers import Kind, NumberStock, StockMaterial
 from pdml_spdz.offline.on_demand import OnDemand
 from pdml_spdz.offline.status import Row, status
-from pdml_spdz.offline.stock_material import StockMaterial
 from pdml_spdz.programs.precision import Precision
 from pdml_spdz.study.model import Study
 from pdml_spdz.transport.base import Link

@@ -21,8 +21,7 @@ from pdml_spdz.engines.mp_spdz.directory import DATA
 from pdml_spdz.errors import StockError
 from pdml_spdz.offline import claim
 from pdml_spdz.offline.ledger import Position
-from pdml_spdz.offline.status import StockPart
-from pdml_spdz.offline.stock import Choice, Description, Stock
+from pdml_spdz.offline.stock import Choice, Description, Stock, StockPart
 from pdml_spdz.system.files import writing
 from pdml_spdz.transport.base import Link
 
@@ -88,7 +87,7 @@ def fitting(link: Link, root: Path, wanted: Preprocessed, run: bytes) -> list[Pr
     What killed runs have left of any stock is taken off the disk.
     """
     directory.sweep(root)
-    claim.tidy(Preprocessing, root, link.me)
+    Preprocessing.tidy(root, link.me)
     stocks = Preprocessing.find(root, wanted, link.me)
     try:
         claim.check(link, stocks, EXECUTION, run)

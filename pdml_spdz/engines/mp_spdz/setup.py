@@ -15,7 +15,7 @@ from pdml_spdz.engines.mp_spdz.preprocessing import Preprocessing, facts
 from pdml_spdz.engines.mp_spdz.protocols import protocol_of
 from pdml_spdz.engines.settings import iterations_of, normalise_of, precision_of, shape_of
 from pdml_spdz.engines.spec import Context, OfflinePlan, Stocks
-from pdml_spdz.offline.status import look
+from pdml_spdz.offline.stock import look
 from pdml_spdz.primitives.agree import Agreement
 from pdml_spdz.study.model import Study
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shutil
 from collections.abc import Sequence
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
@@ -184,6 +185,29 @@ def test_parties_that_claim_different_parts_use_neither(tmp_path: Path, monkeypa
     assert any("claimed another part of stock" in str(error) for error in errors)
     monkeypatch.undo()
     assert parts(claim_fake(tmp_path, 2, Plan(4, (3,))))[1:] == ((4, 8), (3,))
+
+
+@pytest.mark.parametrize("used", [ledger.Position(41), ledger.Position(0, frozenset({4}))])
+def test_a_party_that_has_used_what_is_not_there(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, used: ledger.Position
+) -> None:
+    fake(tmp_path, 2)
+    lock = claims._lock
+
+    def lies(held: ExitStack, stocks: Sequence[NumberStock], plan: Plan) -> Any:
+        ledgers, own = lock(held, stocks, plan)
+        return ledgers, claims.Offer({stocks[0].id: used}, False) if stocks[0].manifest.party == 1 else own
+
+    monkeypatch.setattr(claims, "_lock", lies)
+
+    def party(link: Link) -> object:
+        stocks = NumberStock.find(tmp_path, fake_kind(2), link.me)
+        return claim(link, stocks, Plan(4, (3,)), RUN)
+
+    error, _ = failures(2, party)
+    assert isinstance(error, StockError)
+    assert "another party has used what is not in it" in str(error)
+    assert [row.claims for row in status(tmp_path)] == [(), ()]
 
 
 def test_a_message_that_is_no_offer_is_an_error(tmp_path: Path) -> None:

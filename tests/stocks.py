@@ -7,21 +7,10 @@ from pathlib import Path
 
 from pdml_spdz.errors import PdmlError
 from pdml_spdz.offline import ledger
-from pdml_spdz.offline.disk import write_file
 from pdml_spdz.offline.material import Plan
-from pdml_spdz.offline.spend import StockMaterial, claim
-from pdml_spdz.offline.stock import (
-    MANIFEST,
-    TRIPLES,
-    File,
-    Kind,
-    Manifest,
-    Stock,
-    directory,
-    find,
-    record_digest,
-    scalar_name,
-)
+from pdml_spdz.offline.numbers import TRIPLES, Kind, NumberStock, StockMaterial, claim, record_digest, scalar_name
+from pdml_spdz.offline.stock import MANIFEST, File, Manifest, directory
+from pdml_spdz.system.files import write_file
 from pdml_spdz.transport.base import Link
 from pdml_spdz.transport.inprocess import mesh
 from tests.threads import run_threads
@@ -35,7 +24,7 @@ def fake_kind(M: int) -> Kind:
     return Kind(M, 64, 64)
 
 
-def fake_part(root: Path, M: int, m: int, plan: Plan = FAKE, stock: str = "0123456789abcdef") -> Stock:
+def fake_part(root: Path, M: int, m: int, plan: Plan = FAKE, stock: str = "0123456789abcdef") -> NumberStock:
     """Party m's part of a stock in which triple i is (i + 1, i + 1, i + 1) and every number of scalar i is i."""
     path, kind = directory(root, stock, m), fake_kind(M)
     path.mkdir(parents=True)
@@ -49,7 +38,7 @@ def fake_part(root: Path, M: int, m: int, plan: Plan = FAKE, stock: str = "01234
     manifest = Manifest(stock, m, kind, plan.triples, plan.vectors, "2026-01-01T00:00:00+00:00", entries)
     ledger.create(path / ledger.FILE, manifest.heading)
     write_file(path / MANIFEST, manifest.to_json().encode())
-    return Stock(path)
+    return NumberStock(path)
 
 
 def fake(root: Path, M: int, plan: Plan = FAKE, stock: str = "0123456789abcdef") -> None:
@@ -59,17 +48,17 @@ def fake(root: Path, M: int, plan: Plan = FAKE, stock: str = "0123456789abcdef")
 
 def claim_fake(root: Path, M: int, plan: Plan, run: bytes = RUN) -> list[StockMaterial]:
     """All parties claim; what each was given is what its claim says."""
-    materials = run_threads(M, lambda link: claim(link, find(root, fake_kind(M), link.me), plan, run))
+    materials = run_threads(M, lambda link: claim(link, NumberStock.find(root, fake_kind(M), link.me), plan, run))
     for material in materials:
         _, line = material.claims[0]
-        assert material.triples(plan.triples).a == [i + 1 for i in range(*line.triples)]
-        assert [material.scalar().delta for _ in plan.vectors] == list(line.scalars)
+        assert material.triples(plan.triples).a == [i + 1 for i in range(*line.records)]
+        assert [material.scalar().delta for _ in plan.vectors] == list(line.items)
     return materials
 
 
 def parts(materials: Sequence[StockMaterial]) -> tuple[str, tuple[int, int], tuple[int, ...]]:
     """The claim that all parties made."""
-    found = {(stock, line.triples, line.scalars) for material in materials for stock, line in material.claims}
+    found = {(stock, line.records, line.items) for material in materials for stock, line in material.claims}
     assert len(found) == 1
     return found.pop()
 

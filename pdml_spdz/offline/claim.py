@@ -4,21 +4,22 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Mapping, Sequence
-from contextlib import ExitStack
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from typing import Any
+from functools import reduce
+from typing import Any, Generic
 
 from pdml_spdz.errors import StockError
-from pdml_spdz.offline.ledger import Claim, Ledger, Position, State
-from pdml_spdz.offline.material import Plan
-from pdml_spdz.offline.stock import MAKE, Choice, Stock
+from pdml_spdz.offline.ledger import Claim, Ledger, Position
+from pdml_spdz.offline.stock import MAKE, Choice, D, P, Stock, T
 from pdml_spdz.ot.prg import digest
 from pdml_spdz.transport.base import Link
 
 ATTEMPTS = 12  # at stocks that another run of a party has locked: 5 to 13 seconds in all
 PAUSE, LONGEST = 0.02, 1.28  # seconds after the first attempt, doubled after each, and the most
+LOCKED = 64  # stocks at a time: a lock is an open file, and a party may have thousands of stocks
 
 Offers = Mapping[int, "Offer"]  # by party
 
@@ -32,131 +33,106 @@ class Offer:
 
 
 @dataclass(frozen=True)
-class Agreed:
-    """What all parties take: part of a stock, when `used` is what anyone has used of it."""
+class Burnt(Generic[D, P, T]):
+    """What a claim gave: it is in no other claim. content : as `Stock.read` has read it"""
 
-    stock: Stock
-    used: Position
-    choice: Choice
-
-
-@dataclass(frozen=True)
-class Burnt:
-    """What a claim gave: bytes that are in no other claim. Scalars are as in `Stock.map_scalar`."""
-
-    stock: Stock
+    stock: Stock[D, P, T]
     claim: Claim
-    triples: Any
-    scalars: list[Any]
+    content: T
 
 
-def burn(link: Link, stocks: Sequence[Stock], plan: Plan, run: bytes) -> Burnt:
-    """Claim material for `plan` from a stock that all parties hold.
+@contextmanager
+def burn(link: Link, stocks: Sequence[Stock[D, P, T]], plan: P, run: bytes) -> Iterator[Burnt[D, P, T]]:
+    """Claim material for `plan` from a stock that all parties hold. The block takes it: what it leaves is removed.
 
-    1. each party locks its stocks, without waiting for those that another run of it has locked, and sends for each
-       the stock's id, the next unused triple and the used scalars, by its ledger; and a digest of run and plan
-    2. used at one party is used at all: the largest position and the union of the used scalars count. Of the stocks
-       that all parties offer and that still have enough, all take the same: the one that loses least. If there is
-       none and one was locked, all pause and begin again
+    1. each party locks its stocks that have enough for the plan, without waiting for those that another run of it has
+       locked, and sends for each its id and what is used of it, by its ledger; the same of stocks with too little left;
+       and a digest of run and plan
+    2. used at one party is used at all: each party burns what another has used, and syncs that. Of the stocks that all
+       parties offer and that still have enough, all take the same: the one that loses least. If there is none and one
+       was locked, all pause and begin again
     3. each party checks the files that it is to read, appends the claim to its ledger and syncs it
     4. each party sends a digest of the claim; when all have sent the same, the material may be used, and not before
-    5. each party removes what it claimed from its disk
+    5. each party removes what it claimed from the stock, also if step 4 or the block fails
 
     A party that crashes, is killed or disagrees in between has claimed or not; what it or another has claimed is
     skipped at step 2 next time. So is what a party forgets by going back to an older copy of its ledger, as long as
     one party keeps its own. If ALL parties go back to copies of both the ledger and the files (a snapshot of every
     machine), nothing notices: never copy a stock.
 
+    A run may claim as often as it likes: a few items at a time, those that it never claims stay in the stock.
+
     *Reveals:* to all parties, how much of each stock a party has used, and whether another of its runs is claiming.
-    *Cost:* 2 rounds, about 100 bytes for each stock and 4 for each used scalar; two fsyncs; the files are read once.
+    *Cost:* 2 rounds, about 100 bytes for each stock and 4 for each used item; two fsyncs; the files are read once.
     *Ref:* -
     """
     for attempt in range(ATTEMPTS):
         with ExitStack() as held:
-            ledgers = _lock(held, stocks)
-            offers = _exchange(link, ledgers, len(ledgers) < len(stocks), plan, run)
+            ledgers, own = _lock(held, stocks, plan)
+            offers = _exchange(link, own, plan, run)
+            for stock in stocks:
+                _catch_up(stock, ledgers.get(stock.id), offers, run)
             agreed = _agree(offers, stocks, plan)
             if agreed is not None:
-                return _claim(link, ledgers[agreed.stock.id], agreed, run)
+                stock, choice = agreed
+                with _claimed(link, ledgers[stock.id], stock, choice, run) as burnt:
+                    yield burnt
+                return
         if not any(offer.busy for offer in offers.values()):
             break
         time.sleep(_pause(run, attempt))
     raise _nothing(offers, stocks, plan, link.me)
 
 
-def check(link: Link, stocks: Sequence[Stock], plan: Plan, run: bytes) -> None:
-    """Steps 1 and 2 of `burn` without locks: StockError, at all parties, if no common stock has enough for `plan`."""
-    scrub_left(stocks)
-    positions = {stock.id: stock.state().position for stock in stocks}
-    offers = _offer(link, Offer(positions, busy=False), plan, run)
+def check(link: Link, stocks: Sequence[Stock[D, P, T]], plan: P, run: bytes) -> None:
+    """Steps 1 and 2 of `burn`, with no lock between them: StockError, at all parties, if no common stock has enough."""
+    own = Offer({stock.id: stock.scrub_left().position for stock in stocks}, busy=False)
+    offers = _exchange(link, own, plan, run)
+    for stock in stocks:
+        if _joined(offers, stock.id) != own.stocks[stock.id]:
+            with stock.locked() as ledger:
+                _catch_up(stock, ledger, offers, run)
     if _agree(offers, stocks, plan) is None:
         raise _nothing(offers, stocks, plan, link.me)
 
 
-def _lock(held: ExitStack, stocks: Sequence[Stock]) -> dict[str, Ledger]:
-    """The ledgers that no other process has locked; what their last claims left behind is removed."""
-    ledgers = {}
-    for stock in stocks:
-        ledger = Ledger.lock(stock.ledger_path, stock.manifest.heading)
-        if ledger is None:
-            continue
-        held.callback(ledger.close)
-        ledgers[stock.id] = ledger
-        stock.check_sizes(ledger.state.position)
-        _scrub_last(stock, ledger.state)
-    return ledgers
+def _lock(held: ExitStack, stocks: Sequence[Stock[D, P, T]], plan: P) -> tuple[dict[str, Ledger], Offer]:
+    """The ledgers that this run may claim in, until `held` ends; what their last claims left behind is removed.
 
-
-def scrub_left(stocks: Sequence[Stock]) -> None:
-    """Take off the disk what killed runs have claimed and left there, also where too little is left to claim again.
-
-    Every claim begins by scrubbing the one before it, so only the last can have left something. A stock that another
-    run has locked is that run's to scrub.
+    A stock with too little left is offered as it is: it can only become less.
     """
+    ledgers: dict[str, Ledger] = {}
+    used, busy = {}, False
     for stock in stocks:
-        if not _left(stock, stock.state()):
-            continue
-        ledger = Ledger.lock(stock.ledger_path, stock.manifest.heading)
-        if ledger is not None:
-            try:
-                _scrub_last(stock, ledger.state)
-            finally:
-                ledger.close()
+        position = stock.scrub_left().position
+        if stock.choose(position, plan) is None:
+            used[stock.id] = position
+        elif len(ledgers) < LOCKED:
+            ledger = held.enter_context(stock.locked())
+            if ledger is None:
+                busy = True
+                continue
+            ledgers[stock.id], used[stock.id] = ledger, ledger.state.position
+            stock.check(ledger.state.position)
+            stock.scrub_last(ledger)
+    return ledgers, Offer(used, busy)
 
 
-def _left(stock: Stock, state: State) -> bool:
-    """Whether something of the last claim is still there."""
-    if not state.claims:
-        return False
-    last = state.claims[-1]
-    return stock.holds(state.before_last, state.position.triple, last.scalars + last.burnt)
-
-
-def _scrub_last(stock: Stock, state: State) -> None:
-    if state.claims:
-        last = state.claims[-1]
-        stock.scrub(state.before_last, state.position.triple, last.scalars + last.burnt)
-
-
-def _exchange(link: Link, ledgers: Mapping[str, Ledger], busy: bool, plan: Plan, run: bytes) -> dict[int, Offer]:
-    return _offer(link, Offer({i: ledger.state.position for i, ledger in ledgers.items()}, busy), plan, run)
-
-
-def _offer(link: Link, own: Offer, plan: Plan, run: bytes) -> dict[int, Offer]:
+def _exchange(link: Link, own: Offer, plan: Any, run: bytes) -> dict[int, Offer]:
     """Step 1's message: everyone's offers, by party."""
-    purpose = digest(b"pdml-stock-plan", run, json.dumps([plan.triples, plan.vectors]).encode()).hex()
+    purpose = digest(b"pdml-stock-plan", run, json.dumps(plan, default=vars).encode()).hex()
     content = {
         "for": purpose,
         "busy": own.busy,
-        "stocks": {i: [used.triple, sorted(used.scalars)] for i, used in own.stocks.items()},
+        "stocks": {i: [used.record, sorted(used.items)] for i, used in own.stocks.items()},
     }
     offers = {link.me: own}
     for peer, raw in link.all_to_all("stock:offer", json.dumps(content).encode()).items():
         try:
             theirs = json.loads(bytes(raw))
             stocks = {
-                str(i): Position(int(triple), frozenset(map(int, scalars)))
-                for i, (triple, scalars) in theirs["stocks"].items()
+                str(i): Position(int(record), frozenset(map(int, items)))
+                for i, (record, items) in theirs["stocks"].items()
             }
             offers[peer], said = Offer(stocks, bool(theirs["busy"])), theirs["for"]
         except (ValueError, KeyError, TypeError, AttributeError):
@@ -166,45 +142,61 @@ def _offer(link: Link, own: Offer, plan: Plan, run: bytes) -> dict[int, Offer]:
     return offers
 
 
-def _agree(offers: Offers, stocks: Sequence[Stock], plan: Plan) -> Agreed | None:
+def _catch_up(stock: Stock[D, P, T], ledger: Ledger | None, offers: Offers, run: bytes) -> None:
+    """Step 2: what another party has used is burnt here as well, also in a stock that this run does not take."""
+    if ledger is None:
+        return
+    before = ledger.state.position
+    after = before.join(_joined(offers, stock.id))
+    if after != before:
+        stock.scrub_last(ledger)  # another run may have claimed and been killed a moment ago
+        try:
+            ledger.append(_line(run, (after.record, after.record), burnt=tuple(sorted(after.items - before.items))))
+        except ValueError as error:
+            raise stock.error(f"another party has used what is not in it: {error}") from None
+        stock.scrub_last(ledger)
+
+
+def _line(run: bytes, records: tuple[int, int], items: tuple[int, ...] = (), burnt: tuple[int, ...] = ()) -> Claim:
+    return Claim(run.hex(), datetime.now(UTC).isoformat(timespec="seconds"), records, items, burnt)
+
+
+def _agree(offers: Offers, stocks: Sequence[Stock[D, P, T]], plan: P) -> tuple[Stock[D, P, T], Choice] | None:
     """Step 2: a function of what all parties know, so that all parties come to the same."""
-    found: list[tuple[tuple[int, int, str], Agreed]] = []
+    found = {}
     for stock in stocks:
         used = _used(offers, stock.id)
         choice = used and stock.choose(used, plan)
         if used and choice:
             m = stock.manifest
-            numbers = sum(m.vectors[i] for i in choice.scalars)  # spent whole, whatever the plan needs of them
-            found.append(((numbers, m.triples - used.triple, stock.id), Agreed(stock, used, choice)))
-    return min(found, key=lambda pair: pair[0])[1] if found else None
+            whole = sum(m.items[i] for i in choice.items)  # spent whole, whatever the plan needs of them
+            found[whole, m.records - used.record, stock.id] = stock, choice
+    return found[min(found)] if found else None
 
 
 def _used(offers: Offers, stock: str) -> Position | None:
     """What anyone has used of a stock; None if someone does not offer it."""
-    joined = Position()
-    for offer in offers.values():
-        if stock not in offer.stocks:
-            return None
-        joined = joined.join(offer.stocks[stock])
-    return joined
+    return _joined(offers, stock) if all(stock in offer.stocks for offer in offers.values()) else None
 
 
-def _claim(link: Link, ledger: Ledger, agreed: Agreed, run: bytes) -> Burnt:
+def _joined(offers: Offers, stock: str) -> Position:
+    return reduce(Position.join, (offer.stocks.get(stock, Position()) for offer in offers.values()))
+
+
+@contextmanager
+def _claimed(link: Link, ledger: Ledger, stock: Stock[D, P, T], choice: Choice, run: bytes) -> Iterator[Burnt[D, P, T]]:
     """Steps 3 to 5, with the ledger locked."""
-    stock, (first, last), scalars = agreed.stock, agreed.choice.triples, agreed.choice.scalars
-    before = ledger.state.position
-    triples = stock.read_triples(first, last)
-    words = [stock.map_scalar(i) for i in scalars]
-    burnt = tuple(sorted(agreed.used.scalars - before.scalars))
-    now = datetime.now(UTC).isoformat(timespec="seconds")
-    claim = Claim(run.hex(), now, (first, last), scalars, burnt)
+    content = stock.read(choice)
+    claim = _line(run, choice.records, choice.items)
     ledger.append(claim)
-    content = digest(b"pdml-claim", run, stock.id.encode(), json.dumps([first, last, scalars]).encode())
-    for peer, theirs in link.all_to_all("stock:claimed", content).items():
-        if bytes(theirs) != content:
-            raise _differs(peer, f"claimed another part of stock {stock.id}")
-    stock.scrub(before.triple, last, scalars + burnt)
-    return Burnt(stock, claim, triples, words)
+    try:
+        said = digest(b"pdml-claim", run, stock.id.encode(), json.dumps([choice.records, choice.items]).encode())
+        for peer, theirs in link.all_to_all("stock:claimed", said).items():
+            if bytes(theirs) != said:
+                raise _differs(peer, f"claimed another part of stock {stock.id}")
+        yield Burnt(stock, claim, content)
+    finally:
+        stock.scrub_last(ledger)
 
 
 def _pause(run: bytes, attempt: int) -> float:
@@ -218,9 +210,8 @@ def _differs(peer: int, what: str) -> StockError:
     return StockError(f"P{peer} {what}.", "all parties to claim the same part of the same stock", do, culprit=peer)
 
 
-def _nothing(offers: Offers, stocks: Sequence[Stock], plan: Plan, me: int) -> StockError:
+def _nothing(offers: Offers, stocks: Sequence[Stock[D, P, T]], plan: P, me: int) -> StockError:
     """Every party raises this at the same point, and none has claimed anything."""
-    wanted = f"{plan.triples} triples and {len(plan.vectors)} scalars with {plan.numbers} numbers in all"
     reasons = []
     for stock in stocks:
         without = [l for l, offer in offers.items() if stock.id not in offer.stocks]
@@ -232,6 +223,6 @@ def _nothing(offers: Offers, stocks: Sequence[Stock], plan: Plan, me: int) -> St
         else:
             reasons.append(f"stock {stock.id} is not there or in use at " + ", ".join(f"P{l}" for l in without))
     found = "; ".join(reasons) or "this party has none of this kind"
-    error = StockError(f"no stock that all parties hold has what the run needs: {found}.", wanted, MAKE)
+    error = StockError(f"no stock that all parties hold has what the run needs: {found}.", str(plan), MAKE)
     error.common = True
     return error

@@ -20,10 +20,10 @@ from pathlib import Path
 from typing import Any
 
 from pdml_spdz.errors import StockError, StorageError
-from pdml_spdz.offline.disk import keeping, sync_directory, write_all, write_file
+from pdml_spdz.system.files import sync, write_all, write_file, writing
 
 FILE = "ledger.jsonl"
-FORMAT = 1
+FORMAT = 2
 
 
 @dataclass(frozen=True)
@@ -32,47 +32,51 @@ class Heading:
 
     stock: str
     party: int
-    triples: int
-    scalars: int
+    records: int
+    items: int
     format: int = FORMAT
 
 
 @dataclass(frozen=True)
 class Position:
-    """What is used up: every triple before number `triple`, and these scalars."""
+    """What is used up: every record before number `record`, and these items."""
 
-    triple: int = 0
-    scalars: frozenset[int] = frozenset()
+    record: int = 0
+    items: frozenset[int] = frozenset()
 
     def join(self, other: Position) -> Position:
         """Used at either of two parties is used at both."""
-        return Position(max(self.triple, other.triple), self.scalars | other.scalars)
+        return Position(max(self.record, other.record), self.items | other.items)
 
 
 @dataclass(frozen=True)
 class Claim:
-    """One line: triples[0] up to before triples[1], and whole scalars.
+    """One line: records[0] up to before records[1], and whole items; earlier records are used up as well.
 
-    burnt : scalars that another party's ledger has as used and this one had not (a crash between the two)
+    burnt : items that another party's ledger has as used and this one had not (a crash between the two)
     """
 
     run: str
     time: str
-    triples: tuple[int, int]
-    scalars: tuple[int, ...]
+    records: tuple[int, int]
+    items: tuple[int, ...]
     burnt: tuple[int, ...] = ()
+
+    @property
+    def spent(self) -> tuple[int, ...]:
+        """Items that nobody may use after it."""
+        return self.items + self.burnt
 
     def after(self, before: Position, heading: Heading) -> Position:
         """The position after this claim; ValueError if there can be no such claim."""
-        first, last = self.triples
-        spent = self.scalars + self.burnt
-        if not before.triple <= first <= last <= heading.triples:
-            raise ValueError(f"triples {first} to {last}, of {heading.triples}, after {before.triple} were used")
-        if len(set(spent)) < len(spent) or before.scalars & set(spent):
-            raise ValueError("a scalar is claimed twice")
-        if not all(0 <= i < heading.scalars for i in spent):
-            raise ValueError(f"a scalar that is not among the stock's {heading.scalars}")
-        return Position(last, before.scalars | set(spent))
+        first, last = self.records
+        if not before.record <= first <= last <= heading.records:
+            raise ValueError(f"records {first} to {last}, of {heading.records}, after {before.record} were used")
+        if len(set(self.spent)) < len(self.spent) or before.items & set(self.spent):
+            raise ValueError("an item is claimed twice")
+        if not all(0 <= i < heading.items for i in self.spent):
+            raise ValueError(f"an item that is not among the stock's {heading.items}")
+        return Position(last, before.items | set(self.spent))
 
 
 @dataclass(frozen=True)
@@ -87,8 +91,8 @@ class State:
 
     @property
     def before_last(self) -> int:
-        """The first triple that the last claim used up."""
-        return self.claims[-2].triples[1] if len(self.claims) > 1 else 0
+        """The first record that the last claim used up."""
+        return self.claims[-2].records[1] if len(self.claims) > 1 else 0
 
 
 def create(path: Path, heading: Heading) -> None:
@@ -164,7 +168,7 @@ class Ledger:
         line, check = _line(asdict(claim), self.state.check)
         data = line if self.state.whole else b"\n" + line
         do = "free some room there; nothing of the stock was used, what this run had claimed is burnt"
-        with keeping(self.path, do):
+        with writing(self.path, do):
             os.ftruncate(self._fd, self.state.end)
             try:
                 write_all(self._fd, data)
@@ -173,7 +177,7 @@ class Ledger:
                     os.ftruncate(self._fd, self.state.end)
                 raise
             os.fsync(self._fd)
-            sync_directory(self.path.parent)
+            sync(self.path.parent)
             kept = os.path.samestat(os.fstat(self._fd), self.path.stat())
         if not kept:
             raise _impossible(self.path, len(self.state.claims) + 2, ValueError("the file was replaced meanwhile"))
@@ -200,9 +204,9 @@ def _fields(line: bytes, before: str) -> tuple[dict[str, Any], str]:
 
 
 def _claim(fields: dict[str, Any]) -> Claim:
-    first, last = _integers(fields["triples"])
-    scalars, burnt = _integers(fields["scalars"]), _integers(fields["burnt"])
-    return Claim(str(fields["run"]), str(fields["time"]), (first, last), scalars, burnt)
+    first, last = _integers(fields["records"])
+    items, burnt = _integers(fields["items"]), _integers(fields["burnt"])
+    return Claim(str(fields["run"]), str(fields["time"]), (first, last), items, burnt)
 
 
 def _integers(values: Iterable[Any]) -> tuple[int, ...]:

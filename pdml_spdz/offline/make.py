@@ -1,57 +1,36 @@
-"""Making a stock: all parties together, before any data exists."""
+"""Making a stock of the embedded engine: all parties together, before any data exists."""
 
 from __future__ import annotations
 
-import fcntl
-import os
-import secrets
-import shutil
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from collections.abc import Callable
 from dataclasses import dataclass
-from datetime import UTC, datetime
 from pathlib import Path
 
 import numpy as np
 
-from pdml_spdz.errors import StockError, StorageError
+from pdml_spdz.errors import StockError
 from pdml_spdz.numerics import ring
-from pdml_spdz.offline import ledger
-from pdml_spdz.offline.claim import scrub_left
-from pdml_spdz.offline.disk import NewFile, keeping, sync_directory, write_file
 from pdml_spdz.offline.material import Plan
+from pdml_spdz.offline.new_stock import NONCE, Wanted, new_stock
+from pdml_spdz.offline.numbers import TRIPLES, Kind, NumberStock, record_digest, scalar_name
 from pdml_spdz.offline.on_demand import GROUP, LEVELS, Supply, levels, piece_for, pieces
-from pdml_spdz.offline.stock import (
-    FORMAT,
-    MANIFEST,
-    TRIPLES,
-    File,
-    Kind,
-    Manifest,
-    Stock,
-    directory,
-    record_digest,
-    scalar_name,
-)
+from pdml_spdz.offline.stock import File, directory
 from pdml_spdz.ot import extension, silent, triples, vole
 from pdml_spdz.ot.prg import digest
+from pdml_spdz.system.files import NewFile
 from pdml_spdz.transport.base import HEADER, Link
 
 Progress = Callable[[int, int, int], None]  # triples and numbers made, of how many, bytes sent
 
-NONCE = 16
-FREE_ROOM = "free some room, or choose another --stock directory; no part of a stock was left behind"
 
+def make(
+    link: Link, root: Path, plan: Plan, kind: Kind, session: bytes, progress: Progress | None = None
+) -> NumberStock:
+    """Make a stock (`new_stock`) with the triples and numbers of `plan`.
 
-def make(link: Link, root: Path, plan: Plan, kind: Kind, session: bytes, progress: Progress | None = None) -> Stock:
-    """Make a stock with the triples and numbers of `plan`; this party's part goes to <root>/stock-<id>/party-<m>.
-
-    1. each party sends a digest of what it is about to make, and a nonce; id = H(digest, all nonces)
-    2. base OTs and their extension (`extension.set_up`)
-    3. triples (`triples.make`); for each scalar fresh deltas (`vole.set_up`) and its numbers piece by piece
-       (`Supply`), all written as they come, to a directory that no one takes for a stock
-    4. each party writes an empty ledger and the manifest, syncs every file, and says so
-    5. when all have said so, each party gives the directory its name
+    1. base OTs and their extension (`extension.set_up`)
+    2. triples (`triples.make`); for each scalar fresh deltas (`vole.set_up`) and its numbers piece by piece
+       (`Supply`), all written as they come
 
     session : a public value of this meeting, as for `extension.set_up`; progress : called after each block
 
@@ -59,36 +38,11 @@ def make(link: Link, root: Path, plan: Plan, kind: Kind, session: bytes, progres
     """
     if kind.M != link.M:
         raise StockError(f"a stock for {kind.M} parties was asked for, and {link.M} have met.", "as many as there are")
-    with link.offline(), keeping(root, FREE_ROOM), alone(root, link.me):
-        _scrub(root, link.me)
-        _check_room(root, plan, kind)
-        stock = _agree(link, plan, kind, session)
-        with _unfinished(root, stock, link.me) as new:
-            meter = _Meter(link, plan, progress)
-            files = _write_material(link, new, plan, kind, digest(b"pdml-stock-ot", session, stock.encode()), meter)
-            created = datetime.now(UTC).isoformat(timespec="seconds")
-            manifest = Manifest(stock, link.me, kind, plan.triples, plan.vectors, created, files)
-            ledger.create(new / ledger.FILE, manifest.heading)
-            write_file(new / MANIFEST, manifest.to_json().encode())
-            sync_directory(new)
-            link.all_to_all("stock:made", stock.encode())
-    return Stock(directory(root, stock, link.me))
-
-
-def _agree(link: Link, plan: Plan, kind: Kind, session: bytes) -> str:
-    """Step 1: the id, 16 hexadecimal digits."""
-    what = digest(b"pdml-stock", repr((FORMAT, kind, plan)).encode(), session)
-    nonces = {link.me: secrets.token_bytes(NONCE)}
-    for peer, said in link.all_to_all("stock:agree", what + nonces[link.me]).items():
-        if bytes(said[: len(what)]) != what or len(said) != len(what) + NONCE:
-            raise StockError(
-                f"P{peer} is about to make another stock than this party ({kind}, {plan}).",
-                "the same counts, rings and version at every party",
-                "start `pdml-spdz offline make` with the same study and options at every party",
-                culprit=peer,
-            )
-        nonces[peer] = bytes(said[len(what) :])
-    return digest(b"pdml-stock-id", what, *(nonces[l] for l in range(link.M)), size=8).hex()
+    wanted = Wanted(kind, plan.triples, plan.vectors, forecast(plan, kind).disk, session)
+    with new_stock(link, NumberStock, root, wanted) as new:
+        session = digest(b"pdml-stock-ot", session, new.id.encode())
+        new.files.update(_write_material(link, new.path, plan, kind, session, _Meter(link, plan, progress)))
+    return NumberStock(directory(root, new.id, link.me))
 
 
 class _Meter:
@@ -104,7 +58,6 @@ class _Meter:
 
 
 def _write_material(link: Link, new: Path, plan: Plan, kind: Kind, session: bytes, meter: _Meter) -> dict[str, File]:
-    """Steps 2 and 3."""
     ots = extension.set_up(link, session)
     files = {}
     with NewFile(new / TRIPLES) as file:
@@ -143,62 +96,6 @@ def _write_scalar(file: NewFile, supply: Supply, n: int, kind: Kind, meter: _Met
 def _batch(kind: Kind) -> int:
     """Triples at a time."""
     return max(32, triples.BATCH // (kind.M - 1))
-
-
-@contextmanager
-def alone(root: Path, me: int) -> Iterator[None]:
-    """One `make` of a party in a directory at a time, so that what an interrupted one left can be told and removed."""
-    root.mkdir(parents=True, exist_ok=True)
-    fd = os.open(root / f".making-{me}", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
-    try:
-        try:
-            fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            do = "wait for it, or choose another --stock directory"
-            raise StockError(f"party {me} is making a stock in {root} already.", "one at a time", do) from None
-        for left in root.glob(f"stock-*/.party-{me}.new"):
-            _remove(left)
-        yield
-    finally:
-        os.close(fd)
-
-
-@contextmanager
-def _unfinished(root: Path, stock: str, me: int) -> Iterator[Path]:
-    """A directory that becomes party me's part of the stock if the block ends well, and is removed if not."""
-    final = directory(root, stock, me)
-    new = final.with_name(f".{final.name}.new")
-    try:
-        final.parent.mkdir(mode=0o700, exist_ok=True)
-        new.mkdir(mode=0o700)
-        yield new
-        new.rename(final)
-        sync_directory(final.parent)
-        sync_directory(root)
-    except BaseException:
-        with suppress(OSError):  # first of all it stops looking like a stock
-            final.rename(new)
-        _remove(new)
-        raise
-
-
-def _remove(new: Path) -> None:
-    shutil.rmtree(new, ignore_errors=True)
-    with suppress(OSError):  # another party's part may be in it
-        new.parent.rmdir()
-
-
-def _scrub(root: Path, me: int) -> None:
-    """What killed runs have claimed of older stocks and left there; a damaged one is an error to whoever uses it."""
-    for path in sorted(root.glob(f"stock-*/party-{me}")):
-        with suppress(StockError):
-            scrub_left([Stock(path)])
-
-
-def _check_room(root: Path, plan: Plan, kind: Kind) -> None:
-    wanted, free = forecast(plan, kind).disk, shutil.disk_usage(root).free
-    if free < wanted:
-        raise StorageError(f"{root} has room for {free:,} bytes.", f"{wanted:,} bytes for this stock", FREE_ROOM)
 
 
 @dataclass(frozen=True)

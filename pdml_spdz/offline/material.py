@@ -19,6 +19,9 @@ class Plan:
     triples: int
     vectors: tuple[int, ...]
 
+    def __str__(self) -> str:
+        return f"{self.triples} triples and {len(self.vectors)} scalars with {self.numbers} numbers in all"
+
     @property
     def numbers(self) -> int:
         return sum(self.vectors)

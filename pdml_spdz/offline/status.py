@@ -2,18 +2,27 @@
 
 from __future__ import annotations
 
-from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
-from pdml_spdz.errors import StockError
-from pdml_spdz.offline.ledger import Claim
-from pdml_spdz.offline.stock import Kind, Stock
+from pdml_spdz.offline.numbers import Kind, NumberStock
+from pdml_spdz.offline.stock import StockPart, look
+
+
+@dataclass(frozen=True)
+class Taken:
+    """A claim on numbers. burnt : scalars that another party had used"""
+
+    run: str
+    time: str
+    triples: tuple[int, int]
+    scalars: tuple[int, ...]
+    burnt: tuple[int, ...]
 
 
 @dataclass(frozen=True)
 class Row:
-    """One party's part of one stock.
+    """One party's part of one stock of the embedded engine.
 
     scalars_left : the sizes of those left; bytes : on the disk; problem : why it cannot be used, or empty
     """
@@ -29,40 +38,26 @@ class Row:
     triples: int = 0
     scalars_left: tuple[int, ...] = ()
     scalars: int = 0
-    claims: tuple[Claim, ...] = ()
+    claims: tuple[Taken, ...] = ()
 
 
 def status(root: Path) -> list[Row]:
-    """Every stock in `root`, whichever party's: what it is, what is left, which runs claimed the rest."""
-    paths = sorted(path for path in root.glob("stock-*/party-*") if path.name.removeprefix("party-").isdigit())
-    return [_row(path) for path in paths]
+    """Every stock of the embedded engine in `root`: what it is, what is left, which runs claimed the rest."""
+    return [_row(part) for part in look(NumberStock, root)]
 
 
-def _row(path: Path) -> Row:
-    stock, party = path.parent.name.removeprefix("stock-"), int(path.name.removeprefix("party-"))
-    try:
-        found = Stock(path)
-        m, state = found.manifest, found.state()
-    except StockError as error:
-        return Row(stock, party, path, _bytes(path), problem=str(error))
-    return Row(
-        stock,
-        party,
-        path,
-        _bytes(path),
+def _row(part: StockPart[NumberStock]) -> Row:
+    row = Row(part.name, part.party, part.path, part.bytes, part.problem)
+    if part.content is None or part.state is None:
+        return row
+    m, used = part.content.manifest, part.state.position
+    return replace(
+        row,
         kind=m.kind,
         created=m.created,
-        triples_left=m.triples - state.position.triple,
-        triples=m.triples,
-        scalars_left=tuple(n for i, n in enumerate(m.vectors) if i not in state.position.scalars),
-        scalars=len(m.vectors),
-        claims=state.claims,
+        triples_left=m.records - used.record,
+        triples=m.records,
+        scalars_left=tuple(n for i, n in enumerate(m.items) if i not in used.items),
+        scalars=len(m.items),
+        claims=tuple(Taken(c.run, c.time, c.records, c.items, c.burnt) for c in part.claims),
     )
-
-
-def _bytes(path: Path) -> int:
-    total = 0
-    for file in path.glob("*"):
-        with suppress(OSError):  # claimed at this moment
-            total += file.stat().st_size
-    return total

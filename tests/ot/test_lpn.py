@@ -1,4 +1,4 @@
-"""Numbers from LPN: the relation, the noise, and how often a secret serves."""
+"""NumberStock from LPN: the relation, the noise, and how often a secret serves."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ from pdml_spdz.errors import EngineError, ProtocolError
 from pdml_spdz.numerics import ring
 from pdml_spdz.offline import make, on_demand
 from pdml_spdz.offline.material import Plan
+from pdml_spdz.offline.numbers import Kind, NumberStock
 from pdml_spdz.offline.on_demand import LEVELS, Supply, levels
-from pdml_spdz.offline.stock import Kind, find
 from pdml_spdz.ot import extension, ggm, lpn, silent, vole
 from pdml_spdz.ot.lpn import LARGE, SMALL, Parameters
 from pdml_spdz.ot.vole import Correlation
@@ -293,6 +293,7 @@ def test_forecast_of_a_stock_is_what_making_it_took(
         return sum(link.offline_traffic.sent.values())
 
     assert run_threads(2, party) == [make.forecast(plan, kind).sent] * 2
-    assert find(tmp_path, kind, 0)
-    assert bool(find(tmp_path, Kind(2, bits, 64, "lpn"), 0))
-    assert bool(find(tmp_path, Kind(2, bits, 64, "ot"), 0)) == (vole_kind == "ot")  # assumes less: serves both
+    assert NumberStock.find(tmp_path, kind, 0)
+    assert bool(NumberStock.find(tmp_path, Kind(2, bits, 64, "lpn"), 0))
+    # What assumes less serves both.
+    assert bool(NumberStock.find(tmp_path, Kind(2, bits, 64, "ot"), 0)) == (vole_kind == "ot")

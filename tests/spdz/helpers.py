@@ -64,6 +64,12 @@ class Site:
         return made[0]
 
 
+def spent(stocks: Path, m: int) -> set[str]:
+    """Names of what stays of the party's stocks when their material is gone."""
+    (stock,) = (path.name for path in stocks.glob("mp-spdz/stock-*"))
+    return {stock, f"party-{m}", "manifest.json", "ledger.jsonl"}
+
+
 def machines(where: Path) -> list[str]:
     """Command lines of MP-SPDZ's programs, and of their guards, that run in directories below `where`."""
     found = []

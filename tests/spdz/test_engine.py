@@ -12,7 +12,7 @@ from pdml_spdz.errors import RangeExceeded
 from pdml_spdz.programs.precision import Precision
 from pdml_spdz.programs.render import render
 from tests.embedded.helpers import run_program
-from tests.spdz.helpers import LONG, MARKS, REQUIRED, Site, machines
+from tests.spdz.helpers import LONG, MARKS, REQUIRED, Site, machines, spent
 from tests.spdz.loop import (
     CALLS,
     FIT,
@@ -104,4 +104,4 @@ def test_sum_below_the_range_ends_at_every_party(tmp_path: Path, temporary: Path
     assert list(temporary.iterdir()) == []
     for m in range(2):
         left = {path.name for path in site.stocks(m).rglob("*")}
-        assert left == ({"mp-spdz", "ledger.jsonl", f".making-{m}"} if stock else set())
+        assert left == ({"mp-spdz", f".making-{m}", *spent(site.stocks(m), m)} if stock else set())

@@ -11,15 +11,16 @@ import pytest
 
 from pdml_spdz import api
 from pdml_spdz.algorithms.solver import start_by_seed
-from pdml_spdz.engines.mp_spdz.pool import list_stocks
+from pdml_spdz.engines.mp_spdz.preprocessing import Preprocessing
 from pdml_spdz.errors import ProtocolError, StockError
 from pdml_spdz.numerics.linalg import fix_signs, orthonormalise, sine
+from pdml_spdz.offline.stock import look
 from pdml_spdz.primitives.agree import Agreement
 from pdml_spdz.study.model import PrecisionSettings
 from pdml_spdz.transport.inprocess import mesh
 from tests.embedded.test_svd import centralised, noise
 from tests.parties.helpers import run
-from tests.spdz.helpers import LONG, MARKS, REQUIRED, machines
+from tests.spdz.helpers import LONG, MARKS, REQUIRED, machines, spent
 
 pytestmark = REQUIRED
 D = 4
@@ -158,17 +159,17 @@ def test_stock_serves_one_run(tmp_path: Path, temporary: Path, files: list[str])
     made = run("offline", "make", "--parties", "2", "--dim", str(D), *SVD, "--stock", "stocks", "--json", cwd=tmp_path)
     made.well()
     (stock,) = {report["stock"] for report in json.loads(made.out)}
-    root = tmp_path / "stocks"
-    assert [(s.id, s.party) for s in list_stocks(root)] == [(stock, 0), (stock, 1)]
+    root = tmp_path / "stocks" / "mp-spdz"
+    assert [(s.name, s.party, s.claims) for s in look(Preprocessing, root)] == [(stock, 0, ()), (stock, 1, ())]
 
     common = ["svd", *files, *SVD, "--tol", "0", "--stock", "stocks", "--offline", "stock", "--no-accuracy"]
     run(*common, "--out", "first", cwd=tmp_path).well()
     report = json.loads((tmp_path / "first" / "report.json").read_text())
     assert (report["stock"]["id"], report["stock"]["mode"]) == (stock, "stock")
     assert report["mp_spdz"]["stocks"] == [stock]
-    assert list_stocks(root) == []
-    left = {path.name for path in root.rglob("*")}
-    assert left == {"mp-spdz", "ledger.jsonl", ".making-0", ".making-1"}
+    assert [(s.name, s.party, len(s.claims)) for s in look(Preprocessing, root)] == [(stock, 0, 1), (stock, 1, 1)]
+    left = {path.name for path in root.parent.rglob("*")}
+    assert left == {"mp-spdz", ".making-0", ".making-1", *spent(root.parent, 0), *spent(root.parent, 1)}
 
     second = run(*common, "--out", "second", cwd=tmp_path)
     second.failed(StockError, "there is no unused stock for this program that all parties have", "offline make")

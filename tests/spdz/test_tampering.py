@@ -10,7 +10,7 @@ import pytest
 from pdml_spdz.engines.mp_spdz.place import Place
 from pdml_spdz.errors import PdmlError, PeerError, ProtocolError
 from pdml_spdz.programs.precision import Precision
-from tests.spdz.helpers import LONG, REQUIRED, Site, machines
+from tests.spdz.helpers import LONG, REQUIRED, Site, machines, spent
 from tests.spdz.loop import FIT, SMALL, Problem, Recorder, check_opened, loop, program_of
 
 pytestmark = [LONG, REQUIRED]
@@ -95,4 +95,4 @@ def test_changed_byte_ends_the_run_at_every_party(
     assert machines(site.path) == []
     for m in range(2):
         left = {path.name for path in site.stocks(m).rglob("*")}
-        assert left == {"mp-spdz", "ledger.jsonl", f".making-{m}"}
+        assert left == {"mp-spdz", f".making-{m}", *spent(site.stocks(m), m)}

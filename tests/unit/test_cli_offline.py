@@ -11,9 +11,14 @@ import pytest
 from click.testing import CliRunner
 
 from pdml_spdz.cli.app import cli
+from pdml_spdz.engines.mp_spdz.place import MATERIAL
 from pdml_spdz.errors import StorageError, StudyError
+from pdml_spdz.offline.stock import MANIFEST
 from pdml_spdz.run.repeats import count
+from tests.mp_spdz_stocks import PARTS, material
+from tests.properties.contents import OfPreprocessing
 from tests.stocks import fake
+from tests.threads import run_threads
 
 
 @pytest.mark.parametrize(("bound", "triples", "bits"), [("auto", 126, (224, 448)), ("1e6", 64, (160, 320))])
@@ -67,6 +72,41 @@ def test_status_changes_nothing(tmp_path: Path) -> None:
         done = CliRunner().invoke(cli, ["offline", "status", "--stock", str(tmp_path / root), "--json"])
         assert done.exit_code == 0, done.output
     assert tree(tmp_path) == before
+
+
+def status(root: Path, *options: str) -> str:
+    done = CliRunner(env={"COLUMNS": "250"}).invoke(cli, ["offline", "status", "--stock", str(root), *options])
+    assert done.exit_code == 0, done.output
+    return done.output
+
+
+def test_status_of_stocks_for_mp_spdz(tmp_path: Path) -> None:
+    """One is unused, one was claimed, one is damaged."""
+    content = OfPreprocessing()
+    content.fill(tmp_path, 2, 3)
+    run_threads(2, lambda link: content.claim(link, tmp_path))
+    (tmp_path / "P0" / "stock-0000000000000002" / "party-0" / MANIFEST).unlink()
+    (tmp_path / "P0").rename(tmp_path / MATERIAL)
+    used, unused, damaged = sorted(json.loads(status(tmp_path, "--json")), key=lambda stock: stock["id"])
+    about = {"parties": 2, "protocol": "semi", "program": "normed_sum", "bytecode": "digest", "domain": "a field"}
+    size = sum(len(material(unused["id"], part)) for part in PARTS)
+    counts = {"triples": 1, "bits": 2, "inputs": [3, 3], "rounds": 4}
+    assert unused == about | {
+        "id": "0000000000000001",
+        "party": 0,
+        "counts": counts,
+        "created": "2026-01-01",
+        "bytes": size,
+        "problem": "",
+        "claims": [],
+    }
+    (claim,) = used["claims"]
+    assert claim["run"] == b"run".hex()
+    assert damaged.keys() == unused.keys()
+    assert "manifest.json cannot be used" in damaged["problem"]
+    shown = status(tmp_path)
+    for word in ("claimed by", "nobody", f"{b'run'.hex()} ({claim['time']})", "cannot be used"):
+        assert word in " ".join(shown.split())
 
 
 def test_count_of_repeats_is_for_its_owner_only(tmp_path: Path) -> None:

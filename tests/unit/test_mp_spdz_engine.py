@@ -16,14 +16,17 @@ from pdml_spdz.engines.mp_spdz import directory, execution
 from pdml_spdz.engines.mp_spdz.compiler import Compiled, Counts
 from pdml_spdz.engines.mp_spdz.home import Installation
 from pdml_spdz.engines.mp_spdz.place import Place
+from pdml_spdz.engines.mp_spdz.preprocessing import ITEMS, Preprocessed, Preprocessing, fitting
 from pdml_spdz.engines.mp_spdz.protocols import protocol
 from pdml_spdz.errors import EngineError, StockError
+from pdml_spdz.offline.new_stock import Wanted, new_stock
 from pdml_spdz.programs.precision import Precision
 from pdml_spdz.programs.render import Program
 from pdml_spdz.transport import certs
 from pdml_spdz.transport.base import Link
 from pdml_spdz.transport.certs import Identity
 from pdml_spdz.transport.inprocess import mesh
+from tests.mp_spdz_stocks import write_parts
 from tests.threads import run_threads
 from tests.unit.test_mp_spdz_home import make_home
 
@@ -93,9 +96,9 @@ def test_material_from_files_only_with_a_stock(
     def party(link: Link) -> list[str]:
         here = place(link, tmp_path, identity=identities[link.me])
         if there_is_one:
-            with execution.Pool(here.stocks, link.me).adding(link, compiled, "semi") as (_, data):
-                (data / "2-Dp-256").mkdir()
-                (data / "2-Dp-256" / "Triples").write_bytes(b"triples")
+            wanted = Wanted(Preprocessed.of(compiled, 2, "semi"), 0, ITEMS)
+            with new_stock(link, Preprocessing, here.material, wanted) as new:
+                write_parts(new)
         runner = execution.MpSpdzRunner(here, Precision(2), 1.0, offline, b"run")
         try:
             runner.start(PROGRAM)
@@ -119,13 +122,13 @@ def test_material_from_files_only_with_a_stock(
 
 def test_stock_of_another_program_is_left_alone(tmp_path: Path, compiled: Compiled) -> None:
     def party(link: Link) -> None:
-        pool = execution.Pool(tmp_path / f"P{link.me}", link.me)
-        with pool.adding(link, compiled, "semi"):
-            pass
-        for protocol_, bytecode in (("mascot", compiled.digest), ("semi", "other")):
-            with pytest.raises(StockError):
-                pool.agree(link, protocol_, bytecode)
-        assert pool.agree(link, "semi", compiled.digest) == pool.stocks()[0].id
+        root, kind = tmp_path / f"P{link.me}", Preprocessed.of(compiled, 2, "semi")
+        with new_stock(link, Preprocessing, root, Wanted(kind, 0, ITEMS)) as new:
+            write_parts(new)
+        for other in (replace(kind, protocol="mascot"), replace(kind, bytecode="other"), replace(kind, M=3)):
+            with pytest.raises(StockError, match="no unused stock for this program"):
+                fitting(link, root, other, b"run")
+        assert [stock.id for stock in fitting(link, root, kind, b"run")] == [new.id]
 
     run_threads(2, party)
 
@@ -192,6 +195,20 @@ def test_what_a_killed_process_left_is_removed_and_what_is_in_use_is_not(
     assert all(path.exists() for path in (used.path, being_made, elsewhere, next_one.path, next_one.inputs))
     for run in (used, next_one):
         run.remove()
+
+
+def test_material_is_the_first_to_be_removed(
+    tmp_path: Path, identities: list[Identity], compiled: Compiled, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A kill in the middle of it must not leave material in what no longer looks like a run's directory."""
+    run = directory.create(compiled, identities[0], [], parent=tmp_path)
+    (run.data / "2-Dp-256").mkdir()
+    remove, seen = shutil.rmtree, []
+    monkeypatch.setattr(
+        shutil, "rmtree", lambda path, **how: (seen.append((path, run.data.exists())), remove(path, **how))
+    )
+    run.remove()
+    assert seen == [(run.data, True), (run.path, False)]
 
 
 # Where they meet

@@ -15,9 +15,9 @@ from pdml_spdz.errors import StockError
 from pdml_spdz.numerics import ring
 from pdml_spdz.offline.make import Forecast, forecast, make
 from pdml_spdz.offline.material import Plan
-from pdml_spdz.offline.spend import claim
+from pdml_spdz.offline.numbers import TRIPLES, Kind, NumberStock, claim, scalar_name
 from pdml_spdz.offline.status import status
-from pdml_spdz.offline.stock import MANIFEST, TRIPLES, Kind, find, scalar_name
+from pdml_spdz.offline.stock import MANIFEST
 from pdml_spdz.transport.base import Link
 from tests.stocks import RUN, failures, parts
 from tests.threads import run_threads
@@ -54,7 +54,7 @@ def stock(made: Made, tmp_path: Path) -> tuple[Path, Kind]:
 def test_what_is_claimed_holds_across_the_parties(stock: tuple[Path, Kind]) -> None:
     root, kind = stock
     plan, modulus = Plan(4, (1200, 5)), 1 << kind.vector_bits
-    materials = run_threads(kind.M, lambda link: claim(link, find(root, kind, link.me, plan), plan, RUN))
+    materials = run_threads(kind.M, lambda link: claim(link, NumberStock.find(root, kind, link.me), plan, RUN))
     shares = [material.triples(4) for material in materials]
     for i in range(4):
         a, b, c = (sum(getattr(t, x)[i] for t in shares) for x in "abc")
@@ -79,7 +79,7 @@ def test_numbers_are_given_once_and_in_order(stock: tuple[Path, Kind]) -> None:
     taken = []
     for where, sizes in ((root, (3, 1, 1100)), (other, (1104,))):
         material = run_threads(
-            kind.M, lambda link, w=where: claim(link, find(w, kind, link.me), Plan(0, (1200,)), RUN)
+            kind.M, lambda link, w=where: claim(link, NumberStock.find(w, kind, link.me), Plan(0, (1200,)), RUN)
         )[0]
         scalar = material.scalar()
         blocks = [(given.pad, given.rest) for given in (scalar.take(n) for n in sizes)]
@@ -92,7 +92,8 @@ def test_two_claims_are_disjoint_and_nothing_claimed_stays_on_the_disk(stock: tu
     root, kind = stock
     plan = Plan(4, (3,))
     first, second = (
-        run_threads(kind.M, lambda link: claim(link, find(root, kind, link.me, plan), plan, RUN)) for _ in range(2)
+        run_threads(kind.M, lambda link: claim(link, NumberStock.find(root, kind, link.me), plan, RUN))
+        for _ in range(2)
     )
     assert parts(first)[1:] == ((0, 4), (2,))
     assert parts(second)[1:] == ((4, 8), (0,))
@@ -111,7 +112,7 @@ def test_files_are_private_and_the_manifest_says_what_they_are(made: Made) -> No
     assert [m["party"] for m in manifests] == list(range(kind.M))
     assert {m["stock"] for m in manifests} == {paths[0].parent.name.removeprefix("stock-")}
     for path, manifest in zip(paths, manifests, strict=True):
-        assert (manifest["triples"], manifest["vectors"]) == (9, [7, 1500, 4])
+        assert (manifest["records"], manifest["items"]) == (9, [7, 1500, 4])
         assert stat.S_IMODE(path.stat().st_mode) == stat.S_IMODE(path.parent.stat().st_mode) == 0o700
         assert {stat.S_IMODE(file.stat().st_mode) for file in path.iterdir()} == {0o600}
         assert manifest["bytes"] == sum((path / name).stat().st_size for name in manifest["files"])

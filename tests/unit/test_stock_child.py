@@ -11,8 +11,7 @@ from pathlib import Path
 
 from pdml_spdz.errors import PeerError, StockError
 from pdml_spdz.offline.material import Plan
-from pdml_spdz.offline.spend import claim
-from pdml_spdz.offline.stock import Kind, find
+from pdml_spdz.offline.numbers import Kind, NumberStock, claim
 from pdml_spdz.transport.base import DATA, Frame, Link, lost
 
 PLAN = Plan(2, (1,))
@@ -56,7 +55,7 @@ def child(me: int, fd: int, root: str, run: str, count: int) -> None:
     link = SocketLink(me, fd)
     try:
         for i in range(count):
-            material = claim(link, find(Path(root), Kind(2, 64, 64), me), PLAN, run.encode() + bytes([i]))
+            material = claim(link, NumberStock.find(Path(root), Kind(2, 64, 64), me), PLAN, run.encode() + bytes([i]))
             print(json.dumps([material.triples(2).a, material.scalar().delta]), flush=True)
     except (PeerError, StockError) as error:
         print(f"{type(error).__name__}: {error}", file=sys.stderr)

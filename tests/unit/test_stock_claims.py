@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import shutil
 from collections.abc import Sequence
+from contextlib import ExitStack
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -13,11 +15,11 @@ from pdml_spdz.errors import StockError
 from pdml_spdz.offline import claim as claims
 from pdml_spdz.offline import ledger
 from pdml_spdz.offline.material import Plan
-from pdml_spdz.offline.spend import StockMaterial, claim
+from pdml_spdz.offline.numbers import TRIPLES, Kind, NumberStock, StockMaterial, allot, claim, scalar_name
 from pdml_spdz.offline.status import status
-from pdml_spdz.offline.stock import MANIFEST, TRIPLES, Kind, Stock, allot, directory, find, scalar_name
+from pdml_spdz.offline.stock import MANIFEST, directory
 from pdml_spdz.transport.base import Link
-from tests.stocks import FAKE, RUN, claim_fake, failures, fake, fake_kind, fake_part, parts
+from tests.stocks import RUN, claim_fake, failures, fake, fake_kind, fake_part, parts
 from tests.threads import run_threads
 
 
@@ -39,8 +41,7 @@ def test_smallest_scalars_that_will_do_are_taken() -> None:
 )
 def test_a_plan_that_does_not_fit_is_refused_with_what_is_missing(tmp_path: Path, plan: Plan, missing: str) -> None:
     fake(tmp_path, 2)
-    assert find(tmp_path, fake_kind(2), 0, plan) == []
-    for error in failures(2, lambda link: claim(link, find(tmp_path, fake_kind(2), link.me), plan, RUN)):
+    for error in failures(2, lambda link: claim(link, NumberStock.find(tmp_path, fake_kind(2), link.me), plan, RUN)):
         assert isinstance(error, StockError)
         assert error.common
         assert f"stock 0123456789abcdef lacks {missing}." in str(error)
@@ -50,16 +51,16 @@ def test_a_plan_that_does_not_fit_is_refused_with_what_is_missing(tmp_path: Path
 
 def test_stocks_of_another_kind_are_passed_over(tmp_path: Path) -> None:
     fake(tmp_path, 3)
-    assert find(tmp_path, fake_kind(2), 0) == []
-    assert find(tmp_path, Kind(3, 128, 64), 0) == []
-    assert len(find(tmp_path, fake_kind(3), 2, FAKE)) == 1
-    assert find(tmp_path / "nowhere", fake_kind(2), 0) == []
+    assert NumberStock.find(tmp_path, fake_kind(2), 0) == []
+    assert NumberStock.find(tmp_path, Kind(3, 128, 64), 0) == []
+    assert len(NumberStock.find(tmp_path, fake_kind(3), 2)) == 1
+    assert NumberStock.find(tmp_path / "nowhere", fake_kind(2), 0) == []
 
 
 def test_more_than_was_claimed_is_an_error_that_says_how_much(tmp_path: Path) -> None:
     fake(tmp_path, 2)
     plan = Plan(3, (4,))
-    material = run_threads(2, lambda link: claim(link, find(tmp_path, fake_kind(2), link.me), plan, RUN))[0]
+    material = run_threads(2, lambda link: claim(link, NumberStock.find(tmp_path, fake_kind(2), link.me), plan, RUN))[0]
     assert [material.triples(n).a for n in (1, 0, 1)] == [[1], [], [2]]
     with pytest.raises(StockError, match="2 triples more than the 3 that were claimed"):
         material.triples(3)
@@ -75,7 +76,7 @@ def test_reserve_claims_only_what_is_not_covered(tmp_path: Path) -> None:
     fake(tmp_path, 2)
 
     def party(link: Link) -> StockMaterial:
-        material = StockMaterial(link, find(tmp_path, fake_kind(2), link.me), RUN)
+        material = StockMaterial(link, NumberStock.find(tmp_path, fake_kind(2), link.me), RUN)
         material.check(Plan(40, (8, 8)))
         material.reserve(Plan(10, (3, 3)))
         for _ in range(2):
@@ -87,7 +88,7 @@ def test_reserve_claims_only_what_is_not_covered(tmp_path: Path) -> None:
         return material
 
     found = [line for _, line in run_threads(2, party)[0].claims]
-    assert [(line.triples, line.scalars) for line in found] == [((0, 10), (1, 3)), ((10, 15), (0,))]
+    assert [(line.records, line.items) for line in found] == [((0, 10), (1, 3)), ((10, 15), (0,))]
 
 
 def test_a_stock_without_triples_serves_a_plan_without(tmp_path: Path) -> None:
@@ -111,14 +112,16 @@ def test_only_a_stock_that_all_parties_hold_is_taken(tmp_path: Path) -> None:
     shutil.rmtree(directory(tmp_path, "aaaaaaaaaaaaaaaa", 1))
     assert parts(claim_fake(tmp_path, 3, Plan(4, (3,))))[0] == "bbbbbbbbbbbbbbbb"
     shutil.rmtree(directory(tmp_path, "bbbbbbbbbbbbbbbb", 2))
-    errors = failures(3, lambda link: claim(link, find(tmp_path, fake_kind(3), link.me), Plan(4, (3,)), RUN))
+    errors = failures(
+        3, lambda link: claim(link, NumberStock.find(tmp_path, fake_kind(3), link.me), Plan(4, (3,)), RUN)
+    )
     assert all(isinstance(error, StockError) and error.common for error in errors)
     assert "stock aaaaaaaaaaaaaaaa is not there or in use at P1; stock bbbb" in str(errors[0])
 
 
 def test_no_stock_at_all_is_the_same_error_everywhere(tmp_path: Path) -> None:
     fake_part(tmp_path, 2, 1)
-    errors = failures(2, lambda link: claim(link, find(tmp_path, fake_kind(2), link.me), Plan(4, ()), RUN))
+    errors = failures(2, lambda link: claim(link, NumberStock.find(tmp_path, fake_kind(2), link.me), Plan(4, ()), RUN))
     assert [isinstance(error, StockError) and error.common for error in errors] == [True, True]
     assert "this party has none of this kind" in str(errors[0])
 
@@ -126,14 +129,15 @@ def test_no_stock_at_all_is_the_same_error_everywhere(tmp_path: Path) -> None:
 def test_what_one_party_used_is_used_for_all(tmp_path: Path) -> None:
     fake(tmp_path, 3)
     for m, line in ((0, ledger.Claim("aa", "t", (0, 7), (1,))), (2, ledger.Claim("bb", "t", (0, 5), (3,)))):
-        stock = Stock(directory(tmp_path, "0123456789abcdef", m))
+        stock = NumberStock(directory(tmp_path, "0123456789abcdef", m))
         held = ledger.Ledger.lock(stock.ledger_path, stock.manifest.heading)
         assert held is not None
         held.append(line)
         held.close()
     materials = claim_fake(tmp_path, 3, Plan(4, (2, 2)))
     assert parts(materials)[1:] == ((7, 11), (0, 2))
-    assert [material.claims[0][1].burnt for material in materials] == [(3,), (1, 3), (1,)]
+    burnt = [sorted(i for line in row.claims for i in line.burnt) for row in status(tmp_path)]
+    assert burnt == [[3], [1, 3], [1]]
     positions = {row.triples_left for row in status(tmp_path)}, {row.scalars_left for row in status(tmp_path)}
     assert positions == ({29}, {()})
 
@@ -156,7 +160,7 @@ def test_parties_that_want_different_things_claim_nothing(tmp_path: Path, what: 
 
     def party(link: Link) -> None:
         plan, run = (Plan(4 + link.me, ()), RUN) if what == "plan" else (Plan(4, ()), bytes([link.me]))
-        claim(link, find(tmp_path, fake_kind(2), link.me), plan, run)
+        claim(link, NumberStock.find(tmp_path, fake_kind(2), link.me), plan, run)
 
     for error in failures(2, party):
         if isinstance(error, StockError):
@@ -168,17 +172,42 @@ def test_parties_that_claim_different_parts_use_neither(tmp_path: Path, monkeypa
     fake(tmp_path, 2)
     agree = claims._agree
 
-    def other_scalar(offers: claims.Offers, stocks: Sequence[Stock], plan: Plan) -> claims.Agreed | None:
+    def other_scalar(offers: claims.Offers, stocks: Sequence[NumberStock], plan: Plan) -> Any:
         agreed = agree(offers, stocks, plan)
         if agreed and stocks[0].manifest.party == 1:
-            return claims.Agreed(agreed.stock, agreed.used, claims.Choice(agreed.choice.triples, (0,)))
+            return agreed[0], claims.Choice(agreed[1].records, (0,))
         return agreed
 
     monkeypatch.setattr(claims, "_agree", other_scalar)
-    errors = failures(2, lambda link: claim(link, find(tmp_path, fake_kind(2), link.me), Plan(4, (3,)), RUN))
+    errors = failures(
+        2, lambda link: claim(link, NumberStock.find(tmp_path, fake_kind(2), link.me), Plan(4, (3,)), RUN)
+    )
     assert any("claimed another part of stock" in str(error) for error in errors)
     monkeypatch.undo()
     assert parts(claim_fake(tmp_path, 2, Plan(4, (3,))))[1:] == ((4, 8), (3,))
+
+
+@pytest.mark.parametrize("used", [ledger.Position(41), ledger.Position(0, frozenset({4}))])
+def test_a_party_that_has_used_what_is_not_there(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, used: ledger.Position
+) -> None:
+    fake(tmp_path, 2)
+    lock = claims._lock
+
+    def lies(held: ExitStack, stocks: Sequence[NumberStock], plan: Plan) -> Any:
+        ledgers, own = lock(held, stocks, plan)
+        return ledgers, claims.Offer({stocks[0].id: used}, False) if stocks[0].manifest.party == 1 else own
+
+    monkeypatch.setattr(claims, "_lock", lies)
+
+    def party(link: Link) -> object:
+        stocks = NumberStock.find(tmp_path, fake_kind(2), link.me)
+        return claim(link, stocks, Plan(4, (3,)), RUN)
+
+    error, _ = failures(2, party)
+    assert isinstance(error, StockError)
+    assert "another party has used what is not in it" in str(error)
+    assert [row.claims for row in status(tmp_path)] == [(), ()]
 
 
 def test_a_message_that_is_no_offer_is_an_error(tmp_path: Path) -> None:
@@ -188,7 +217,7 @@ def test_a_message_that_is_no_offer_is_an_error(tmp_path: Path) -> None:
         if link.me == 1:
             link.all_to_all("stock:offer", b'{"for": "", "stocks": [1]}')
         else:
-            claim(link, find(tmp_path, fake_kind(2), 0), Plan(4, ()), RUN)
+            claim(link, NumberStock.find(tmp_path, fake_kind(2), 0), Plan(4, ()), RUN)
 
     with pytest.raises(StockError, match="P1 sent an offer of stocks that cannot be read"):
         run_threads(2, party)

@@ -15,11 +15,12 @@ import pytest
 
 from pdml_spdz.errors import PeerAborted, StockError, StorageError
 from pdml_spdz.offline import ledger
-from pdml_spdz.offline.make import FREE_ROOM, make
+from pdml_spdz.offline.make import make
 from pdml_spdz.offline.material import Plan
-from pdml_spdz.offline.spend import claim
+from pdml_spdz.offline.new_stock import FREE_ROOM
+from pdml_spdz.offline.numbers import TRIPLES, Kind, NumberStock, claim, scalar_name
 from pdml_spdz.offline.status import status
-from pdml_spdz.offline.stock import MANIFEST, TRIPLES, Kind, directory, find, scalar_name
+from pdml_spdz.offline.stock import MANIFEST, directory
 from tests.stocks import ROOT, RUN, claim_fake, failures, fake, fake_kind, parts
 
 
@@ -50,8 +51,9 @@ DAMAGE: dict[str, tuple[Callable[[Path], object], str]] = {
     "triple zeroed": (lambda p: zero(p / TRIPLES, 16, 40), "triple 0 was used before, which the ledger does not say"),
     "triples missing": (lambda p: (p / TRIPLES).unlink(), "triples.bin is missing"),
     "of 0.1, before ten different places": (lambda p: edit_json(p / MANIFEST, format=5), "it has format 5"),
+    "before one ledger for all": (lambda p: edit_json(p / MANIFEST, format=6), "it has format 6"),
     "other format": (lambda p: edit_json(p / MANIFEST, format=9), "it has format 9"),
-    "other count": (lambda p: edit_json(p / MANIFEST, triples=41), "the files in it are not those of its counts"),
+    "other count": (lambda p: edit_json(p / MANIFEST, records=41), "the files in it are not those of its counts"),
     "other party": (lambda p: edit_json(p / MANIFEST, party=0), "it is stock 0123456789abcdef of party 0"),
     "other id": (lambda p: edit_json(p / MANIFEST, stock="ff"), "it is stock ff of party 1"),
     "manifest cut": (lambda p: cut(p / MANIFEST, 9), "manifest.json cannot be used"),
@@ -75,7 +77,7 @@ def test_a_damaged_stock_is_told_before_anything_is_used(tmp_path: Path, name: s
     fake(tmp_path, 2)
     damage(directory(tmp_path, "0123456789abcdef", 1))
     hurt, other = reversed(
-        failures(2, lambda link: claim(link, find(tmp_path, fake_kind(2), link.me), Plan(4, (3,)), RUN))
+        failures(2, lambda link: claim(link, NumberStock.find(tmp_path, fake_kind(2), link.me), Plan(4, (3,)), RUN))
     )
     assert isinstance(hurt, StockError)
     assert not hurt.common
@@ -93,18 +95,20 @@ def test_a_damaged_stock_is_told_before_anything_is_used(tmp_path: Path, name: s
 def test_a_scalar_damaged_at_one_party_is_skipped_next_time(tmp_path: Path) -> None:
     fake(tmp_path, 2)
     flip(directory(tmp_path, "0123456789abcdef", 1) / scalar_name(1), 9)
-    failures(2, lambda link: claim(link, find(tmp_path, fake_kind(2), link.me), Plan(4, (3,)), RUN))
+    failures(2, lambda link: claim(link, NumberStock.find(tmp_path, fake_kind(2), link.me), Plan(4, (3,)), RUN))
     assert parts(claim_fake(tmp_path, 2, Plan(4, (3,))))[2] == (3,)
 
 
 def test_another_partys_directory_is_refused(tmp_path: Path) -> None:
     fake(tmp_path, 2)
-    for error in failures(2, lambda link: claim(link, find(tmp_path, fake_kind(2), 1 - link.me), Plan(4, ()), RUN)):
+    for error in failures(
+        2, lambda link: claim(link, NumberStock.find(tmp_path, fake_kind(2), 1 - link.me), Plan(4, ()), RUN)
+    ):
         assert isinstance(error, StockError | PeerAborted)
     moved = directory(tmp_path, "0123456789abcdef", 2)
     directory(tmp_path, "0123456789abcdef", 1).rename(moved)
     with pytest.raises(StockError, match="it is stock 0123456789abcdef of party 1"):
-        find(tmp_path, fake_kind(2), 2)
+        NumberStock.find(tmp_path, fake_kind(2), 2)
 
 
 # ---- a full disk
@@ -146,7 +150,9 @@ def test_a_full_disk_while_claiming_ends_the_run(
 ) -> None:
     fake(tmp_path, 2)
     full(monkeypatch, after, name=name)
-    errors = failures(2, lambda link: claim(link, find(tmp_path, fake_kind(2), link.me), Plan(4, (3,)), RUN))
+    errors = failures(
+        2, lambda link: claim(link, NumberStock.find(tmp_path, fake_kind(2), link.me), Plan(4, (3,)), RUN)
+    )
     monkeypatch.undo()
     assert any(isinstance(error, StorageError) and "free some room there" in error.do for error in errors)
     claim_fake(tmp_path, 2, Plan(4, (3,)))

@@ -94,7 +94,7 @@ def test_a_line_taken_out_or_doubled_is_noticed(path: Path) -> None:
     ("claim", "why"),
     [
         (Claim("x", "t", (19, 25), ()), "after 20 were used"),
-        (Claim("x", "t", (25, 24), ()), "triples 25 to 24"),
+        (Claim("x", "t", (25, 24), ()), "records 25 to 24"),
         (Claim("x", "t", (90, 101), ()), "of 100"),
         (Claim("x", "t", (20, 20), (3,)), "claimed twice"),
         (Claim("x", "t", (20, 20), (4, 4)), "claimed twice"),

@@ -16,11 +16,11 @@ import pytest
 from pdml_spdz.errors import StockError
 from pdml_spdz.offline import claim as claims
 from pdml_spdz.offline.ledger import Ledger
-from pdml_spdz.offline.make import alone, make
+from pdml_spdz.offline.make import make
 from pdml_spdz.offline.material import Plan
-from pdml_spdz.offline.spend import claim
+from pdml_spdz.offline.new_stock import alone
+from pdml_spdz.offline.numbers import Kind, NumberStock, claim
 from pdml_spdz.offline.status import status
-from pdml_spdz.offline.stock import Kind, find
 from tests.stocks import ROOT, claim_fake, failures, fake, fake_kind
 from tests.threads import run_threads
 from tests.unit.test_stock_child import PLAN
@@ -76,7 +76,7 @@ def test_nothing_is_used_again_after_a_party_was_killed(tmp_path: Path) -> None:
             used |= set(part)
     material = claim_fake(tmp_path, 2, PLAN)[0]
     _, line = material.claims[0]
-    assert used.isdisjoint({line.triples[0] + 1, line.triples[1], -1 - line.scalars[0]})
+    assert used.isdisjoint({line.records[0] + 1, line.records[1], -1 - line.items[0]})
 
 
 def test_several_runs_at_one_stock_share_it_out(tmp_path: Path) -> None:
@@ -93,7 +93,7 @@ def test_several_runs_at_one_stock_share_it_out(tmp_path: Path) -> None:
 
 def test_a_stock_in_use_is_waited_for(tmp_path: Path) -> None:
     fake(tmp_path, 2)
-    stock = find(tmp_path, fake_kind(2), 1)[0]
+    stock = NumberStock.find(tmp_path, fake_kind(2), 1)[0]
     held = Ledger.lock(stock.ledger_path, stock.manifest.heading)
     assert held is not None
     timer = threading.Timer(0.2, held.close)
@@ -105,10 +105,10 @@ def test_a_stock_in_use_is_waited_for(tmp_path: Path) -> None:
 def test_a_stock_that_stays_in_use_is_told_by_all(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(claims, "ATTEMPTS", 3)
     fake(tmp_path, 2)
-    stock = find(tmp_path, fake_kind(2), 1)[0]
+    stock = NumberStock.find(tmp_path, fake_kind(2), 1)[0]
     held = Ledger.lock(stock.ledger_path, stock.manifest.heading)
     assert held is not None
-    errors = failures(2, lambda link: claim(link, find(tmp_path, fake_kind(2), link.me), PLAN, b"run"))
+    errors = failures(2, lambda link: claim(link, NumberStock.find(tmp_path, fake_kind(2), link.me), PLAN, b"run"))
     held.close()
     assert all(isinstance(error, StockError) and error.common for error in errors)
     assert "is not there or in use at P1" in str(errors[0])
@@ -129,7 +129,7 @@ def test_a_make_that_was_killed_leaves_no_stock(tmp_path: Path) -> None:
         process.kill()
     assert list(tmp_path.glob("stock-*/.party-*.new/scalar-*"))
     assert status(tmp_path) == []
-    assert find(tmp_path, Kind(2, 64, 64), 0) == []
+    assert NumberStock.find(tmp_path, Kind(2, 64, 64), 0) == []
 
 
 def test_one_make_of_a_party_at_a_time(tmp_path: Path) -> None:

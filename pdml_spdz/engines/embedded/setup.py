@@ -13,10 +13,9 @@ from pdml_spdz.engines.spec import Context, OfflinePlan, Stocks
 from pdml_spdz.errors import StockError, StudyError
 from pdml_spdz.offline import make as making
 from pdml_spdz.offline.material import Material, Plan
+from pdml_spdz.offline.numbers import Kind, NumberStock, StockMaterial
 from pdml_spdz.offline.on_demand import OnDemand
-from pdml_spdz.offline.spend import StockMaterial
 from pdml_spdz.offline.status import Row, status
-from pdml_spdz.offline.stock import Kind, find
 from pdml_spdz.programs.precision import Precision
 from pdml_spdz.study.model import Study
 from pdml_spdz.transport.base import Link
@@ -98,7 +97,7 @@ def _source(context: Context) -> Source:
     def source(link: Link, plan: Plan, p: Precision) -> Material:
         wanted = f"{plan.triples:,} triples, {plan.numbers:,} numbers"
         if study.offline != "on-demand":
-            material = StockMaterial(link, find(context.stocks, _kind(study, p), link.me), context.session)
+            material = StockMaterial(link, NumberStock.find(context.stocks, _kind(study, p), link.me), context.session)
             try:
                 material.check(plan)
             except StockError as error:

@@ -59,7 +59,7 @@ class RunDirectory:
         return self.path / "log"
 
     def remove(self) -> None:
-        shutil.rmtree(self.path, ignore_errors=True)
+        _remove(self.path)
         self.lock.close()
 
 
@@ -93,7 +93,13 @@ def sweep(where: Path) -> None:
             with lock.open("r+") as file:
                 fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
                 if (path / "Programs").exists():  # else it is being made, and about to be locked
-                    shutil.rmtree(path, ignore_errors=True)
+                    _remove(path)
+
+
+def _remove(path: Path) -> None:
+    """Offline material first: what a kill leaves of the rest may never be told from a directory that is being made."""
+    for part in (path / DATA, path):
+        shutil.rmtree(part, ignore_errors=True)
 
 
 def link_certificates(data: Path, identity: Identity) -> None:

@@ -15,7 +15,7 @@ from pdml_spdz.engines.embedded.machine import truncations
 from pdml_spdz.engines.mp_spdz import directory
 from pdml_spdz.engines.mp_spdz.compiler import SECURITY, Compiled
 from pdml_spdz.engines.mp_spdz.place import Place
-from pdml_spdz.engines.mp_spdz.pool import Pool
+from pdml_spdz.engines.mp_spdz.preprocessing import Preprocessed, Preprocessing, fitting, take
 from pdml_spdz.engines.mp_spdz.vm import Usage, VirtualMachine
 from pdml_spdz.engines.openings.base import Execution, Runner, decode
 from pdml_spdz.errors import PdmlError, StockError
@@ -53,18 +53,22 @@ class MpSpdzRunner(Runner):
         self._running.append(execution)
         return execution
 
-    def stock_for(self, compiled: Compiled) -> str | None:
-        """The stock that the next execution will burn, or None to make the material in the run; the same everywhere."""
+    def stocks_for(self, compiled: Compiled) -> list[Preprocessing]:
+        """This party's stocks of which the next execution will burn one; none to make the material in the run.
+
+        There are some at every party or at none.
+        """
         place = self.place
         if self.offline == "on-demand":
-            return None
+            return []
+        wanted = Preprocessed.of(compiled, place.link.M, place.protocol.name)
         try:
-            return Pool(place.stocks, place.link.me).agree(place.link, place.protocol.name, compiled.digest)
+            return fitting(place.link, place.material, wanted, self.run)
         except StockError as error:
             if self.offline == "stock" or not error.common:
                 raise
             place.note("no unused stock for this program: MP-SPDZ makes the material in the run")
-            return None
+            return []
 
     def finish(self) -> None:
         """Every virtual machine ends, and well, at every party."""
@@ -84,7 +88,7 @@ class MpSpdzRunner(Runner):
 class MpSpdzExecution(Execution):
     """One program on one virtual machine a party.
 
-    1. the parties burn a common stock (`Pool.claim`), or agree that there is none
+    1. the parties burn a common stock (`preprocessing.take`), or agree that there is none
     2. each starts its virtual machine in a private directory; machines talk to each other over TLS
     3. every call goes through pipes: numbers in, opened numbers out
     4. at the end all parties say that their machine ended well; the directory goes, with what is left of the material
@@ -96,16 +100,15 @@ class MpSpdzExecution(Execution):
         self._held = ExitStack()
         try:
             program = place.binary()
-            stock = runner.stock_for(compiled)
+            stocks = runner.stocks_for(compiled)
             addresses = self._held.enter_context(place.meeting_point())
             # Beside the stocks: what is claimed is moved by renaming.
-            beside = Pool(place.stocks, place.link.me).folder if stock else None
+            beside = place.material if stocks else None
             self._directory = directory.create(compiled, place.identity, addresses, parent=beside)
             self._held.callback(self._directory.remove)
-            if stock:
-                Pool(place.stocks, place.link.me).claim(place.link, stock, runner.run, self._directory.data)
-                runner.stocks.append(stock)
-            command = place.command(program, compiled, *(["-F"] if stock else []))
+            if stocks:
+                runner.stocks.append(take(place.link, stocks, runner.run, self._directory.data))
+            command = place.command(program, compiled, *(["-F"] if stocks else []))
             self._machine = VirtualMachine(command, self._directory, place.timeout)
             self._held.callback(self._keep_log)
             self._held.callback(self._machine.kill)

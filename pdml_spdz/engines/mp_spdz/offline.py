@@ -10,9 +10,11 @@ from pathlib import Path
 from pdml_spdz.engines.mp_spdz import directory
 from pdml_spdz.engines.mp_spdz.compiler import Compiled
 from pdml_spdz.engines.mp_spdz.place import Place
-from pdml_spdz.engines.mp_spdz.pool import Pool
+from pdml_spdz.engines.mp_spdz.preprocessing import ITEMS, Preprocessed, Preprocessing
 from pdml_spdz.engines.mp_spdz.vm import explain
 from pdml_spdz.errors import EngineError, PeerError
+from pdml_spdz.offline.new_stock import Wanted, new_stock
+from pdml_spdz.offline.stock import File
 from pdml_spdz.system import process
 
 Progress = Callable[[int, int], None]  # bytes on the disk, of about how many
@@ -23,29 +25,27 @@ PATIENCE = 10  # round time-outs: a batch of material takes longer than a round
 def make(place: Place, compiled: Compiled, progress: Progress = lambda done, of: None) -> str:
     """Make a stock for one execution of the compiled program, together with the other parties; returns its id.
 
-    1. the parties agree on a fresh id
-    2. each runs the protocol's offline program, over TLS, in a private directory
-    3. when it has ended well at every party, each keeps its part as a stock
+    Each party runs the protocol's offline program, over TLS, in a private directory, and keeps what it wrote
+    (`new_stock`).
 
     Reveals: nothing but the counts. Cost: the protocol's. Ref: MP-SPDZ, "Preprocessing".
     """
-    program = place.binary(offline=True)
-    pool = Pool(place.stocks, place.link.me)
-    pool.folder.mkdir(parents=True, exist_ok=True)
+    program, link = place.binary(offline=True), place.link
+    wanted = Wanted(Preprocessed.of(compiled, link.M, place.protocol.name), 0, ITEMS)
     with (
-        place.link.offline(),
-        pool.adding(place.link, compiled, place.protocol.name) as (stock, target),
+        new_stock(link, Preprocessing, place.material, wanted) as new,
         place.meeting_point() as addresses,
     ):
-        run = directory.create(compiled, place.identity, addresses, parent=pool.folder)
+        run = directory.create(compiled, place.identity, addresses, parent=place.material)
         try:
             _run(place, place.command(program, compiled), run, compiled, progress)
-            place.link.all_to_all("pool:offline", b"well")
-            for part in run.data.glob(f"{place.link.M}-*"):
-                part.rename(target / part.name)
+            new.files[directory.DATA] = File(_size(run.data))
+            (kept := new.path / directory.DATA).mkdir(mode=0o700)
+            for part in run.data.glob(f"{link.M}-*"):
+                part.rename(kept / part.name)
         finally:
             run.remove()
-    return stock
+    return new.id
 
 
 def _run(place: Place, command: list[str], run: directory.RunDirectory, compiled: Compiled, progress: Progress) -> None:

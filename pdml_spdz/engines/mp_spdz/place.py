@@ -19,6 +19,7 @@ from pdml_spdz.transport.base import Link
 from pdml_spdz.transport.certs import Identity
 
 Address = tuple[str, int]
+MATERIAL = "mp-spdz"  # the folder of stocks for MP-SPDZ
 
 
 @dataclass(frozen=True)
@@ -38,6 +39,11 @@ class Place:
     timeout: float
     insecure: bool = False
     note: Callable[[str], None] = lambda text: None
+
+    @property
+    def material(self) -> Path:
+        """Where this party's stocks for MP-SPDZ are."""
+        return self.stocks / MATERIAL
 
     def compile(self, program: Program, precision: Precision) -> Compiled:
         """The program's bytecode, the same at all parties."""

@@ -10,11 +10,12 @@ from typing import Any
 from pdml_spdz.engines.mp_spdz import home, offline
 from pdml_spdz.engines.mp_spdz.compiler import Compiled, compile_program
 from pdml_spdz.engines.mp_spdz.engine import MpSpdzEngine, MpSpdzOptions, layout_of
-from pdml_spdz.engines.mp_spdz.place import Place
-from pdml_spdz.engines.mp_spdz.pool import list_stocks
+from pdml_spdz.engines.mp_spdz.place import MATERIAL, Place
+from pdml_spdz.engines.mp_spdz.preprocessing import Preprocessing, facts
 from pdml_spdz.engines.mp_spdz.protocols import protocol_of
 from pdml_spdz.engines.settings import iterations_of, precision_of, shape_of
 from pdml_spdz.engines.spec import Context, OfflinePlan, Stocks
+from pdml_spdz.offline.stock import look
 from pdml_spdz.primitives.agree import Agreement
 from pdml_spdz.study.model import Study
 
@@ -60,17 +61,15 @@ def make_stock(context: Context) -> dict[str, Any]:
 
 
 def stocks(root: Path) -> Stocks:
-    found = list_stocks(root)
-    rows = [
-        (s.id, f"P{s.party}", str(s.parties), s.protocol, s.program, f"{s.counts['triples']:,}", f"{s.bytes / 1e6:.1f}")
-        for s in found
-    ]
-    return Stocks(
-        ("stock", "party", "of", "protocol", "program", "triples", "MB", "made"),
-        [(*row, s.created) for row, s in zip(rows, found, strict=True)],
-        [asdict(s) for s in found],
-        "MP-SPDZ, one execution each",
-    )
+    found = [facts(part) for part in look(Preprocessing, root / MATERIAL)]
+    rows = []
+    for s in sorted(found, key=lambda s: (s["created"] or "", s["id"], s["party"])):
+        row = [s["id"], f"P{s['party']}", *(str(s[key] or "?") for key in ("parties", "protocol", "program"))]
+        claims = ", ".join(f"{claim['run'][:12]} ({claim['time']})" for claim in s["claims"]) or "nobody"
+        triples = f"{s['counts']['triples']:,}" if s["counts"] else "?"
+        rows.append([*row, triples, f"{s['bytes'] / 1e6:.1f}", s["created"] or "?", s["problem"] or claims])
+    columns = ("stock", "party", "of", "protocol", "program", "triples", "MB", "made", "claimed by")
+    return Stocks(columns, rows, found, "MP-SPDZ, one execution each")
 
 
 def _place(context: Context) -> Place:

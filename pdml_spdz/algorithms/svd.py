@@ -13,7 +13,7 @@ from pdml_spdz.algorithms.rayleigh_ritz import Product, Ritz, groups, product_of
 from pdml_spdz.errors import InputError
 from pdml_spdz.numerics.fixedpoint import Reals
 from pdml_spdz.numerics.linalg import EPS, fix_signs, gaussian, orthonormalise, qr_tolerance, sine
-from pdml_spdz.primitives.agree import Agreement
+from pdml_spdz.primitives.agree import Agreement, check_verdict
 from pdml_spdz.primitives.normed_sum import NormedSum
 from pdml_spdz.primitives.sec_sum import SecSum
 from pdml_spdz.rows.covariance import Covariance
@@ -150,7 +150,9 @@ def pd_svd(
             product = product_of(state.V, columns, state.product)
             V, r = orthonormalise(columns.U)
             own = step(state, V, r, product, settings)
-        V, (_, stop, *strikes) = agree(V, (own.t, own.stop, *own.strikes), qr_tolerance(r, len(V)))
+        V, said = agree(V, (own.t, own.stop, *own.strikes), qr_tolerance(r, len(V)))
+        check_verdict(said, _possible(state, own, r, settings))
+        _, stop, *strikes = said
         state = replace(own, V=V, stop=stop, strikes=tuple(strikes))
         done(state)
     return finish(state, settings, agree)
@@ -159,7 +161,7 @@ def pd_svd(
 def step(state: State, V: Reals, r: Reals, product: Product, settings: Settings) -> State:
     """What one party makes of an iteration: the next basis and whether to stop. Pure, the same for every engine."""
     before = np.array(state.strikes or (0,) * len(r))
-    below = r <= 2.0 * _noise_left(product.noise, r)
+    below = r <= _least(product.noise, r)
     # Three strikes are for good: what comes after them is noise.
     strikes = np.where(before >= STRIKES, before, np.where(below, before + 1, 0))
     alive = strikes < STRIKES
@@ -180,6 +182,17 @@ def step(state: State, V: Reals, r: Reals, product: Product, settings: Settings)
     return replace(new, stop=verdict(new, settings))
 
 
+def _possible(before: State, own: State, r: Reals, settings: Settings) -> list[tuple[int, ...]]:
+    """For t, stop and each strike of this party what they may be at another one, by rounding."""
+    assert own.product is not None
+    least = _least(own.product.noise, r)
+    near = np.abs(r - least) <= qr_tolerance(r, len(own.V)) * (1.0 + least)
+    either = [(0, s + 1) if s < STRIKES else () for s in before.strikes or (0,) * len(r)]
+    strikes = [(s, *other) if close else (s,) for s, other, close in zip(own.strikes, either, near, strict=True)]
+    stops = tuple(verdict(replace(own, error=error), settings) for error in (0.0, np.inf))
+    return [(own.t,), stops, *strikes]
+
+
 def verdict(state: State, settings: Settings) -> int:
     """Whether a fit with these settings ends here."""
     if settings.tol > 0 and state.error < settings.tol:
@@ -198,6 +211,11 @@ def _to_come(found: Ritz, seen: Noise, state: State) -> float:
         return max(mixing, seen.floor, float(np.max(seen.pairs, initial=0.0)))
     tilting = seen.floor if seen.floor <= LESS * state.seen.floor else 0.0
     return max(mixing, tilting, float(np.max(seen.pairs[seen.pairs <= LESS * state.seen.pairs], initial=0.0)))
+
+
+def _least(noise: Reals, r: Reals) -> Reals:
+    """What is left of a column after the earlier ones shows nothing but noise if it is not above this."""
+    return 2.0 * _noise_left(noise, r)
 
 
 def _noise_left(noise: Reals, r: Reals) -> Reals:

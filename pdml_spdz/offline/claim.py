@@ -13,12 +13,14 @@ from typing import Any
 from pdml_spdz.errors import StockError
 from pdml_spdz.offline.ledger import Claim, Ledger, Position, State
 from pdml_spdz.offline.material import Plan
-from pdml_spdz.offline.stock import MAKE, Choice, Stock
+from pdml_spdz.offline.stock import MAKE, Choice, Manifest, Stock
 from pdml_spdz.ot.prg import digest
 from pdml_spdz.transport.base import Link
+from pdml_spdz.transport.content import read_object
 
 ATTEMPTS = 12  # at stocks that another run of a party has locked: 5 to 13 seconds in all
 PAUSE, LONGEST = 0.02, 1.28  # seconds after the first attempt, doubled after each, and the most
+OTHERS_STOCKS = 1 << 20  # bytes of a peer's offer for stocks that this party has not
 
 Offers = Mapping[int, "Offer"]  # by party
 
@@ -74,7 +76,8 @@ def burn(link: Link, stocks: Sequence[Stock], plan: Plan, run: bytes) -> Burnt:
     for attempt in range(ATTEMPTS):
         with ExitStack() as held:
             ledgers = _lock(held, stocks)
-            offers = _exchange(link, ledgers, len(ledgers) < len(stocks), plan, run)
+            own = Offer({i: ledger.state.position for i, ledger in ledgers.items()}, len(ledgers) < len(stocks))
+            offers = _offer(link, own, stocks, plan, run)
             agreed = _agree(offers, stocks, plan)
             if agreed is not None:
                 return _claim(link, ledgers[agreed.stock.id], agreed, run)
@@ -88,7 +91,7 @@ def check(link: Link, stocks: Sequence[Stock], plan: Plan, run: bytes) -> None:
     """Steps 1 and 2 of `burn` without locks: StockError, at all parties, if no common stock has enough for `plan`."""
     scrub_left(stocks)
     positions = {stock.id: stock.state().position for stock in stocks}
-    offers = _offer(link, Offer(positions, busy=False), plan, run)
+    offers = _offer(link, Offer(positions, busy=False), stocks, plan, run)
     if _agree(offers, stocks, plan) is None:
         raise _nothing(offers, stocks, plan, link.me)
 
@@ -138,32 +141,35 @@ def _scrub_last(stock: Stock, state: State) -> None:
         stock.scrub(state.before_last, state.position.triple, last.scalars + last.burnt)
 
 
-def _exchange(link: Link, ledgers: Mapping[str, Ledger], busy: bool, plan: Plan, run: bytes) -> dict[int, Offer]:
-    return _offer(link, Offer({i: ledger.state.position for i, ledger in ledgers.items()}, busy), plan, run)
-
-
-def _offer(link: Link, own: Offer, plan: Plan, run: bytes) -> dict[int, Offer]:
-    """Step 1's message: everyone's offers, by party."""
+def _offer(link: Link, own: Offer, stocks: Sequence[Stock], plan: Plan, run: bytes) -> dict[int, Offer]:
+    """Step 1's message: everyone's offers, by party; of the others' stocks those that are ours too."""
+    held = {stock.id: stock.manifest for stock in stocks}
     purpose = digest(b"pdml-stock-plan", run, json.dumps([plan.triples, plan.vectors]).encode()).hex()
     content = {
         "for": purpose,
         "busy": own.busy,
         "stocks": {i: [used.triple, sorted(used.scalars)] for i, used in own.stocks.items()},
     }
-    offers = {link.me: own}
-    for peer, raw in link.all_to_all("stock:offer", json.dumps(content).encode()).items():
+    offers, most = {link.me: own}, OTHERS_STOCKS + sum(100 + 8 * len(m.vectors) for m in held.values())
+    for peer, raw in link.all_to_all("stock:offer", json.dumps(content).encode(), most).items():
         try:
-            theirs = json.loads(bytes(raw))
-            stocks = {
-                str(i): Position(int(triple), frozenset(map(int, scalars)))
-                for i, (triple, scalars) in theirs["stocks"].items()
-            }
-            offers[peer], said = Offer(stocks, bool(theirs["busy"])), theirs["for"]
+            theirs = read_object(raw)
+            listed = {i: _position(theirs["stocks"][i], held[i]) for i in held.keys() & theirs["stocks"].keys()}
+            offers[peer], said = Offer(listed, bool(theirs["busy"])), theirs["for"]
         except (ValueError, KeyError, TypeError, AttributeError):
             raise _differs(peer, "sent an offer of stocks that cannot be read") from None
         if said != purpose:
             raise _differs(peer, "wants a stock for another run or plan")
     return offers
+
+
+def _position(said: Any, stock: Manifest) -> Position:
+    """What a peer says that it has used of a stock that this party has too."""
+    triple, scalars = said
+    used = Position(int(triple), frozenset(map(int, scalars)))
+    if not (0 <= used.triple <= stock.triples and all(0 <= i < len(stock.vectors) for i in used.scalars)):
+        raise ValueError("more than there is")
+    return used
 
 
 def _agree(offers: Offers, stocks: Sequence[Stock], plan: Plan) -> Agreed | None:

@@ -178,9 +178,9 @@ class MaskedSum:
         if root is None:
             return _total(masked, link.all_to_all(f"sum:{purpose}", own), bits)
         outgoing = {} if link.me == root else {root: own}
-        received = link.exchange(f"sum:{purpose}", outgoing, link.peers if link.me == root else [])
+        received = link.exchange(f"sum:{purpose}", outgoing, link.each(own.nbytes) if link.me == root else {})
         total = ring.pack_words(_total(masked, received, bits), bits) if link.me == root else None
-        return unpack(link.broadcast(f"total:{purpose}", total, root), masked.size, bits, root)
+        return unpack(link.broadcast(f"total:{purpose}", total, root, most=own.nbytes), masked.size, bits, root)
 
 
 class ClearSum:

@@ -25,8 +25,10 @@ from pdml_spdz.run import output as results
 from pdml_spdz.study.model import Study
 from pdml_spdz.system.files import replaced, save_json, writing
 from pdml_spdz.transport.base import Link
+from pdml_spdz.transport.content import read_object
 
 KEPT = 2  # parties that are cut off in the middle of an iteration differ by one
+MOST = 4096  # bytes of a message here
 FORMAT = 2  # of checkpoints; 2: with what the end of a fit needs of its last iteration
 
 
@@ -136,12 +138,12 @@ class Checkpoints:
         """
         found = self.load()
         own = {str(t): _digest(c) for t, c in found.items()}
-        received = link.all_to_all("resume", json.dumps(own).encode())
+        received = link.all_to_all("resume", json.dumps(own).encode(), MOST)
         candidates = set(own.items())
         for peer, data in received.items():
             try:
-                candidates &= set(json.loads(bytes(data)).items())
-            except (ValueError, AttributeError, TypeError):
+                candidates &= set(read_object(data).items())
+            except (ValueError, TypeError):
                 raise ResumeError(f"P{peer} sent a list of checkpoints that cannot be read.", culprit=peer) from None
         if not candidates:
             raise ResumeError(
@@ -171,7 +173,7 @@ def finished_everywhere(link: Link, directory: Path, study: Study) -> dict[str, 
     """
     report = results.finished(directory)
     own = b"" if report is None or _asks_more(study, report) else _finished_digest(report)
-    received = [bytes(data) for data in link.all_to_all("finished", own).values()]
+    received = [bytes(data) for data in link.all_to_all("finished", own, MOST).values()]
     return report if own and all(theirs == own for theirs in received) else None
 
 

@@ -23,6 +23,7 @@ from pdml_spdz.transport.base import Link
 from pdml_spdz.transport.certs import Identity
 from pdml_spdz.transport.clock import Clock
 from pdml_spdz.transport.connect import Meeting, connect, listen
+from pdml_spdz.transport.patience import Patience
 
 
 def run_party(run: PartyRun, link: Link | None = None) -> dict[str, Any]:
@@ -137,7 +138,8 @@ class _Network:
         self.listener = run.listener or listen(*(run.listen or (study.parties[me].host, study.parties[me].port)))
         addresses = [(p.host, p.port) for p in study.parties]
         times = study.timeouts
-        self.meeting = Meeting(me, addresses, self.identity, times.connect, times.round, run.note)
+        patience = Patience(times.round, times.work, times.least_rate)
+        self.meeting = Meeting(me, addresses, self.identity, times.connect, patience, run.note)
 
     def meet(self) -> AbstractContextManager[Link]:
         others = self.meeting.M - 1

@@ -91,9 +91,11 @@ def check_values(study: Study, want: Want, *, shares: bool) -> None:
     want(0 <= study.d <= MAX_FEATURES, f"`d` is {shown(study.d)}.", d)
     seed = study.seed is None or 0 <= study.seed <= MAX_SEED
     want(seed, f"`seed` is {shown(study.seed)}.", "zero or a positive number below 2^63")
-    for name in ("connect", "round"):
+    for name in ("connect", "round", "work"):
         seconds, most = getattr(study.timeouts, name), f"a positive number of seconds, at most {MAX_SECONDS:,}"
         want(0 < seconds <= MAX_SECONDS, f"`timeouts.{name}` is {seconds}.", most)
+    rate = study.timeouts.least_rate
+    want(1 <= rate <= LARGEST, f"`timeouts.least_rate` is {rate}.", "a number of bytes a second, at least 1")
     for name in ("alpha", "beta", "gamma", "delta"):
         value = getattr(study.nmf, name)
         want(0 <= value <= LARGEST, f"`nmf.{name}` is {value}.", f"zero or a positive number, at most {LARGEST:.0e}")

@@ -20,6 +20,7 @@ from pdml_spdz.run import handshake
 from pdml_spdz.study.model import Timeouts
 from pdml_spdz.transport import certs
 from pdml_spdz.transport.connect import Meeting, connect, listen
+from pdml_spdz.transport.patience import Patience
 from tests.parties.helpers import (
     EMBEDDED,
     ENDLESS,
@@ -108,7 +109,7 @@ def test_quota_exceeded_nothing_of_the_rows_is_sent(parties: Callable[..., Parti
     site.give(1, 100 * rows(1))
     identity = certs.load_identity(site.certs(0), 0, {m: p.fingerprint for m, p in enumerate(site.study.parties)})
     addresses = [(p.host, p.port) for p in site.study.parties]
-    meeting = Meeting(0, addresses, identity, PATIENCE.connect, PATIENCE.round)
+    meeting = Meeting(0, addresses, identity, PATIENCE.connect, Patience(PATIENCE.round))
     listener = listen(*addresses[0])
     site.start(1)
     with connect(meeting, listener) as link:
@@ -116,7 +117,7 @@ def test_quota_exceeded_nothing_of_the_rows_is_sent(parties: Callable[..., Parti
         handshake.compare_features(link, data.load(site.home(0) / "rows.npy"), site.study, agreed.run)
         Keys.agree(link, agreed.run)
         with pytest.raises(PeerAborted, match="P1 ended the run: its rows exceed the agreed bound") as told:
-            link.exchange("sum:start", {}, [1])  # would return whatever else P1 had sent
+            link.exchange("sum:start", {}, {1: 1000})  # would return whatever else P1 had sent
     norm = np.linalg.norm((100 * rows(1)).T @ (100 * rows(1)))
     (ended,) = site.end()
     ended.failed(QuotaError, f"is {norm:.6g}; it was not sent")

@@ -34,6 +34,7 @@ from pdml_spdz.transport.base import Link
 FOLDER, LEDGER, MANIFEST, DATA = "mp-spdz", "ledger.jsonl", "manifest.json", directory.DATA
 CLAIMED = ".claimed"
 ORPHAN = timedelta(hours=1)
+MOST = 1 << 20  # bytes of a peer's list of stocks
 MAKE = "make one with `pdml-spdz offline make --engine mp-spdz`, or pass --offline on-demand"
 
 
@@ -143,7 +144,7 @@ class Pool:
         """
         fitting = [s.id for s in self.stocks() if (s.parties, s.protocol, s.bytecode) == (link.M, protocol, bytecode)]
         common = set(fitting)
-        for said in link.all_to_all("pool:stocks", " ".join(fitting).encode()).values():
+        for said in link.all_to_all("pool:stocks", " ".join(fitting).encode(), MOST).values():
             common &= set(bytes(said).decode("ascii", "replace").split())
         if not common:
             error = StockError("there is no unused stock for this program that all parties have.", do=MAKE)
@@ -193,7 +194,8 @@ class Pool:
     def adding(self, link: Link, compiled: Compiled, protocol: str) -> Iterator[tuple[str, Path]]:
         """(id, a new directory for Player-Data) that become a stock when the block ends well at every party."""
         nonces = {link.me: secrets.token_bytes(16)}
-        nonces |= {l: bytes(n) for l, n in link.all_to_all("pool:new", nonces[link.me]).items()}
+        outgoing = dict.fromkeys(link.peers, nonces[link.me])
+        nonces |= {l: bytes(n) for l, n in link.exchange_all("pool:new", outgoing, 16).items()}
         stock = digest(b"pdml-mp-stock", *(nonces[l] for l in range(link.M)), size=8).hex()
         new = self.path(stock).with_name(f".party-{self.me}.new")
         with keeping(self.root, "free some room, or choose another --stock directory"), alone(self.folder, self.me):

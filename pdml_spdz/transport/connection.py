@@ -118,6 +118,11 @@ class Connection:
         return frame.payload
 
     @property
+    def awaited(self) -> bool:
+        """Whether the round waits for this peer: to send, or to take what it is sent."""
+        return bool(self.expected or self.outbox)
+
+    @property
     def reads(self) -> bool:
         return not (self.closed or self._held or self.error)
 

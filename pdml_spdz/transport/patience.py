@@ -60,7 +60,7 @@ class Wait:
 
     def late(self, waiting: Sequence[Connection]) -> list[Connection]:
         now = time.monotonic()
-        return [peer for peer in waiting if (peer.expected or peer.outbox) and now > self._deadline(peer)]
+        return [peer for peer in waiting if peer.awaited and now > self._deadline(peer)]
 
     def _deadline(self, peer: Connection) -> float:
         if peer.expected and peer.begun:

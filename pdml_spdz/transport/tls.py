@@ -65,29 +65,29 @@ class TlsLink(Link):
         wait = Wait(self.patience, step, expect, self._connections, direct=len(expect) == self.M - 1)
         spoke = time.monotonic()
         while True:
-            waiting = [peer for peer in self._connections.values() if peer.expected or peer.outbox]
-            self._notice(waiting)
+            self._notice()
+            waiting = [peer for peer in self._connections.values() if peer.awaited]
             if not waiting:
                 return
             self._select(TICK)
             if wait.late(waiting):
                 self._select(0.0)  # if it was this party that slept, what the others sent is here by now
-                self._notice(waiting)
+                self._notice()
                 if error := wait.verdict(waiting):
                     raise error
             if time.monotonic() - spoke > self.patience.beat and any(p.outbox or p.begun for p in waiting):
                 spoke = time.monotonic()
                 self._beat()  # somebody else may be waiting for this party, which is busy with a slow transfer
 
-    def _notice(self, waiting: list[Connection]) -> None:
+    def _notice(self) -> None:
         """Raise if a party has said farewell or broken the rules, or if one that is still needed has gone."""
         for party, peer in self._connections.items():
             if peer.farewell is not None:
                 raise aborted(peer.farewell, party)
             if peer.error is not None:
                 raise peer.error
-        for peer in waiting:
-            if peer.closed or peer.cut:
+        for peer in self._connections.values():
+            if peer.awaited and (peer.closed or peer.cut):
                 raise lost(peer.party)
 
     def _select(self, timeout: float) -> None:

@@ -3,20 +3,19 @@
 from __future__ import annotations
 
 import importlib
+import io
 import json
 import signal
 import sys
+import traceback
 from types import FrameType
 from typing import Any, NoReturn
 
 import click
 
 from pdml_spdz import __version__
-from pdml_spdz.errors import PdmlError, exit_codes
+from pdml_spdz.errors import INTERRUPTED, PdmlError, exit_codes, printable
 from pdml_spdz.study.algorithm import ALGORITHMS
-
-INTERRUPTED = 130
-
 
 # Name, where it is (module of this package : attribute), the first sentence of its help. Before them comes a command
 # for each algorithm.
@@ -128,11 +127,15 @@ def main() -> NoReturn:
         click.echo("pdml-spdz: stopped.", err=True)
         sys.exit(INTERRUPTED)
     except click.ClickException as error:
-        error.show()
+        error.show(words := io.StringIO())
+        click.echo(printable(words.getvalue()), nl=False, err=True)
         sys.exit(error.exit_code)
     except PdmlError as error:
         _say(error)
         sys.exit(error.code)
+    except Exception:  # noqa: BLE001 - the last resort
+        click.echo(printable(traceback.format_exc()), err=True)
+        sys.exit(PdmlError.code)
 
 
 def _terminated(signum: int, frame: FrameType | None) -> NoReturn:

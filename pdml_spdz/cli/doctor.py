@@ -11,10 +11,10 @@ from dataclasses import asdict
 from pathlib import Path
 
 import click
-from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
+from pdml_spdz.cli.show import Screen
 from pdml_spdz.engines.spec import Finding
 from pdml_spdz.errors import PdmlError
 from pdml_spdz.programs.template_files import template_directory
@@ -96,4 +96,4 @@ def _show(findings: list[Finding]) -> None:
     colours = {"ok": "green", "note": "yellow", "problem": "red"}
     for f in findings:
         table.add_row(f"[{colours[f.level]}]{f.level}[/]", escape(f.what), escape(f.found))
-    Console().print(table)
+    Screen().print(table)

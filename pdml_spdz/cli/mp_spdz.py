@@ -9,11 +9,11 @@ from pathlib import Path
 from typing import Any
 
 import click
-from rich.console import Console
 from rich.markup import escape
 from rich.progress import BarColumn, DownloadColumn, Progress, TaskID, TextColumn, TimeElapsedColumn
 from rich.table import Table
 
+from pdml_spdz.cli.show import Screen
 from pdml_spdz.engines.mp_spdz import home as homes
 from pdml_spdz.engines.mp_spdz.home import Found, Installation
 from pdml_spdz.engines.mp_spdz.install import URL, install
@@ -42,7 +42,7 @@ def list_command(given: Path | None, as_json: bool) -> None:
     if as_json:
         click.echo(json.dumps(_facts(found)))
         return
-    console = Console()
+    console = Screen()
     console.print(_table(found))
     if found is None:
         console.print(homes.missing_text(), highlight=False, markup=False)
@@ -137,7 +137,7 @@ class _Bars:
             BarColumn(bar_width=30),
             DownloadColumn(),
             TimeElapsedColumn(),
-            console=Console(stderr=True),
+            console=Screen(stderr=True),
         )
         self._tasks: dict[str, TaskID] = {}
 

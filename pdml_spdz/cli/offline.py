@@ -10,12 +10,11 @@ from typing import Any
 
 import click
 from click.core import ParameterSource
-from rich.console import Console
 from rich.table import Table
 
 from pdml_spdz.cli.options import CENTRE, FACTORISATION, STOCK, Option, options, stopping, study_settings
 from pdml_spdz.cli.party import address, listening_socket, supervised_run
-from pdml_spdz.cli.show import Watcher
+from pdml_spdz.cli.show import Screen, Watcher
 from pdml_spdz.engines.spec import Stocks
 from pdml_spdz.local.joint import local_study
 from pdml_spdz.local.supervisor import PartyCommands, supervise
@@ -126,7 +125,7 @@ def make_command(
     if supervised:
         supervised_run(party)
         return
-    console = Console(stderr=as_json)
+    console = Screen(stderr=as_json)
     console.print(offline_phase(agreed).plan(agreed, home).text, highlight=False)
     with Watcher(console) as watcher:
         if me is None:
@@ -168,7 +167,7 @@ def status_command(stock: Path | None, as_json: bool) -> None:
         click.echo(f"no stock in {root}; make one with `pdml-spdz offline make`")
     for stocks in found:
         if stocks.rows:
-            Console().print(_table(stocks))
+            Screen().print(_table(stocks))
 
 
 def _table(stocks: Stocks) -> Table:

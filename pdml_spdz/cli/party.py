@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import socket
-import traceback
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -107,11 +106,9 @@ def party(
     if supervised:
         supervised_run(run)
         return
-    from rich.console import Console  # a supervised party is watched by a process, not by a person
+    from pdml_spdz.cli.show import Screen, Watcher, show_result  # a supervised party is watched by a process
 
-    from pdml_spdz.cli.show import Watcher, show_result
-
-    console = Console(stderr=as_json)
+    console = Screen(stderr=as_json)
     with Watcher(console) as watcher:
         report = run(lambda event: watcher(me if event["event"] != "iteration" else 0, event))
     if as_json:
@@ -138,6 +135,5 @@ def supervised_run(run: Callable[[Callable[[dict[str, Any]], None]], dict[str, A
         tell({"event": "error", "class": type(error).__name__, "message": str(error), "culprit": error.culprit})
         raise
     except Exception:
-        click.echo(traceback.format_exc(), err=True)
         tell({"event": "error", "class": "PdmlError", "message": "an unexpected error; its trace is in the log"})
         raise

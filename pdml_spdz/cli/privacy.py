@@ -15,7 +15,7 @@ from rich.console import Console
 from rich.table import Table
 
 from pdml_spdz.cli.options import Option, options
-from pdml_spdz.cli.show import Watcher
+from pdml_spdz.cli.show import Screen, Watcher
 from pdml_spdz.engines import transcript as transcripts
 from pdml_spdz.errors import InputError
 from pdml_spdz.privacy import page
@@ -90,7 +90,7 @@ def _ksdp(file: Path, out: Path, as_json: bool, jobs: int, given: dict[str, Any]
         out.chmod(0o700)  # it names single records
     question = Question(**given)
     planned, assumptions = experiment(rows, question, out / "samples")
-    with Watcher(Console(stderr=as_json)) as watcher:
+    with Watcher(Screen(stderr=as_json)) as watcher:
         samples = run(planned, jobs=jobs, progress=_progress(watcher))
     views = judge(samples, planned.plan.documents, **judged)
     settings = {
@@ -158,7 +158,7 @@ def ksdp(file: Path, out: Path, as_json: bool, jobs: int, **given: Any) -> None:
     if as_json:
         click.echo(json.dumps(content))
         return
-    console = Console()
+    console = Screen()
     _show(console, views)
     console.print(f"in {out / page.KSDP}; `pdml-spdz privacy report {out}` makes a page of it", highlight=False)
 
@@ -183,7 +183,7 @@ def assess(file: Path, out: Path, as_json: bool, jobs: int, sizes: str | None, *
     if as_json:
         click.echo(json.dumps(content))
         return
-    console = Console()
+    console = Screen()
     _show(console, views)
     console.print(f"report: {written}", highlight=False)
 
@@ -238,7 +238,7 @@ def attack_command(
     table = Table("attack", "needed", "got", "succeeded")
     for f in findings:
         table.add_row(f.attack, f.needed, f.got, "yes" if f.success else "no")
-    console = Console()
+    console = Screen()
     console.print(table)
     if known_sizes:
         words = ", ".join(f"{s.rows:,} ({s.colluding} colluding)" for s in known_sizes)

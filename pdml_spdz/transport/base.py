@@ -7,7 +7,6 @@ noticed at its first frame, before its payload is used.
 
 from __future__ import annotations
 
-import json
 import struct
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator, Mapping
@@ -18,13 +17,14 @@ from typing import Any, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from pdml_spdz.errors import PdmlError, PeerAborted, PeerError, ProtocolError
+from pdml_spdz.errors import INTERRUPTED, PUBLIC, PdmlError, PeerAborted, PeerError, ProtocolError
 from pdml_spdz.transport.clock import Clock
 
 Buffer: TypeAlias = "bytes | bytearray | memoryview | NDArray[Any]"
 
 HEADER = struct.Struct("<3sB20sQQ")  # magic, kind, step, sequence, length: 40 bytes
 MAGIC = b"PD1"
+FAREWELL = struct.Struct("<3B")  # who ended the run, through whom, why
 DATA, ABORT = 0, 1
 MAX_FRAME = 1 << 36  # a length above this is a broken or hostile peer, not a vector
 
@@ -140,7 +140,7 @@ class Link(ABC):
     def check(self, frame: Frame, peer: int, step: str, sequence: int) -> memoryview:
         """The payload of the frame that this round expects from `peer`, or the error that its header means."""
         if frame.kind == ABORT:
-            raise aborted(frame, peer)
+            raise aborted(frame, peer, self.me, self.M)
         if (frame.step, frame.sequence) != (step, sequence):
             raise ProtocolError(
                 f"P{peer} is at step {frame.step!r} (round {frame.sequence}), "
@@ -173,32 +173,30 @@ class Link(ABC):
 
 
 def abort_payload(error: BaseException, me: int) -> bytes:
-    """What the others may know: who ended the run, why, and through whom; nothing that depends on data."""
+    """What the others may know: who ended the run, through whom, and a code for why; nothing that depends on data."""
     if isinstance(error, PeerAborted) and error.farewell:
         return error.farewell
-    culprit, public = me, PdmlError.public
+    culprit, code = me, PdmlError.code
     if isinstance(error, PdmlError):
-        culprit, public = me if error.culprit is None else error.culprit, error.public
+        culprit, code = me if error.culprit is None else error.culprit, error.code
     if isinstance(error, KeyboardInterrupt | SystemExit):
-        public = "it was stopped by hand"
-    return _farewell(me, culprit, public)
+        code = INTERRUPTED
+    return FAREWELL.pack(me, culprit, code if code in PUBLIC else PdmlError.code)
 
 
-def _farewell(by: int, culprit: int, public: str) -> bytes:
-    return json.dumps({"by": by, "culprit": culprit, "public": public}).encode()
+def aborted(frame: Frame, peer: int, me: int, M: int) -> PeerAborted:
+    """The error for a peer's farewell: whoever ended the run first is named, and the messenger if it is another one.
 
-
-def aborted(frame: Frame, peer: int) -> PeerAborted:
-    """The error for a peer's farewell: whoever ended the run first is named, not the messenger."""
-    try:
-        word = json.loads(bytes(frame.payload[:4096]))
-        by, culprit, public = int(word["by"]), int(word["culprit"]), str(word["public"])[:200]
-    except (ValueError, KeyError, TypeError):
-        by, culprit, public = peer, peer, PdmlError.public
-    cause = f"P{by} ended the run: {public}" + (f" (P{culprit})" if culprit != by else "")
+    A peer's words are numbers, of parties and of a sentence in `PUBLIC`: what is neither is not repeated.
+    """
+    by, culprit, code = FAREWELL.unpack(frame.payload) if frame.payload.nbytes == FAREWELL.size else (M, M, 0)
+    if not (by < M and by != me and culprit < M and code in PUBLIC):
+        by, culprit, code = peer, peer, PdmlError.code
+    cause = f"P{by} ended the run: {PUBLIC[code]}" + (f" (P{culprit})" if culprit != by else "")
+    told = f", as P{peer} says" if by != peer else ""
     do = f"see the message at P{culprit}, mend it there and start again"
-    error = PeerAborted(f"{cause}.", do=do, culprit=culprit)
-    error.farewell = _farewell(by, culprit, public)
+    error = PeerAborted(f"{cause}{told}.", do=do, culprit=culprit)
+    error.farewell = FAREWELL.pack(by, culprit, code)
     return error
 
 

@@ -180,7 +180,7 @@ class TlsLink(Link):
         for peer in waiting:
             if peer.closed:
                 told = peer.inbox and peer.inbox[-1].kind == ABORT
-                raise aborted(peer.inbox[-1], peer.party) if told else lost(peer.party)
+                raise aborted(peer.inbox[-1], peer.party, self.me, self.M) if told else lost(peer.party)
 
     def _select(self, timeout: float) -> None:
         for key in list(self._selector.get_map().values()):

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 
 INTERRUPTED = 130
+RESUME = "`--resume` at all parties goes on from the last finished iteration"
 
 
 def printable(text: str) -> str:

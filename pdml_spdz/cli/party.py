@@ -11,6 +11,7 @@ from typing import Any
 import click
 
 from pdml_spdz.cli.options import LOCAL, options
+from pdml_spdz.cli.words import echo, resumable
 from pdml_spdz.engines.transcript import Transcript
 from pdml_spdz.errors import PdmlError
 from pdml_spdz.rows import handover
@@ -109,10 +110,10 @@ def party(
     from pdml_spdz.cli.show import Screen, Watcher, show_result  # a supervised party is watched by a process
 
     console = Screen(stderr=as_json)
-    with Watcher(console) as watcher:
+    with resumable(out), Watcher(console) as watcher:
         report = run(lambda event: watcher(me if event["event"] != "iteration" else 0, event))
     if as_json:
-        click.echo(json.dumps(report))
+        echo(json.dumps(report))
     else:
         show_result(console, report, [report], out / f"party-{me}")
 
@@ -127,7 +128,7 @@ def supervised_run(run: Callable[[Callable[[dict[str, Any]], None]], dict[str, A
     process.watch_parent()
 
     def tell(event: dict[str, Any]) -> None:
-        click.echo(json.dumps(event))
+        echo(json.dumps(event))
 
     try:
         tell({"event": "report", "report": run(tell)})

@@ -16,6 +16,7 @@ from rich.table import Table
 
 from pdml_spdz.cli.options import Option, options
 from pdml_spdz.cli.show import Screen, Watcher
+from pdml_spdz.cli.words import echo
 from pdml_spdz.engines import transcript as transcripts
 from pdml_spdz.errors import InputError
 from pdml_spdz.privacy import page
@@ -156,7 +157,7 @@ def ksdp(file: Path, out: Path, as_json: bool, jobs: int, **given: Any) -> None:
     """
     content, views = _ksdp(file, out, as_json, jobs, given)
     if as_json:
-        click.echo(json.dumps(content))
+        echo(json.dumps(content))
         return
     console = Screen()
     _show(console, views)
@@ -181,7 +182,7 @@ def assess(file: Path, out: Path, as_json: bool, jobs: int, sizes: str | None, *
     page.save_own(out, own_risks(data_files.load(file).X), known)
     written = page.write(out)
     if as_json:
-        click.echo(json.dumps(content))
+        echo(json.dumps(content))
         return
     console = Screen()
     _show(console, views)
@@ -233,7 +234,7 @@ def attack_command(
     known_sizes = effective_sizes(sizes, min(range(len(sizes)), key=lambda m: sizes[m])) if len(sizes) > 1 else []
     content = page.save_attack(directory, seen.facts, findings, known_sizes)
     if as_json:
-        click.echo(json.dumps(content))
+        echo(json.dumps(content))
         return
     table = Table("attack", "needed", "got", "succeeded")
     for f in findings:
@@ -254,7 +255,7 @@ def report(directory: Path) -> None:
     Example:
       pdml-spdz privacy report runs/x
     """
-    click.echo(str(page.write(directory)))
+    echo(str(page.write(directory)))
 
 
 @privacy.command()
@@ -284,4 +285,4 @@ def exclude(directory: Path, level: float, epsilon: float | None, views: tuple[s
     with writing(path):
         path.touch(mode=0o600)
         path.write_text("".join(f"{i}\n" for i in found), encoding="utf-8")
-    click.echo(f"{len(found)} records in {path}")
+    echo(f"{len(found)} records in {path}")

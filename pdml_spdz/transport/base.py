@@ -17,7 +17,7 @@ from typing import Any, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from pdml_spdz.errors import INTERRUPTED, PUBLIC, PdmlError, PeerAborted, PeerError, ProtocolError
+from pdml_spdz.errors import INTERRUPTED, PUBLIC, RESUME, PdmlError, PeerAborted, PeerError, ProtocolError
 from pdml_spdz.transport.clock import Clock
 
 Buffer: TypeAlias = "bytes | bytearray | memoryview | NDArray[Any]"
@@ -194,7 +194,7 @@ def aborted(frame: Frame, peer: int, me: int, M: int) -> PeerAborted:
         by, culprit, code = peer, peer, PdmlError.code
     cause = f"P{by} ended the run: {PUBLIC[code]}" + (f" (P{culprit})" if culprit != by else "")
     told = f", as P{peer} says" if by != peer else ""
-    do = f"see the message at P{culprit}, mend it there and start again"
+    do = f"see the message at P{culprit}, mend it there and start again; {RESUME}"
     error = PeerAborted(f"{cause}{told}.", do=do, culprit=culprit)
     error.farewell = FAREWELL.pack(by, culprit, code)
     return error
@@ -204,7 +204,7 @@ def lost(peer: int) -> PeerError:
     return PeerError(
         f"P{peer} closed the connection in the middle of the run (killed, crashed or cut off).",
         "every party to stay until the end",
-        f"look at P{peer}'s log; `--resume` goes on from the last finished iteration",
+        f"look at P{peer}'s log; {RESUME}",
         culprit=peer,
     )
 
@@ -214,6 +214,6 @@ def stalled(peers: list[int], seconds: float, step: str) -> PeerError:
     return PeerError(
         f"{names} sent nothing for {seconds:g} s at step {step!r}.",
         "an answer within the study's time-out",
-        "look at that party; raise `timeouts.round` in the study if its local work takes longer than that",
+        "look at that party; raise `timeouts.round` in the study if its local work takes longer than that; " + RESUME,
         culprit=peers[0],
     )

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import socket
-import traceback
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -12,6 +11,7 @@ from typing import Any
 import click
 
 from pdml_spdz.cli.options import LOCAL, options
+from pdml_spdz.cli.words import echo, resumable
 from pdml_spdz.engines.transcript import Transcript
 from pdml_spdz.errors import PdmlError
 from pdml_spdz.rows import handover
@@ -107,15 +107,13 @@ def party(
     if supervised:
         supervised_run(run)
         return
-    from rich.console import Console  # a supervised party is watched by a process, not by a person
+    from pdml_spdz.cli.show import Screen, Watcher, show_result  # a supervised party is watched by a process
 
-    from pdml_spdz.cli.show import Watcher, show_result
-
-    console = Console(stderr=as_json)
-    with Watcher(console) as watcher:
+    console = Screen(stderr=as_json)
+    with resumable(out), Watcher(console) as watcher:
         report = run(lambda event: watcher(me if event["event"] != "iteration" else 0, event))
     if as_json:
-        click.echo(json.dumps(report))
+        echo(json.dumps(report))
     else:
         show_result(console, report, [report], out / f"party-{me}")
 
@@ -130,7 +128,7 @@ def supervised_run(run: Callable[[Callable[[dict[str, Any]], None]], dict[str, A
     process.watch_parent()
 
     def tell(event: dict[str, Any]) -> None:
-        click.echo(json.dumps(event))
+        echo(json.dumps(event))
 
     try:
         tell({"event": "report", "report": run(tell)})
@@ -138,6 +136,5 @@ def supervised_run(run: Callable[[Callable[[dict[str, Any]], None]], dict[str, A
         tell({"event": "error", "class": type(error).__name__, "message": str(error), "culprit": error.culprit})
         raise
     except Exception:
-        click.echo(traceback.format_exc(), err=True)
         tell({"event": "error", "class": "PdmlError", "message": "an unexpected error; its trace is in the log"})
         raise

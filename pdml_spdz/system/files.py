@@ -9,12 +9,12 @@ import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from pdml_spdz.errors import PdmlError, StorageError
+from pdml_spdz.errors import RESUME, PdmlError, StorageError
 
 KEPT = "free some room or choose another --out; finished iterations are kept, `--resume` goes on from them"
 
@@ -31,6 +31,22 @@ def writing(path: Path, do: str = KEPT) -> Iterator[None]:
             f"{path} cannot be written ({error.strerror or error}).",
             "room and the right to write there",
             do,
+        ) from None
+
+
+@contextmanager
+def printing(stream: IO[str]) -> Iterator[None]:
+    """The same for standard output or error. Nothing more is written there then, so that the others can be told."""
+    try:
+        yield
+    except PdmlError:
+        raise
+    except OSError as error:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())
+        raise StorageError(
+            f"{stream.name} cannot be written ({error.strerror or error}).",
+            "room, or somebody who reads it",
+            f"send it elsewhere, if only to {os.devnull}; {RESUME}",
         ) from None
 
 

@@ -13,6 +13,25 @@ import sys
 import threading
 from collections.abc import Mapping, Sequence
 from pathlib import Path
+from types import FrameType
+from typing import NoReturn
+
+# All that ask a process to end; a hang-up also when a terminal or a connection to a host closes.
+STOPPING = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT)
+
+
+def stop_on_signals() -> None:
+    """As from the keyboard: the other parties are told, and private files go, before this process ends.
+
+    What whoever started it told it to ignore (nohup) stays ignored.
+    """
+    for number in STOPPING:
+        if signal.getsignal(number) is not signal.SIG_IGN:
+            signal.signal(number, _stop)
+
+
+def _stop(signum: int, frame: FrameType | None) -> NoReturn:
+    raise KeyboardInterrupt
 
 
 def start(

@@ -7,7 +7,6 @@ noticed at its first frame, before its payload is used, and so is one that annou
 
 from __future__ import annotations
 
-import json
 import struct
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping
@@ -18,16 +17,17 @@ from typing import Any, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from pdml_spdz.errors import PdmlError, PeerAborted, PeerError, ProtocolError
+from pdml_spdz.errors import INTERRUPTED, PUBLIC, RESUME, PdmlError, PeerAborted, PeerError, ProtocolError
 from pdml_spdz.transport.clock import Clock
 
 Buffer: TypeAlias = "bytes | bytearray | memoryview | NDArray[Any]"
 
 HEADER = struct.Struct("<3sB20sQQ")  # magic, kind, step, sequence, length: 40 bytes
 MAGIC = b"PD1"
+FAREWELL = struct.Struct("<3B")  # who ended the run, through whom, why
 DATA, ABORT, WORKING = 0, 1, 2
 # No frame is longer, whatever a step allows. "Still working" says everything in its header.
-LONGEST = {DATA: 1 << 36, ABORT: 1 << 12, WORKING: 0}
+LONGEST = {DATA: 1 << 36, ABORT: FAREWELL.size, WORKING: 0}
 
 
 @dataclass(frozen=True)
@@ -158,7 +158,7 @@ class Link(ABC):
     def check(self, frame: Frame, peer: int, step: str, sequence: int) -> memoryview:
         """The payload of the frame that this round expects from `peer`, or the error that its header means."""
         if frame.kind == ABORT:
-            raise aborted(frame, peer)
+            raise aborted(frame, peer, self.me, self.M)
         self.check_step(frame.step, frame.sequence, peer, step, sequence)
         return frame.payload
 
@@ -193,32 +193,30 @@ class Link(ABC):
 
 
 def abort_payload(error: BaseException, me: int) -> bytes:
-    """What the others may know: who ended the run, why, and through whom; nothing that depends on data."""
+    """What the others may know: who ended the run, through whom, and a code for why; nothing that depends on data."""
     if isinstance(error, PeerAborted) and error.farewell:
         return error.farewell
-    culprit, public = me, PdmlError.public
+    culprit, code = me, PdmlError.code
     if isinstance(error, PdmlError):
-        culprit, public = me if error.culprit is None else error.culprit, error.public
+        culprit, code = me if error.culprit is None else error.culprit, error.code
     if isinstance(error, KeyboardInterrupt | SystemExit):
-        public = "it was stopped by hand"
-    return _farewell(me, culprit, public)
+        code = INTERRUPTED
+    return FAREWELL.pack(me, culprit, code if code in PUBLIC else PdmlError.code)
 
 
-def _farewell(by: int, culprit: int, public: str) -> bytes:
-    return json.dumps({"by": by, "culprit": culprit, "public": public}).encode()
+def aborted(frame: Frame, peer: int, me: int, M: int) -> PeerAborted:
+    """The error for a peer's farewell: whoever ended the run first is named, and the messenger if it is another one.
 
-
-def aborted(frame: Frame, peer: int) -> PeerAborted:
-    """The error for a peer's farewell: whoever ended the run first is named, not the messenger."""
-    try:
-        word = json.loads(bytes(frame.payload[:4096]))
-        by, culprit, public = int(word["by"]), int(word["culprit"]), str(word["public"])[:200]
-    except (ValueError, KeyError, TypeError):
-        by, culprit, public = peer, peer, PdmlError.public
-    cause = f"P{by} ended the run: {public}" + (f" (P{culprit})" if culprit != by else "")
-    do = f"see the message at P{culprit}, mend it there and start again"
-    error = PeerAborted(f"{cause}.", do=do, culprit=culprit)
-    error.farewell = _farewell(by, culprit, public)
+    A peer's words are numbers, of parties and of a sentence in `PUBLIC`: what is neither is not repeated.
+    """
+    by, culprit, code = FAREWELL.unpack(frame.payload) if frame.payload.nbytes == FAREWELL.size else (M, M, 0)
+    if not (by < M and by != me and culprit < M and code in PUBLIC):
+        by, culprit, code = peer, peer, PdmlError.code
+    cause = f"P{by} ended the run: {PUBLIC[code]}" + (f" (P{culprit})" if culprit != by else "")
+    told = f", as P{peer} says" if by != peer else ""
+    do = f"see the message at P{culprit}, mend it there and start again; {RESUME}"
+    error = PeerAborted(f"{cause}{told}.", do=do, culprit=culprit)
+    error.farewell = FAREWELL.pack(by, culprit, code)
     return error
 
 
@@ -240,7 +238,7 @@ def lost(peer: int) -> PeerError:
     return PeerError(
         f"P{peer} closed the connection in the middle of the run (killed, crashed or cut off).",
         "every party to stay until the end",
-        f"look at P{peer}'s log; `--resume` goes on from the last finished iteration",
+        f"look at P{peer}'s log; {RESUME}",
         culprit=peer,
     )
 
@@ -251,6 +249,6 @@ def stalled(peers: list[int], seconds: float, step: str) -> PeerError:
         f"{names} sent nothing for {seconds:g} s at step {step!r}.",
         "an answer, or a word that it is still working, within the study's time-outs",
         "look at that party: it has stopped, or is cut off; raise `timeouts.work` in the study if its local work takes "
-        "longer than that",
+        f"longer than that; {RESUME}",
         culprit=peers[0],
     )

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from pdml_spdz.errors import PdmlError, PeerError
+from pdml_spdz.errors import RESUME, PdmlError, PeerError
 from pdml_spdz.transport.base import (
     ABORT,
     DATA,
@@ -124,7 +124,7 @@ class Connection:
 
     @property
     def reads(self) -> bool:
-        return not (self.closed or self._held or self.error)
+        return not (self.closed or self._held or self.error or self.farewell)
 
     def register(self, selector: selectors.BaseSelector) -> None:
         """Ask the selector for what this connection can do now."""
@@ -200,7 +200,6 @@ def damaged(peer: int, error: ssl.SSLError) -> PeerError:
     return PeerError(
         f"a record between P{peer} and this party was damaged on its way ({error.reason}).",
         "bytes that arrive as they were sent",
-        f"look at what stands between P{peer} and this party (proxies, network cards); "
-        "`--resume` goes on from the last finished iteration",
+        f"look at what stands between P{peer} and this party (proxies, network cards); {RESUME}",
         culprit=peer,
     )

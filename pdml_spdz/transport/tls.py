@@ -69,7 +69,7 @@ class TlsLink(Link):
             waiting = [peer for peer in self._connections.values() if peer.awaited]
             if not waiting:
                 return
-            self._select(TICK)
+            self._select(min(TICK, self.patience.beat))
             if wait.late(waiting):
                 self._select(0.0)  # if it was this party that slept, what the others sent is here by now
                 self._notice()
@@ -83,7 +83,7 @@ class TlsLink(Link):
         """Raise if a party has said farewell or broken the rules, or if one that is still needed has gone."""
         for party, peer in self._connections.items():
             if peer.farewell is not None:
-                raise aborted(peer.farewell, party)
+                raise aborted(peer.farewell, party, self.me, self.M)
             if peer.error is not None:
                 raise peer.error
         for peer in self._connections.values():

@@ -212,7 +212,7 @@ def test_too_large_number_is_refused_before_anything_is_sent() -> None:
 
 
 def test_vectors_of_different_length_are_an_error() -> None:
-    with pytest.raises(ProtocolError, match="vectors of the same length|at most 18 bytes in this step"):
+    with pytest.raises(ProtocolError, match=r"vectors of the same length|at most 18 bytes in this step"):
         run_threads(2, lambda link: masked(link)(np.zeros(3 + link.me), 1.0, "test"))
 
 

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 from pdml_spdz.engines.mp_spdz.compiler import last_line
 from pdml_spdz.engines.mp_spdz.directory import RunDirectory
-from pdml_spdz.errors import EngineError, PdmlError, PeerError, ProtocolError, RangeExceeded
+from pdml_spdz.errors import RESUME, EngineError, PdmlError, PeerError, ProtocolError, RangeExceeded
 from pdml_spdz.system import process
 
 POLL = 0.1
@@ -68,7 +68,7 @@ class VirtualMachine:
                     f"MP-SPDZ's virtual machine did nothing for {self.timeout:g} s.",
                     "an answer within the round time-out",
                     "look at the other parties; raise the time-out (--timeout) if the offline phase happens in the "
-                    "run, or make a stock first",
+                    f"run, or make a stock first; {RESUME}",
                 )
         return b"".join(parts)
 

@@ -23,6 +23,7 @@ from pdml_spdz.transport.acceptor import Acceptor
 from pdml_spdz.transport.base import Link
 from pdml_spdz.transport.certs import Identity
 from pdml_spdz.transport.clock import Clock
+from pdml_spdz.transport.connection import Connection
 from pdml_spdz.transport.patience import Patience
 from pdml_spdz.transport.tls import TlsLink
 
@@ -30,7 +31,7 @@ WELCOME, TAKEN = b"\x01", b"\x02"
 ATTEMPT_SECONDS = 10.0  # for one attempt to reach a party
 RETRY_SECONDS = 0.1
 LOOK_SECONDS = 0.5  # after which a party that waits looks whether the others are still there
-TAKEN_SECONDS = 10.0  # a connection that has died unseen is found out by then
+TAKEN_SECONDS = 6.0  # a connection that has died unseen is found out by then
 # What a party says that refuses a certificate; any other alert is about bytes that were damaged on their way.
 REFUSAL = re.compile("ALERT.*(CERTIFICATE|UNKNOWN_CA|ACCESS_DENIED)")
 # POLLRDHUP is Linux's; elsewhere a closed connection is noticed in the first round.
@@ -83,8 +84,8 @@ class _Mesh:
         self.meeting, self.listener, self.clock = meeting, listener, clock
         self.deadline = time.monotonic() + meeting.connect_timeout
         self.parties = {c.fingerprint: p for p, c in meeting.identity.certificates.items()}
-        self.sockets: dict[int, ssl.SSLSocket] = {}  # of the parties that are here
-        self._changed = threading.Condition()  # also the lock of `sockets`
+        self.here: dict[int, Connection] = {}  # to whom there is a connection
+        self._changed = threading.Condition()  # also the lock of `here`
         self._taken: dict[int, float] = {}  # since when a party says that it has a connection from this one
         server, self._client = (self._context(p) for p in (ssl.PROTOCOL_TLS_SERVER, ssl.PROTOCOL_TLS_CLIENT))
         self.acceptor = Acceptor(listener, server, meeting.M, self._welcome, meeting.notice)
@@ -94,7 +95,7 @@ class _Mesh:
             with self.clock("wait"), self.acceptor:
                 while missing := self._missing():
                     for party in [p for p in missing if p < self.meeting.me]:
-                        self.sockets[party] = self._dial(party)
+                        self.here[party] = Connection(party, self._dial(party))
                     self._await_others()
         except BaseException as error:
             # Those who are here already are told why nothing will come of it.
@@ -104,8 +105,10 @@ class _Mesh:
         return self._link()
 
     def _link(self) -> TlsLink:
-        meeting, sockets = self.meeting, {party: _tuned(sock) for party, sock in self.sockets.items()}
-        return TlsLink(meeting.me, meeting.M, sockets, patience=meeting.patience, clock=self.clock)
+        for peer in self.here.values():
+            _tuned(peer.sock)  # one that was probed is given more time again
+        meeting = self.meeting
+        return TlsLink(meeting.me, meeting.M, self.here, patience=meeting.patience, clock=self.clock)
 
     def _context(self, protocol: int) -> ssl.SSLContext:
         identity = self.meeting.identity
@@ -215,13 +218,13 @@ class _Mesh:
             sock.close()
             return
         with self._changed, contextlib.suppress(OSError):  # it may have gone again
-            before = self.sockets.get(party)
+            before = self.here.get(party)
             if before is None or _gone(before):
                 sock.send(WELCOME)  # one byte: there is room for it
-                self.sockets[party] = _tuned(sock)
+                self.here[party] = Connection(party, _tuned(sock))
                 self._changed.notify()
                 return
-            _probe(before)
+            _probe(before.sock)
             sock.send(TAKEN)
         sock.close()
 
@@ -239,9 +242,9 @@ class _Mesh:
     def _missing(self) -> list[int]:
         """The parties that are not there, or not any more."""
         with self._changed:
-            for party in [p for p, sock in self.sockets.items() if _gone(sock)]:
-                self.sockets.pop(party).close()
-            return [p for p in range(self.meeting.M) if p != self.meeting.me and p not in self.sockets]
+            for party in [p for p, peer in self.here.items() if _gone(peer)]:
+                self.here.pop(party).sock.close()
+            return [p for p in range(self.meeting.M) if p != self.meeting.me and p not in self.here]
 
     def _absent(self, missing: list[int]) -> PeerError:
         names = ", ".join(f"P{p}" for p in missing)
@@ -254,11 +257,14 @@ class _Mesh:
         )
 
 
-def _gone(sock: ssl.SSLSocket) -> bool:
-    """Whether the other end has closed the connection, or the system has given it up."""
+def _gone(peer: Connection) -> bool:
+    """Whether the other end has closed the connection without a word, or the system has given it up."""
     poll = select.poll()
-    poll.register(sock, HUNG_UP)
-    return bool(poll.poll(0))
+    poll.register(peer.sock, HUNG_UP)
+    if not poll.poll(0):
+        return False
+    peer.read()
+    return peer.farewell is None
 
 
 def _probe(sock: ssl.SSLSocket) -> None:

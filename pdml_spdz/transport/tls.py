@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import contextlib
 import selectors
-import ssl
 import threading
 import time
 from collections.abc import Mapping
@@ -26,13 +25,13 @@ TICK = 0.5  # seconds after which a waiting party looks at the time
 
 
 class TlsLink(Link):
-    """Party me's end of the mesh. `sockets[l]` is the authenticated connection to party l."""
+    """Party me's end of the mesh. `connections[l]` is the authenticated connection to party l."""
 
     def __init__(
         self,
         me: int,
         M: int,
-        sockets: Mapping[int, ssl.SSLSocket],
+        connections: Mapping[int, Connection],
         *,
         patience: Patience,
         clock: Clock | None = None,
@@ -40,7 +39,7 @@ class TlsLink(Link):
         super().__init__(me, M, timeout=patience.round, clock=clock)
         self.patience = patience
         self._selector = selectors.DefaultSelector()
-        self._connections = {party: Connection(party, sock) for party, sock in sockets.items()}
+        self._connections = dict(connections)
         self._lock, self._closing = threading.Lock(), threading.Event()
         with contextlib.suppress(RuntimeError):  # no thread to be had: the others wait for `timeouts.round`
             threading.Thread(target=self._say_working, daemon=True).start()

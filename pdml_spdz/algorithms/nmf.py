@@ -12,7 +12,7 @@ import numpy as np
 
 from pdml_spdz.algorithms.rri import CAP, Penalties
 from pdml_spdz.algorithms.simplex import project
-from pdml_spdz.errors import QuotaError
+from pdml_spdz.errors import ProtocolError, QuotaError
 from pdml_spdz.numerics.fixedpoint import Reals
 from pdml_spdz.numerics.linalg import EPS
 from pdml_spdz.primitives.agree import Agreement, check_verdict
@@ -263,5 +263,11 @@ def start_by_seed(d: int, k: int, seed: int, agree: Agreement) -> State:
 
 def _started(T: Reals, agree: Agreement) -> State:
     T = np.maximum(T, 0.0)
+    if not np.all(T.sum(axis=1) > 0):
+        raise ProtocolError(
+            "a topic of the start has no positive entry.",
+            "a sum of numbers between 0 and 1",
+            "check that all parties run the same version",
+        )
     T = T / T.sum(axis=1, keepdims=True)
     return State(agree(T, (), np.full(T.shape[1], 1e-10))[0])

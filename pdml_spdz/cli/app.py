@@ -18,6 +18,7 @@ from pdml_spdz.cli.words import echo
 from pdml_spdz.errors import INTERRUPTED, PdmlError, exit_codes, printable
 from pdml_spdz.study.algorithm import ALGORITHMS
 from pdml_spdz.system import process
+from pdml_spdz.system.files import not_usable
 
 # Name, where it is (module of this package : attribute), the first sentence of its help. Before them comes a command
 # for each algorithm.
@@ -136,7 +137,10 @@ def main() -> NoReturn:
     except PdmlError as error:
         _say(error)
         sys.exit(error.code)
-    except Exception:  # noqa: BLE001 - the last resort
+    except Exception as error:  # noqa: BLE001 - the last resort
+        if isinstance(error, OSError) and error.filename is not None:
+            _say(failed := not_usable(error))
+            sys.exit(failed.code)
         click.echo(printable(traceback.format_exc()), err=True)
         sys.exit(PdmlError.code)
 

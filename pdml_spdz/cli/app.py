@@ -18,6 +18,7 @@ from pdml_spdz.cli.words import echo
 from pdml_spdz.errors import INTERRUPTED, PdmlError, exit_codes, printable
 from pdml_spdz.study.algorithm import ALGORITHMS
 from pdml_spdz.system import process
+from pdml_spdz.system.files import not_usable
 
 # Name, where it is (module of this package : attribute), the first sentence of its help. Before them comes a command
 # for each algorithm.
@@ -127,17 +128,20 @@ def main() -> NoReturn:
         code: Any = cli.main(standalone_mode=False)
         sys.exit(code if isinstance(code, int) else 0)
     except click.exceptions.Abort as stopped:
-        click.echo(" ".join(["pdml-spdz: stopped.", *map(str, stopped.args)]), err=True)
+        _complain(" ".join(["pdml-spdz: stopped.", *map(str, stopped.args)]))
         sys.exit(INTERRUPTED)
     except click.ClickException as error:
         error.show(words := io.StringIO())
-        click.echo(printable(words.getvalue()), nl=False, err=True)
+        _complain(words.getvalue().removesuffix("\n"))
         sys.exit(error.exit_code)
     except PdmlError as error:
         _say(error)
         sys.exit(error.code)
-    except Exception:  # noqa: BLE001 - the last resort
-        click.echo(printable(traceback.format_exc()), err=True)
+    except Exception as error:  # noqa: BLE001 - the last resort
+        if isinstance(error, OSError) and error.filename is not None:
+            _say(failed := not_usable(error))
+            sys.exit(failed.code)
+        _complain(traceback.format_exc())
         sys.exit(PdmlError.code)
 
 
@@ -153,4 +157,10 @@ def _say(error: PdmlError) -> None:
         content = {"class": type(error).__name__, "code": error.code, "message": str(error)}
         with suppress(PdmlError):
             echo(json.dumps({"error": content}))
-    click.echo(f"pdml-spdz: {error}", err=True)
+    _complain(f"pdml-spdz: {error}")
+
+
+def _complain(text: str) -> None:
+    """On standard error; if that has no room either, the exit code is what is left to say."""
+    with suppress(OSError):
+        click.echo(printable(text), err=True)

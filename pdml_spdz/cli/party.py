@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import socket
 from collections.abc import Callable
 from pathlib import Path
@@ -19,14 +20,18 @@ from pdml_spdz.run import own_secret
 from pdml_spdz.run.context import PartyRun
 from pdml_spdz.run.party import run_party
 from pdml_spdz.study.file import load
+from pdml_spdz.study.values import LAST_PORT, is_host
 from pdml_spdz.system import process
+from pdml_spdz.system.files import not_usable
+
+PORT = re.compile(r"[0-9]{1,5}")
 
 
 def address(context: click.Context, parameter: click.Parameter, value: str | None) -> tuple[str, int] | None:
     if value is None:
         return None
     host, _, port = value.rpartition(":")
-    if not host or not port.isdigit():
+    if not is_host(host) or not PORT.fullmatch(port) or int(port) > LAST_PORT:
         raise click.BadParameter("wanted HOST:PORT, for example 0.0.0.0:7000")
     return host, int(port)
 
@@ -135,6 +140,9 @@ def supervised_run(run: Callable[[Callable[[dict[str, Any]], None]], dict[str, A
     except PdmlError as error:
         tell({"event": "error", "class": type(error).__name__, "message": str(error), "culprit": error.culprit})
         raise
-    except Exception:
-        tell({"event": "error", "class": "PdmlError", "message": "an unexpected error; its trace is in the log"})
+    except Exception as error:
+        failed = PdmlError("an unexpected error; its trace is in the log")
+        if isinstance(error, OSError) and error.filename is not None:
+            failed = not_usable(error)
+        tell({"event": "error", "class": type(failed).__name__, "message": str(failed), "culprit": None})
         raise

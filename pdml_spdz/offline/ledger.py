@@ -21,6 +21,7 @@ from typing import Any
 
 from pdml_spdz.errors import StockError, StorageError
 from pdml_spdz.offline.disk import keeping, sync_directory, write_all, write_file
+from pdml_spdz.system.files import parse_json
 
 FILE = "ledger.jsonl"
 FORMAT = 1
@@ -190,7 +191,7 @@ def _line(fields: dict[str, Any], before: str) -> tuple[bytes, str]:
 
 
 def _fields(line: bytes, before: str) -> tuple[dict[str, Any], str]:
-    fields = json.loads(line)
+    fields = parse_json(line)
     if not isinstance(fields, dict):
         raise TypeError("it is no JSON object")
     found = fields.pop("check")

@@ -28,6 +28,7 @@ from pdml_spdz.offline import ledger
 from pdml_spdz.offline.disk import DIGEST
 from pdml_spdz.offline.ledger import Heading, Position, State
 from pdml_spdz.offline.material import Plan
+from pdml_spdz.system.files import parse_json
 
 FORMAT = 6  # 6: numbers from LPN with ten different places in a row, trees with tweaks
 MANIFEST, TRIPLES = "manifest.json", "triples.bin"
@@ -136,7 +137,7 @@ class Stock:
     def __init__(self, path: Path) -> None:
         self.path = path
         try:
-            content = json.loads((path / MANIFEST).read_text(encoding="utf-8"))
+            content = parse_json((path / MANIFEST).read_text(encoding="utf-8"))
             version = content["format"]
             if version == FORMAT:
                 self.manifest = Manifest.from_json(content)

@@ -93,6 +93,24 @@ def save_json(path: Path, content: Any, *, private: bool = False) -> None:
             file.write(json.dumps(content, indent=2) + "\n")
 
 
+def parse_json(text: str | bytes) -> Any:
+    """What a file holds; ValueError for whatever is no JSON, brackets in thousands of brackets too."""
+    try:
+        return json.loads(text)
+    except RecursionError:
+        raise ValueError("it is nested too deeply") from None
+
+
+def not_usable(error: OSError) -> StorageError:
+    """A file of which the system says something that nobody expected, in words."""
+    name = str(error.filename)
+    return StorageError(
+        f"{name if len(name) <= 200 else name[:200] + '...'} cannot be used ({error.strerror or error}).",
+        "a file or directory that the system can open",
+        "check its name and its rights",
+    )
+
+
 @contextmanager
 def locked(directory: Path, *, shared: bool = False) -> Iterator[None]:
     """`directory`, made if need be, for one run (shared : for all that share it) until the block ends.

@@ -146,3 +146,10 @@ def test_keys_that_a_killed_run_left_go_with_the_next(tmp_path: Path, monkeypatc
         assert first.stat().st_mode & 0o777 == 0o700
     assert list(private.iterdir()) == [link]
     assert elsewhere.is_dir()
+
+
+@pytest.mark.skipif(not FULL.exists(), reason="this system has no /dev/full")
+def test_exit_code_is_right_where_words_have_no_room() -> None:
+    with FULL.open("w") as full:
+        words = [sys.executable, "-m", "pdml_spdz", "precision", "--json"]
+        assert subprocess.run(words, stdout=full, stderr=full).returncode == StorageError.code

@@ -29,6 +29,7 @@ from pdml_spdz.errors import StockError
 from pdml_spdz.offline.disk import keeping, sync_directory, write_all, write_file
 from pdml_spdz.offline.make import alone
 from pdml_spdz.ot.prg import digest
+from pdml_spdz.system.files import parse_json
 from pdml_spdz.transport.base import Link
 
 FOLDER, LEDGER, MANIFEST, DATA = "mp-spdz", "ledger.jsonl", "manifest.json", directory.DATA
@@ -100,7 +101,7 @@ class Pool:
             if _stock(path) in claimed:
                 continue
             try:
-                found.append(Manifest(**json.loads((path / MANIFEST).read_text())))
+                found.append(Manifest(**parse_json((path / MANIFEST).read_text())))
             except (OSError, ValueError, TypeError):
                 if path.is_dir():  # else it was claimed at this moment
                     unread = f"{path} has no manifest that can be read."
@@ -126,7 +127,7 @@ class Pool:
         for line in path.read_text(encoding="utf-8").splitlines() if path.exists() else []:
             stock = line[len('{"stock": "') :][:16]
             try:
-                content = json.loads(line)
+                content = parse_json(line)
                 age = datetime.now(UTC) - datetime.fromisoformat(content["at"])
                 yield _Claim(stock, int(content["party"]), old=age > ORPHAN)
             except (ValueError, KeyError, TypeError):

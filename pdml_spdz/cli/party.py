@@ -31,8 +31,9 @@ def address(context: click.Context, parameter: click.Parameter, value: str | Non
     if value is None:
         return None
     host, _, port = value.rpartition(":")
+    host = host.removeprefix("[").removesuffix("]")
     if not is_host(host) or not PORT.fullmatch(port) or int(port) > LAST_PORT:
-        raise click.BadParameter("wanted HOST:PORT, for example 0.0.0.0:7000")
+        raise click.BadParameter("wanted HOST:PORT, for example 0.0.0.0:7000 or [::]:7000")
     return host, int(port)
 
 

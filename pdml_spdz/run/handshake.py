@@ -21,7 +21,7 @@ from pdml_spdz.study.model import Study
 from pdml_spdz.transport.base import Link
 from pdml_spdz.transport.content import read_object
 
-PROTOCOL = 3
+PROTOCOL = 2
 MOST = 4096  # bytes of a greeting
 NONCE = re.compile("[0-9a-f]{32}")
 RELEASE = "install one release at all parties"

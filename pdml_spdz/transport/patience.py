@@ -85,9 +85,9 @@ class Wait:
 
 
 def slow(peer: Connection, step: str, patience: Patience) -> PeerError:
-    what = "sends its message" if peer.expected else "takes what it is sent"
+    what = "sends its message at step" if peer.expected else "takes what it is sent at step"
     return PeerError(
-        f"P{peer.party} {what} at step {step!r} too slowly.",
+        f"P{peer.party} {what} {step!r} too slowly.",
         f"{patience.least_rate:g} bytes a second, after {patience.round:g} s at the most",
         "look at that party and at the network; agree on a lower `timeouts.least_rate` in the study if it is that slow",
         culprit=peer.party,

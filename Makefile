@@ -21,7 +21,7 @@ DIM        ?= 64
 FILES      ?= examples/digits/party-0.csv.gz examples/digits/party-1.csv.gz examples/digits/party-2.csv.gz
 ARGS       ?=
 
-.PHONY: help svd nmf offline-phase test test-spdz check lint bench experiments privacy house clean
+.PHONY: help svd nmf offline-phase test test-spdz chaos check lint bench experiments privacy house clean
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "  make %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -42,6 +42,9 @@ test: lint ## linters, types and all tests (about five minutes at the most)
 
 test-spdz: lint ## everything that needs MP-SPDZ (MP_SPDZ_HOME or `pdml-spdz mp-spdz install`), a few minutes
 	$(BIN)/python -m pytest -q -rs -m "spdz or spdz_long" tests/spdz tests/conformance
+
+chaos: $(VENV)/.dev-stamp ## 520 runs under attack (half an hour), the table of docs/testing.md; ARGS="--only relay --seed 1234": one case again
+	$(BIN)/python -m tests.chaos --page $(ARGS)
 
 check: lint ## linters, types and the quick tests
 	$(BIN)/python -m pytest -n 2 -q tests/unit tests/properties tests/nmf

@@ -110,7 +110,8 @@ def svd(
     insecure_benchmark : accept a timing build of MP-SPDZ. INSECURE
     aggregator : party that adds up the sums; "auto": party 0 with more than five parties; "none"
     precision : fraction bits of what is opened, and the range of the sums
-    timeouts : seconds until all parties have met, and without a byte from a party
+    timeouts : seconds until all parties have met, without a sign of life from a party, and while it says that it works;
+        bytes a second of a message
     out : directory for reports and checkpoints; by default nothing is kept
     resume : go on from the last finished iteration in `out`
     force : replace a finished run in `out`

@@ -1,12 +1,20 @@
 """Every error a user can meet: what was found, what was wanted, what to do, and an exit code for its class.
 
 The classes are the one table of exit codes (`exit_codes()` prints it, docs/troubleshooting.md explains it).
-`public` is the sentence that may travel to the other parties: it never depends on a party's data.
+`public` is the sentence that the other parties read. Only its code travels, and that never depends on a party's data.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+
+INTERRUPTED = 130
+RESUME = "`--resume` at all parties goes on from the last finished iteration"
+
+
+def printable(text: str) -> str:
+    """Text of a file or a peer as it may reach a terminal: line ends stay, every other control character is escaped."""
+    return "".join(c if c.isprintable() or c == "\n" else ascii(c)[1:-1] for c in text)
 
 
 class PdmlError(Exception):
@@ -19,8 +27,8 @@ class PdmlError(Exception):
     public = "it met an unexpected error"
 
     def __init__(self, found: str, wanted: str = "", do: str = "", *, culprit: int | None = None) -> None:
-        self.found, self.wanted, self.do, self.culprit = found, wanted, do, culprit
-        lines = [found, wanted and f"Wanted: {wanted}", do and f"Do this: {do}"]
+        self.found, self.wanted, self.do, self.culprit = printable(found), printable(wanted), printable(do), culprit
+        lines = [self.found, wanted and f"Wanted: {self.wanted}", do and f"Do this: {self.do}"]
         super().__init__("\n".join(line for line in lines if line))
 
     def after(self, opened: Sequence[str]) -> None:
@@ -134,6 +142,10 @@ CLASSES: tuple[type[PdmlError], ...] = (
 SECONDARY: tuple[type[PdmlError], ...] = (PeerError, PeerAborted)
 
 
+# What a party may say of its end, by the code that it sends.
+PUBLIC = {c.code: c.public for c in CLASSES} | {INTERRUPTED: "it was stopped by hand"}
+
+
 def by_name(name: str) -> type[PdmlError]:
     """The error class called `name`; the root class for a name from a newer version."""
     return {c.__name__: c for c in CLASSES}.get(name, PdmlError)
@@ -151,5 +163,5 @@ def exit_codes() -> list[tuple[int, str, str]]:
     """(exit code, class, meaning): the table of the docs and of `pdml-spdz --help`."""
     rows = [(0, "-", "the run ended well"), (2, "usage", "an option or argument of the command is wrong")]
     rows += [(c.code, c.__name__, (c.__doc__ or "").splitlines()[0]) for c in CLASSES]
-    rows += [(130, "interrupted", "stopped from the keyboard or by a signal")]
+    rows += [(INTERRUPTED, "interrupted", "stopped from the keyboard or by a signal")]
     return sorted(rows)

@@ -12,10 +12,10 @@ import numpy as np
 
 from pdml_spdz.algorithms.rri import CAP, Penalties
 from pdml_spdz.algorithms.simplex import project
-from pdml_spdz.errors import QuotaError
+from pdml_spdz.errors import ProtocolError, QuotaError
 from pdml_spdz.numerics.fixedpoint import Reals
 from pdml_spdz.numerics.linalg import EPS
-from pdml_spdz.primitives.agree import Agreement
+from pdml_spdz.primitives.agree import Agreement, check_verdict
 from pdml_spdz.primitives.sec_sum import Accuracy, SecSum
 from pdml_spdz.transport.clock import Clock
 
@@ -125,8 +125,11 @@ def pd_nmf_iter(
                 part.moved(t, before, T)
         own_state = step(state, T, dead, settings)
         tolerance = np.maximum(1e-10, 64.0 * EPS * np.abs(T).max(axis=0))
-        T, (_, stop, *strikes) = agree(T, (own_state.t, own_state.stop, *own_state.strikes), tolerance)
-        state = replace(own_state, T=T, stop=stop, strikes=tuple(strikes))
+        strikes = own_state.strikes  # from the sums alone: equal everywhere
+        T, said = agree(T, (own_state.t, own_state.stop, *strikes), tolerance)
+        stops = [verdict(replace(own_state, change=change), settings) for change in (0.0, np.inf)]
+        check_verdict(said, [(own_state.t,), stops, *((s,) for s in strikes)])
+        state = replace(own_state, T=T, stop=said[1])
         done(state)
     return finish(state, settings)
 
@@ -260,5 +263,11 @@ def start_by_seed(d: int, k: int, seed: int, agree: Agreement) -> State:
 
 def _started(T: Reals, agree: Agreement) -> State:
     T = np.maximum(T, 0.0)
+    if not np.all(T.sum(axis=1) > 0):
+        raise ProtocolError(
+            "a topic of the start has no positive entry.",
+            "a sum of numbers between 0 and 1",
+            "check that all parties run the same version",
+        )
     T = T / T.sum(axis=1, keepdims=True)
     return State(agree(T, (), np.full(T.shape[1], 1e-10))[0])

@@ -14,7 +14,7 @@ from pdml_spdz.algorithms.solver import CONVERGED, EXHAUSTED, GO_ON, Fitting, So
 from pdml_spdz.errors import InputError
 from pdml_spdz.numerics.fixedpoint import Reals
 from pdml_spdz.numerics.linalg import EPS, fix_signs, orthonormalise, qr_tolerance, sine
-from pdml_spdz.primitives.agree import Agreement
+from pdml_spdz.primitives.agree import Agreement, check_verdict
 
 STOP_REASONS = {CONVERGED: "subspace change below tol or noise", EXHAUSTED: "iterations used up"}
 LESS = 0.5  # noise that has shrunk to this, or below, since the iteration before will shrink further
@@ -82,7 +82,9 @@ def pd_svd(fitting: Fitting, state: PowerState, settings: SvdSettings) -> SvdRes
             product = product_of(state.V, columns, state.product)
             V, r = orthonormalise(columns.U)
             own = step(state, V, r, product, settings)
-        V, (_, stop, *strikes) = fitting.agree(V, (own.t, own.stop, *own.strikes), qr_tolerance(r, len(V)))
+        V, said = fitting.agree(V, (own.t, own.stop, *own.strikes), qr_tolerance(r, len(V)))
+        check_verdict(said, _possible(state, own, r, settings))
+        _, stop, *strikes = said
         state = replace(own, V=V, stop=stop, strikes=tuple(strikes))
         fitting.done(state)
     return finish(state, settings, fitting.agree)
@@ -91,7 +93,7 @@ def pd_svd(fitting: Fitting, state: PowerState, settings: SvdSettings) -> SvdRes
 def step(state: PowerState, V: Reals, r: Reals, product: Product, settings: SvdSettings) -> PowerState:
     """What one party makes of an iteration: the next basis and whether to stop. Pure, the same for every engine."""
     before = np.array(state.strikes or (0,) * len(r))
-    below = r <= 2.0 * _noise_left(product.noise, r)
+    below = r <= _least(product.noise, r)
     # Three strikes are for good: what comes after them is noise.
     strikes = np.where(before >= STRIKES, before, np.where(below, before + 1, 0))
     alive = strikes < STRIKES
@@ -112,6 +114,17 @@ def step(state: PowerState, V: Reals, r: Reals, product: Product, settings: SvdS
     return replace(new, stop=verdict(new, settings))
 
 
+def _possible(before: PowerState, own: PowerState, r: Reals, settings: SvdSettings) -> list[tuple[int, ...]]:
+    """For t, stop and each strike of this party what they may be at another one, by rounding."""
+    assert own.product is not None
+    least = _least(own.product.noise, r)
+    near = np.abs(r - least) <= qr_tolerance(r, len(own.V)) * (1.0 + least)
+    either = [(0, s + 1) if s < STRIKES else () for s in before.strikes or (0,) * len(r)]
+    strikes = [(s, *other) if close else (s,) for s, other, close in zip(own.strikes, either, near, strict=True)]
+    stops = tuple(verdict(replace(own, error=error), settings) for error in (0.0, np.inf))
+    return [(own.t,), stops, *strikes]
+
+
 def verdict(state: PowerState, settings: SvdSettings) -> int:
     """Whether a fit with these settings ends here."""
     if settings.tol > 0 and state.error < settings.tol:
@@ -130,6 +143,11 @@ def _to_come(found: Ritz, seen: Noise, state: PowerState) -> float:
         return max(mixing, seen.floor, float(np.max(seen.pairs, initial=0.0)))
     tilting = seen.floor if seen.floor <= LESS * state.seen.floor else 0.0
     return max(mixing, tilting, float(np.max(seen.pairs[seen.pairs <= LESS * state.seen.pairs], initial=0.0)))
+
+
+def _least(noise: Reals, r: Reals) -> Reals:
+    """What is left of a column after the earlier ones shows nothing but noise if it is not above this."""
+    return 2.0 * _noise_left(noise, r)
 
 
 def _noise_left(noise: Reals, r: Reals) -> Reals:

@@ -158,10 +158,10 @@ def _raw(size: Size, repeats: int) -> dict[str, Spread]:
     """No privacy and no iterations: every party sends its rows to all others, once."""
 
     def party(link: Link) -> list[tuple[float, int]]:
-        X = party_rows(size, link.me)
+        X, most = party_rows(size, link.me), 8 * size.d * (size.n // size.M + 1)
         sent = []
         for _ in range(repeats):
-            cost = costs(link, lambda: link.all_to_all("rows", X))
+            cost = costs(link, lambda: link.all_to_all("rows", X, most))
             sent.append((cost.online, cost.sent))
         return sent
 

@@ -23,6 +23,7 @@ from pdml_spdz.system import memory
 from pdml_spdz.transport import certs
 from pdml_spdz.transport.base import Link
 from pdml_spdz.transport.connect import Meeting, connect
+from pdml_spdz.transport.patience import Patience
 from pdml_spdz.transport.tls import TlsLink
 
 T = TypeVar("T")
@@ -53,7 +54,7 @@ def run_processes(M: int, party: Callable[[Link], T], network: Network = LOOPBAC
         def body(m: int) -> None:
             memory.keep_freed()  # as the command does
             identity = certs.load_identity(home, m, {l: certs.pinned(home, l).fingerprint for l in range(M)})
-            meeting = Meeting(m, seen[m], identity, CONNECT_SECONDS, ROUND_SECONDS)
+            meeting = Meeting(m, seen[m], identity, CONNECT_SECONDS, Patience(ROUND_SECONDS))
             outcome: T | _Failure
             try:
                 with threadpool_limits(max(1, (os.cpu_count() or 1) // M)), connect(meeting, listeners[m]) as link:

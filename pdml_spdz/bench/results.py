@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import csv
-import json
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
@@ -12,7 +11,7 @@ from typing import Any
 from pdml_spdz.bench.origin import origin
 from pdml_spdz.bench.stats import Spread, line
 from pdml_spdz.errors import InputError
-from pdml_spdz.system.files import replaced, save_json
+from pdml_spdz.system.files import parse_json, replaced, save_json
 
 FORMAT = 1
 ERROR = "error ulp"
@@ -93,7 +92,7 @@ class Result:
 
 def load(path: Path) -> Result:
     try:
-        content = json.loads(path.read_text(encoding="utf-8"))
+        content = parse_json(path.read_text(encoding="utf-8"))
         if content.pop("format") != FORMAT:
             raise ValueError("another format")
         cells = [

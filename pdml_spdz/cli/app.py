@@ -3,20 +3,22 @@
 from __future__ import annotations
 
 import importlib
+import io
 import json
-import signal
+import os
 import sys
-from types import FrameType
+import traceback
+from contextlib import suppress
 from typing import Any, NoReturn
 
 import click
 
 from pdml_spdz import __version__
-from pdml_spdz.errors import PdmlError, exit_codes
+from pdml_spdz.cli.words import echo
+from pdml_spdz.errors import INTERRUPTED, PdmlError, exit_codes, printable
 from pdml_spdz.study.algorithm import ALGORITHMS
-
-INTERRUPTED = 130
-
+from pdml_spdz.system import process
+from pdml_spdz.system.files import not_usable
 
 # Name, where it is (module of this package : attribute), the first sentence of its help. Before them comes a command
 # for each algorithm.
@@ -120,28 +122,45 @@ def cli() -> None:
 
 def main() -> NoReturn:
     """The entry point: errors in words on standard error, and their class as exit code."""
-    signal.signal(signal.SIGTERM, _terminated)
+    _open_streams()
+    process.stop_on_signals()
     try:
         code: Any = cli.main(standalone_mode=False)
         sys.exit(code if isinstance(code, int) else 0)
-    except click.exceptions.Abort:
-        click.echo("pdml-spdz: stopped.", err=True)
+    except click.exceptions.Abort as stopped:
+        _complain(" ".join(["pdml-spdz: stopped.", *map(str, stopped.args)]))
         sys.exit(INTERRUPTED)
     except click.ClickException as error:
-        error.show()
+        error.show(words := io.StringIO())
+        _complain(words.getvalue().removesuffix("\n"))
         sys.exit(error.exit_code)
     except PdmlError as error:
         _say(error)
         sys.exit(error.code)
+    except Exception as error:  # noqa: BLE001 - the last resort
+        if isinstance(error, OSError) and error.filename is not None:
+            _say(failed := not_usable(error))
+            sys.exit(failed.code)
+        _complain(traceback.format_exc())
+        sys.exit(PdmlError.code)
 
 
-def _terminated(signum: int, frame: FrameType | None) -> NoReturn:
-    # As from the keyboard: the other parties are told before this one ends.
-    raise KeyboardInterrupt
+def _open_streams() -> None:
+    """Whoever started this without standard streams wants no output; no file or socket may take their numbers."""
+    for name, mode in (("stdin", "r"), ("stdout", "w"), ("stderr", "w")):
+        if getattr(sys, name) is None:
+            setattr(sys, name, open(os.devnull, mode, encoding="utf-8"))  # noqa: SIM115, PTH123 - until the end
 
 
 def _say(error: PdmlError) -> None:
     if "--json" in sys.argv:
         content = {"class": type(error).__name__, "code": error.code, "message": str(error)}
-        click.echo(json.dumps({"error": content}))
-    click.echo(f"pdml-spdz: {error}", err=True)
+        with suppress(PdmlError):
+            echo(json.dumps({"error": content}))
+    _complain(f"pdml-spdz: {error}")
+
+
+def _complain(text: str) -> None:
+    """On standard error; if that has no room either, the exit code is what is left to say."""
+    with suppress(OSError):
+        click.echo(printable(text), err=True)

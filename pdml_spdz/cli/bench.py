@@ -18,6 +18,7 @@ from pdml_spdz.bench.suite import suite
 from pdml_spdz.bench.tables import Grid, number, unit_of
 from pdml_spdz.cli.bench_show import Numbers, Words, console, list_option, measured, show_checks, table
 from pdml_spdz.cli.options import Option, options
+from pdml_spdz.cli.words import echo
 from pdml_spdz.programs.precision import OUT_BITS
 
 RESULTS = Path("benchmarks/results")
@@ -268,7 +269,7 @@ def page_(directory: Path, out: Path) -> None:
       pdml-spdz bench page benchmarks/results --out docs/performance.md
     """
     for file in page.write(directory, out):
-        click.echo(f"wrote {file}")
+        echo(f"wrote {file}")
 
 
 @bench.command("all")

@@ -17,6 +17,7 @@ from pdml_spdz.bench.plot import plot, require
 from pdml_spdz.bench.results import Result
 from pdml_spdz.bench.tables import Grid, grids
 from pdml_spdz.cli.options import Option
+from pdml_spdz.cli.show import Screen
 
 if TYPE_CHECKING:
     _Param = click.ParamType[Any]
@@ -69,8 +70,8 @@ def list_option(name: str, default: Any, text: str, kind: _Param | None = None) 
 
 def console() -> Console:
     """Wide where nobody's terminal sets the width: tables in files are not folded at 80 columns."""
-    found = Console()
-    return found if found.is_terminal else Console(width=200)
+    found = Screen()
+    return found if found.is_terminal else Screen(width=200)
 
 
 def measured(

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import click
 
+from pdml_spdz.cli.words import echo
 from pdml_spdz.errors import CertificateError
 from pdml_spdz.study.file import load, write_fingerprints
 from pdml_spdz.transport import certs as certificates
@@ -45,7 +46,7 @@ def make(party: int, days: int, force: bool, directory: Path) -> None:
     """Make this party's key and certificate here. The key never leaves this directory."""
     made = certificates.make(directory, party, days=days, force=force)
     _print(made)
-    click.echo(f"send {made.path} to the other parties, and read this fingerprint out to them; never send P{party}.key")
+    echo(f"send {made.path} to the other parties, and read this fingerprint out to them; never send P{party}.key")
 
 
 @certs.command()
@@ -56,7 +57,7 @@ def add(file: Path, force: bool, directory: Path) -> None:
     """Pin another party's certificate FILE and print the fingerprint to compare."""
     added = certificates.add(directory, file, force=force)
     _print(added)
-    click.echo(f"compare this fingerprint with P{added.party}, by telephone, before the first run")
+    echo(f"compare this fingerprint with P{added.party}, by telephone, before the first run")
 
 
 @certs.command()
@@ -67,10 +68,10 @@ def show(directory: Path, as_json: bool) -> None:
     found = [certificates.read(path) for path in sorted(directory.glob("P*.pem"))]
     if as_json:
         rows = [{"party": c.party, "fingerprint": c.fingerprint, "not_after": c.not_after.isoformat()} for c in found]
-        click.echo(json.dumps(rows))
+        echo(json.dumps(rows))
         return
     if not found:
-        click.echo(f"no certificates in {directory}; make this party's with `pdml-spdz certs make --id I`")
+        echo(f"no certificates in {directory}; make this party's with `pdml-spdz certs make --id I`")
     for certificate in found:
         _print(certificate)
 
@@ -96,10 +97,10 @@ def fingerprints(study_file: Path, force: bool, directory: Path | None) -> None:
     write_fingerprints(study_file, [certificate.fingerprint for certificate in found])
     for certificate in found:
         _print(certificate)
-    click.echo(f"wrote {study_file}; send it to every party")
+    echo(f"wrote {study_file}; send it to every party")
 
 
 def _print(certificate: Certificate) -> None:
     left = (certificate.not_after - dt.datetime.now(dt.UTC)).days
-    click.echo(f"P{certificate.party}  {certificate.path}  valid for {left} days")
-    click.echo(f"    {certificates.spoken(certificate.fingerprint)}")
+    echo(f"P{certificate.party}  {certificate.path}  valid for {left} days")
+    echo(f"    {certificates.spoken(certificate.fingerprint)}")

@@ -11,10 +11,11 @@ from dataclasses import asdict
 from pathlib import Path
 
 import click
-from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
+from pdml_spdz.cli.show import Screen
+from pdml_spdz.cli.words import echo
 from pdml_spdz.engines.spec import Finding
 from pdml_spdz.errors import PdmlError
 from pdml_spdz.programs.template_files import template_directory
@@ -44,7 +45,7 @@ def doctor(study_file: Path | None, me: int | None, directory: Path | None, home
     if study_file is not None:
         findings += _study(study_file, me, directory or study_file.parent / "certs")
     if as_json:
-        click.echo(json.dumps([asdict(f) for f in findings]))
+        echo(json.dumps([asdict(f) for f in findings]))
     else:
         _show(findings)
     sys.exit(any(f.level == "problem" for f in findings))
@@ -96,4 +97,4 @@ def _show(findings: list[Finding]) -> None:
     colours = {"ok": "green", "note": "yellow", "problem": "red"}
     for f in findings:
         table.add_row(f"[{colours[f.level]}]{f.level}[/]", escape(f.what), escape(f.found))
-    Console().print(table)
+    Screen().print(table)

@@ -8,6 +8,7 @@ import click
 
 from pdml_spdz.applications import documents as texts
 from pdml_spdz.applications.text import Features, Hashed, Terms, column_words, document_frequencies, idf, tf_idf
+from pdml_spdz.cli.words import echo
 
 
 @click.command()
@@ -56,6 +57,4 @@ def documents(
     texts.save(out, rows, texts.names(features, chosen))
     if words is not None:
         texts.save_words(words, column_words(seen, features))
-    click.echo(
-        f"wrote {out}: {rows.shape[0]:,} documents, {rows.shape[1]:,} columns; {outside:.1%} of the words have none"
-    )
+    echo(f"wrote {out}: {rows.shape[0]:,} documents, {rows.shape[1]:,} columns; {outside:.1%} of the words have none")

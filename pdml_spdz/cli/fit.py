@@ -6,7 +6,6 @@ from pathlib import Path
 from typing import Any
 
 import click
-from rich.console import Console
 
 from pdml_spdz.cli.options import (
     CENTRE,
@@ -23,6 +22,7 @@ from pdml_spdz.cli.options import (
     stopping,
 )
 from pdml_spdz.cli.run import run_and_show
+from pdml_spdz.cli.show import Screen
 from pdml_spdz.study.algorithm import ALGORITHMS, Algorithm
 from pdml_spdz.study.model import NmfSettings
 
@@ -39,7 +39,7 @@ def command(name: str) -> click.Command:
         of_all = spec.reference
         reference = (lambda result: of_all(result, list(files))) if compare and of_all is not None else None
         settings = {"algorithm": spec.name} | dict(spec.defaults) | given
-        run_and_show(files, settings, reference, Console(stderr=given["as_json"]))
+        run_and_show(files, settings, reference, Screen(stderr=given["as_json"]))
 
     fit.__doc__ = spec.help
     argument = click.argument("files", nargs=-1, required=True, type=click.Path(path_type=Path))

@@ -9,6 +9,7 @@ import click
 from click.core import ParameterSource
 
 from pdml_spdz.cli.options import CENTRE, FACTORISATION, SCALING, options, stopping, study_settings
+from pdml_spdz.cli.words import echo
 from pdml_spdz.errors import StorageError
 from pdml_spdz.study import file as study_file
 from pdml_spdz.study.algorithm import ALGORITHMS, DEFAULT
@@ -43,7 +44,7 @@ def init(parties: int, port: int, out: Path, force: bool, **given: Any) -> None:
         raise StorageError(f"{out} is already there.", do="choose another --out, or pass --force to replace it")
     entries = tuple(PartyEntry(host=f"host-{i}.example", port=port + i) for i in range(parties))
     study_file.write(out, Study(entries, **study_settings(given)))
-    click.echo(
+    echo(
         f"wrote {out}. Next, at every party I:\n"
         "  1. pdml-spdz certs make --id I          (in the directory of the study; send P<I>.pem to the others)\n"
         "  2. pdml-spdz certs add P<J>.pem         (for every other party J; read the fingerprint out to each other)\n"

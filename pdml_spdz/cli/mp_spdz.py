@@ -9,11 +9,12 @@ from pathlib import Path
 from typing import Any
 
 import click
-from rich.console import Console
 from rich.markup import escape
 from rich.progress import BarColumn, DownloadColumn, Progress, TaskID, TextColumn, TimeElapsedColumn
 from rich.table import Table
 
+from pdml_spdz.cli.show import Screen
+from pdml_spdz.cli.words import echo
 from pdml_spdz.engines.mp_spdz import home as homes
 from pdml_spdz.engines.mp_spdz.home import Found, Installation
 from pdml_spdz.engines.mp_spdz.install import URL, install
@@ -40,9 +41,9 @@ def list_command(given: Path | None, as_json: bool) -> None:
     """The protocols that can be used, and which of their programs are installed."""
     found = homes.require(given) if given else homes.find()
     if as_json:
-        click.echo(json.dumps(_facts(found)))
+        echo(json.dumps(_facts(found)))
         return
-    console = Console()
+    console = Screen()
     console.print(_table(found))
     if found is None:
         console.print(homes.missing_text(), highlight=False, markup=False)
@@ -122,10 +123,10 @@ def install_command(archive: Path | None, url: str | None, to: Path | None, sha2
         done = install(target, archive=archive, url=url or URL, sha256=sha256, force=force, progress=bars)
     here = done.installation
     names = ", ".join(row.protocol.name for row in here.protocols() if row.party)
-    click.echo(f"SHA-256 of the archive: {done.sha256}")
-    click.echo(f"installed MP-SPDZ {here.version()} in {here.path}; {done.started.name} starts; protocols: {names}")
+    echo(f"SHA-256 of the archive: {done.sha256}")
+    echo(f"installed MP-SPDZ {here.version()} in {here.path}; {done.started.name} starts; protocols: {names}")
     if to is not None:
-        click.echo(f"to use it: --mp-spdz {here.path}, or {homes.VARIABLE}={here.path}")
+        echo(f"to use it: --mp-spdz {here.path}, or {homes.VARIABLE}={here.path}")
 
 
 class _Bars:
@@ -137,7 +138,7 @@ class _Bars:
             BarColumn(bar_width=30),
             DownloadColumn(),
             TimeElapsedColumn(),
-            console=Console(stderr=True),
+            console=Screen(stderr=True),
         )
         self._tasks: dict[str, TaskID] = {}
 

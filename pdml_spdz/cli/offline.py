@@ -10,12 +10,12 @@ from typing import Any
 
 import click
 from click.core import ParameterSource
-from rich.console import Console
 from rich.table import Table
 
 from pdml_spdz.cli.options import CENTRE, FACTORISATION, STOCK, Option, options, stopping, study_settings
 from pdml_spdz.cli.party import address, listening_socket, supervised_run
-from pdml_spdz.cli.show import Watcher
+from pdml_spdz.cli.show import Screen, Watcher
+from pdml_spdz.cli.words import echo
 from pdml_spdz.engines.spec import Stocks
 from pdml_spdz.local.joint import local_study
 from pdml_spdz.local.supervisor import PartyCommands, supervise
@@ -75,7 +75,7 @@ def plan(study_file: Path | None, as_json: bool, **given: Any) -> None:
     home = given.pop("mp_spdz")
     agreed = _study(study_file, given)
     wanted = offline_phase(agreed).plan(agreed, home)
-    click.echo(json.dumps(wanted.facts) if as_json else wanted.text)
+    echo(json.dumps(wanted.facts) if as_json else wanted.text)
 
 
 @offline.command("make")
@@ -126,7 +126,7 @@ def make_command(
     if supervised:
         supervised_run(party)
         return
-    console = Console(stderr=as_json)
+    console = Screen(stderr=as_json)
     console.print(offline_phase(agreed).plan(agreed, home).text, highlight=False)
     with Watcher(console) as watcher:
         if me is None:
@@ -134,7 +134,7 @@ def make_command(
         else:
             reports = [party(lambda event: watcher(me if event["event"] != "offline" else 0, event))]
     if as_json:
-        click.echo(json.dumps(reports))
+        echo(json.dumps(reports))
         return
     slowest = max(report["seconds"] for report in reports)
     sent = reports[0]["bytes_sent"]
@@ -162,13 +162,13 @@ def status_command(stock: Path | None, as_json: bool) -> None:
     phases = (ENGINES[name].offline for name in ENGINES.names())
     found = [phase.status(root) for phase in phases if phase is not None]
     if as_json:
-        click.echo(json.dumps([fact for stocks in found for fact in stocks.facts], default=str))
+        echo(json.dumps([fact for stocks in found for fact in stocks.facts], default=str))
         return
     if not any(stocks.rows for stocks in found):
-        click.echo(f"no stock in {root}; make one with `pdml-spdz offline make`")
+        echo(f"no stock in {root}; make one with `pdml-spdz offline make`")
     for stocks in found:
         if stocks.rows:
-            Console().print(_table(stocks))
+            Screen().print(_table(stocks))
 
 
 def _table(stocks: Stocks) -> Table:

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import json
+import re
 import socket
-import traceback
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -12,6 +12,7 @@ from typing import Any
 import click
 
 from pdml_spdz.cli.options import LOCAL, options
+from pdml_spdz.cli.words import echo, resumable
 from pdml_spdz.engines.transcript import Transcript
 from pdml_spdz.errors import PdmlError
 from pdml_spdz.rows import handover
@@ -19,15 +20,20 @@ from pdml_spdz.run import own_secret
 from pdml_spdz.run.context import PartyRun
 from pdml_spdz.run.party import run_party
 from pdml_spdz.study.file import load
+from pdml_spdz.study.values import LAST_PORT, is_host
 from pdml_spdz.system import process
+from pdml_spdz.system.files import not_usable
+
+PORT = re.compile(r"[0-9]{1,5}")
 
 
 def address(context: click.Context, parameter: click.Parameter, value: str | None) -> tuple[str, int] | None:
     if value is None:
         return None
     host, _, port = value.rpartition(":")
-    if not host or not port.isdigit():
-        raise click.BadParameter("wanted HOST:PORT, for example 0.0.0.0:7000")
+    host = host.removeprefix("[").removesuffix("]")
+    if not is_host(host) or not PORT.fullmatch(port) or int(port) > LAST_PORT:
+        raise click.BadParameter("wanted HOST:PORT, for example 0.0.0.0:7000 or [::]:7000")
     return host, int(port)
 
 
@@ -107,15 +113,13 @@ def party(
     if supervised:
         supervised_run(run)
         return
-    from rich.console import Console  # a supervised party is watched by a process, not by a person
+    from pdml_spdz.cli.show import Screen, Watcher, show_result  # a supervised party is watched by a process
 
-    from pdml_spdz.cli.show import Watcher, show_result
-
-    console = Console(stderr=as_json)
-    with Watcher(console) as watcher:
+    console = Screen(stderr=as_json)
+    with resumable(out), Watcher(console) as watcher:
         report = run(lambda event: watcher(me if event["event"] != "iteration" else 0, event))
     if as_json:
-        click.echo(json.dumps(report))
+        echo(json.dumps(report))
     else:
         show_result(console, report, [report], out / f"party-{me}")
 
@@ -130,14 +134,16 @@ def supervised_run(run: Callable[[Callable[[dict[str, Any]], None]], dict[str, A
     process.watch_parent()
 
     def tell(event: dict[str, Any]) -> None:
-        click.echo(json.dumps(event))
+        echo(json.dumps(event))
 
     try:
         tell({"event": "report", "report": run(tell)})
     except PdmlError as error:
         tell({"event": "error", "class": type(error).__name__, "message": str(error), "culprit": error.culprit})
         raise
-    except Exception:
-        click.echo(traceback.format_exc(), err=True)
-        tell({"event": "error", "class": "PdmlError", "message": "an unexpected error; its trace is in the log"})
+    except Exception as error:
+        failed = PdmlError("an unexpected error; its trace is in the log")
+        if isinstance(error, OSError) and error.filename is not None:
+            failed = not_usable(error)
+        tell({"event": "error", "class": type(failed).__name__, "message": str(failed), "culprit": None})
         raise

@@ -15,7 +15,8 @@ from rich.console import Console
 from rich.table import Table
 
 from pdml_spdz.cli.options import Option, options
-from pdml_spdz.cli.show import Watcher
+from pdml_spdz.cli.show import Screen, Watcher
+from pdml_spdz.cli.words import echo
 from pdml_spdz.engines import transcript as transcripts
 from pdml_spdz.errors import InputError
 from pdml_spdz.privacy import page
@@ -90,7 +91,7 @@ def _ksdp(file: Path, out: Path, as_json: bool, jobs: int, given: dict[str, Any]
         out.chmod(0o700)  # it names single records
     question = Question(**given)
     planned, assumptions = experiment(rows, question, out / "samples")
-    with Watcher(Console(stderr=as_json)) as watcher:
+    with Watcher(Screen(stderr=as_json)) as watcher:
         samples = run(planned, jobs=jobs, progress=_progress(watcher))
     views = judge(samples, planned.plan.documents, **judged)
     settings = {
@@ -156,9 +157,9 @@ def ksdp(file: Path, out: Path, as_json: bool, jobs: int, **given: Any) -> None:
     """
     content, views = _ksdp(file, out, as_json, jobs, given)
     if as_json:
-        click.echo(json.dumps(content))
+        echo(json.dumps(content))
         return
-    console = Console()
+    console = Screen()
     _show(console, views)
     console.print(f"in {out / page.KSDP}; `pdml-spdz privacy report {out}` makes a page of it", highlight=False)
 
@@ -181,9 +182,9 @@ def assess(file: Path, out: Path, as_json: bool, jobs: int, sizes: str | None, *
     page.save_own(out, own_risks(data_files.load(file).X), known)
     written = page.write(out)
     if as_json:
-        click.echo(json.dumps(content))
+        echo(json.dumps(content))
         return
-    console = Console()
+    console = Screen()
     _show(console, views)
     console.print(f"report: {written}", highlight=False)
 
@@ -233,12 +234,12 @@ def attack_command(
     known_sizes = effective_sizes(sizes, min(range(len(sizes)), key=lambda m: sizes[m])) if len(sizes) > 1 else []
     content = page.save_attack(directory, seen.facts, findings, known_sizes)
     if as_json:
-        click.echo(json.dumps(content))
+        echo(json.dumps(content))
         return
     table = Table("attack", "needed", "got", "succeeded")
     for f in findings:
         table.add_row(f.attack, f.needed, f.got, "yes" if f.success else "no")
-    console = Console()
+    console = Screen()
     console.print(table)
     if known_sizes:
         words = ", ".join(f"{s.rows:,} ({s.colluding} colluding)" for s in known_sizes)
@@ -254,7 +255,7 @@ def report(directory: Path) -> None:
     Example:
       pdml-spdz privacy report runs/x
     """
-    click.echo(str(page.write(directory)))
+    echo(str(page.write(directory)))
 
 
 @privacy.command()
@@ -284,4 +285,4 @@ def exclude(directory: Path, level: float, epsilon: float | None, views: tuple[s
     with writing(path):
         path.touch(mode=0o600)
         path.write_text("".join(f"{i}\n" for i in found), encoding="utf-8")
-    click.echo(f"{len(found)} records in {path}")
+    echo(f"{len(found)} records in {path}")

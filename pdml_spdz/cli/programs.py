@@ -9,6 +9,7 @@ from pathlib import Path
 import click
 
 from pdml_spdz.cli.options import PRECISION, options
+from pdml_spdz.cli.words import echo
 from pdml_spdz.programs import render as programs
 from pdml_spdz.programs.precision import FULL_G, Precision
 from pdml_spdz.study.bound import USUAL_RANGE, WIDE_RANGE
@@ -48,11 +49,11 @@ def render(
         name, Precision(parties, bits, range_ or USUAL_RANGE), dim, columns, iterations, own_masks=own_masks
     )
     if out is None:
-        click.echo(program.text, nl=False)
+        echo(program.text, nl=False)
         return
     with writing(out):
         out.write_text(program.text, encoding="utf-8")
-    click.echo(f"wrote {out}, digest {program.digest[:16]}")
+    echo(f"wrote {out}, digest {program.digest[:16]}")
 
 
 @click.command()
@@ -71,6 +72,6 @@ def precision(parties: int, bits: int, range_: int, as_json: bool) -> None:
     if as_json:
         lines = [{"line": line, "used": used, "room": room, "why": why} for line, used, room, why in p.budget()]
         derived = {name: getattr(p, name) for name in ("f_in", "f_inv", "f_t", "f_x", "vector_bits", "scalar_bits")}
-        click.echo(json.dumps(asdict(p) | derived | {"budget": lines}))
+        echo(json.dumps(asdict(p) | derived | {"budget": lines}))
     else:
-        click.echo(p.explain())
+        echo(p.explain())

@@ -8,11 +8,11 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-import click
 from rich.console import Console
 
 from pdml_spdz.cli.options import study_settings
 from pdml_spdz.cli.show import Watcher, show_result
+from pdml_spdz.cli.words import echo, resumable
 from pdml_spdz.local.joint import Compare, LocalRun, local_study, run_local
 
 
@@ -28,7 +28,7 @@ def run_and_show(
     local = {name: given.pop(name, None) for name in names}
     study = local_study(len(files), **study_settings(given))
     out = local["out"] or Path("runs") / f"{study.algorithm}-{dt.datetime.now():%Y%m%d-%H%M%S}"
-    with Watcher(console) as watcher:
+    with resumable(out), Watcher(console) as watcher:
         result = run_local(
             LocalRun(
                 files,
@@ -45,6 +45,6 @@ def run_and_show(
         )
     report = result.report
     if local["as_json"]:
-        click.echo(json.dumps(report))
+        echo(json.dumps(report))
     else:
         show_result(console, report, result.party_reports, out)

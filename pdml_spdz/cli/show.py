@@ -9,7 +9,8 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
-from pdml_spdz.local.progress import Watcher as Watcher  # for the commands
+from pdml_spdz.local.progress import Screen as Screen  # for the commands
+from pdml_spdz.local.progress import Watcher as Watcher
 from pdml_spdz.study.algorithm import ALGORITHMS
 
 Event = dict[str, Any]

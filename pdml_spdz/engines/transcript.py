@@ -17,7 +17,7 @@ import numpy as np
 
 from pdml_spdz.errors import InputError
 from pdml_spdz.numerics.fixedpoint import Reals
-from pdml_spdz.system.files import replaced
+from pdml_spdz.system.files import parse_json, replaced
 
 FILE = "transcript.npz"
 RESUMED = "resumed"  # a marker: what follows has fresh keys and a fresh secret scale
@@ -87,7 +87,7 @@ class Transcript:
 def load(path: Path) -> Transcript:
     try:
         with np.load(path, allow_pickle=False) as archive:
-            head = json.loads(str(archive["head"]))
+            head = parse_json(str(archive["head"]))
             entries = [
                 Entry(row["step"], {name: archive[f"{i}/{name}"] for name in row["arrays"]})
                 for i, row in enumerate(head["index"])

@@ -14,7 +14,7 @@ from pdml_spdz.engines.base import Engine
 from pdml_spdz.fits.limits import find_bound
 from pdml_spdz.fits.prepare import View
 from pdml_spdz.numerics.fixedpoint import Reals
-from pdml_spdz.primitives.agree import Agreement
+from pdml_spdz.primitives.agree import Agreement, check_verdict
 from pdml_spdz.primitives.bound import Bound
 from pdml_spdz.rows.data import Data
 from pdml_spdz.run.checkpoint import Checkpoint, Checkpoints
@@ -135,6 +135,8 @@ class IterativeFit(ABC, Generic[S, R]):
         self.bound = checkpoint.bound
         state = self.restored(checkpoint)
         # The study may ask for more than the run that was cut off; all do what party 0 makes of it.
-        _, (stop,) = self.agree(checkpoint.V, (self.verdict(state),), np.zeros(checkpoint.V.shape[1]))
+        own = self.verdict(state)
+        _, (stop,) = self.agree(checkpoint.V, (own,), np.zeros(checkpoint.V.shape[1]))
+        check_verdict((stop,), [(own, 0, 1, 2)])  # go on, converged, exhausted: rounding of what is on the disk
         self.run.note(f"resuming after {self.step} {state.t}")
         return replace(state, stop=stop)  # type: ignore[type-var]

@@ -88,11 +88,9 @@ def _with_paths(given: dict[str, Any]) -> dict[str, Any]:
 
 def _watching(progress: Any) -> AbstractContextManager[Callable[[int, Event], None]]:
     if progress is True:
-        from rich.console import Console
+        from pdml_spdz.local.progress import Screen, Watcher
 
-        from pdml_spdz.local.progress import Watcher
-
-        return Watcher(Console(stderr=True))
+        return Watcher(Screen(stderr=True))
     if progress is None or progress is False:
         return nullcontext(lambda party, event: None)
     if not callable(progress):

@@ -2,14 +2,39 @@
 
 from __future__ import annotations
 
+import errno
+import os
+from collections.abc import Iterable
 from types import TracebackType
 from typing import Any
 
-from rich.console import Console
+from rich.console import Console, ConsoleOptions, RenderableType
 from rich.markup import escape
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TaskID, TextColumn, TimeElapsedColumn
+from rich.segment import Segment
+
+from pdml_spdz.errors import printable
+from pdml_spdz.system.files import printing
 
 Event = dict[str, Any]
+
+
+class Screen(Console):
+    """A console on which control characters of what is shown are escaped; rich's own are kept apart from text.
+
+    An output that cannot be written is an error, once.
+    """
+
+    def print(self, *objects: Any, **settings: Any) -> None:
+        with printing(self.file):
+            super().print(*objects, **settings)
+
+    def on_broken_pipe(self) -> None:
+        raise BrokenPipeError(errno.EPIPE, os.strerror(errno.EPIPE))
+
+    def render(self, renderable: RenderableType, options: ConsoleOptions | None = None) -> Iterable[Segment]:
+        for segment in super().render(renderable, options):
+            yield segment if segment.control else Segment(printable(segment.text), segment.style)
 
 
 class Watcher:
@@ -33,7 +58,8 @@ class Watcher:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        self.progress.stop()
+        with printing(self.progress.console.file):
+            self.progress.stop()
 
     def __call__(self, party: int, event: Event) -> None:
         if event["event"] == "note":

@@ -5,10 +5,8 @@ from __future__ import annotations
 import json
 import os
 import queue
-import shutil
 import socket
 import subprocess
-import tempfile
 import threading
 from collections.abc import Callable, Mapping
 from contextlib import ExitStack
@@ -17,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from pdml_spdz.errors import SECONDARY, PdmlError, by_name
+from pdml_spdz.local.private import private_directory
 from pdml_spdz.rows import handover
 from pdml_spdz.rows.data import Data
 from pdml_spdz.study.file import write
@@ -61,12 +60,8 @@ def supervise(commands: PartyCommands) -> list[dict[str, Any]]:
     with writing(commands.logs):
         for m in range(commands.study.M):
             (commands.logs / f"party-{m}").mkdir(parents=True, exist_ok=True)
-    # Keys live in a directory that only this user can open, and go with it when the run ends.
-    private = Path(tempfile.mkdtemp(prefix="pdml-spdz-"))
-    try:
+    with private_directory() as private:
         outcomes = _run_processes(commands, private)
-    finally:
-        shutil.rmtree(private, ignore_errors=True)
     if any(o.code != 0 or o.report is None for o in outcomes):
         raise _failure(commands, outcomes)
     return [o.report for o in outcomes if o.report is not None]

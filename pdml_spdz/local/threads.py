@@ -50,7 +50,7 @@ def run_threads(run: LocalRun, rows: Sequence[Path | Data], out: Path) -> list[d
         )
         return run_party(given, link)
 
-    return between_threads(study.M, party, mesh(study.M, timeout=study.timeouts.round))
+    return between_threads(study.M, party, mesh(study.M, timeout=study.timeouts.round, work=study.timeouts.work))
 
 
 def run_on_link(

@@ -13,13 +13,15 @@ from typing import Any, Generic
 
 from pdml_spdz.errors import StockError
 from pdml_spdz.offline.ledger import Claim, Ledger, Position
-from pdml_spdz.offline.stock import MAKE, Choice, D, P, Stock, T
+from pdml_spdz.offline.stock import MAKE, Choice, D, Manifest, P, Stock, T
 from pdml_spdz.ot.prg import digest
 from pdml_spdz.transport.base import Link
+from pdml_spdz.transport.content import read_object
 
 ATTEMPTS = 12  # at stocks that another run of a party has locked: 5 to 13 seconds in all
 PAUSE, LONGEST = 0.02, 1.28  # seconds after the first attempt, doubled after each, and the most
 LOCKED = 64  # stocks at a time: a lock is an open file, and a party may have thousands of stocks
+OTHERS_STOCKS = 1 << 20  # bytes of a peer's offer for stocks that this party has not
 
 Offers = Mapping[int, "Offer"]  # by party
 
@@ -69,7 +71,7 @@ def burn(link: Link, stocks: Sequence[Stock[D, P, T]], plan: P, run: bytes) -> I
     for attempt in range(ATTEMPTS):
         with ExitStack() as held:
             ledgers, own = _lock(held, stocks, plan)
-            offers = _exchange(link, own, plan, run)
+            offers = _exchange(link, own, stocks, plan, run)
             for stock in stocks:
                 _catch_up(stock, ledgers.get(stock.id), offers, run)
             agreed = _agree(offers, stocks, plan)
@@ -87,7 +89,7 @@ def burn(link: Link, stocks: Sequence[Stock[D, P, T]], plan: P, run: bytes) -> I
 def check(link: Link, stocks: Sequence[Stock[D, P, T]], plan: P, run: bytes) -> None:
     """Steps 1 and 2 of `burn`, with no lock between them: StockError, at all parties, if no common stock has enough."""
     own = Offer({stock.id: stock.scrub_left().position for stock in stocks}, busy=False)
-    offers = _exchange(link, own, plan, run)
+    offers = _exchange(link, own, stocks, plan, run)
     for stock in stocks:
         if _joined(offers, stock.id) != own.stocks[stock.id]:
             with stock.locked() as ledger:
@@ -118,28 +120,35 @@ def _lock(held: ExitStack, stocks: Sequence[Stock[D, P, T]], plan: P) -> tuple[d
     return ledgers, Offer(used, busy)
 
 
-def _exchange(link: Link, own: Offer, plan: Any, run: bytes) -> dict[int, Offer]:
-    """Step 1's message: everyone's offers, by party."""
+def _exchange(link: Link, own: Offer, stocks: Sequence[Stock[D, P, T]], plan: P, run: bytes) -> dict[int, Offer]:
+    """Step 1's message: everyone's offers, by party; of the others' stocks those that are ours too."""
+    held = {stock.id: stock.manifest for stock in stocks}
     purpose = digest(b"pdml-stock-plan", run, json.dumps(plan, default=vars).encode()).hex()
     content = {
         "for": purpose,
         "busy": own.busy,
         "stocks": {i: [used.record, sorted(used.items)] for i, used in own.stocks.items()},
     }
-    offers = {link.me: own}
-    for peer, raw in link.all_to_all("stock:offer", json.dumps(content).encode()).items():
+    offers, most = {link.me: own}, OTHERS_STOCKS + sum(100 + 8 * len(m.items) for m in held.values())
+    for peer, raw in link.all_to_all("stock:offer", json.dumps(content).encode(), most).items():
         try:
-            theirs = json.loads(bytes(raw))
-            stocks = {
-                str(i): Position(int(record), frozenset(map(int, items)))
-                for i, (record, items) in theirs["stocks"].items()
-            }
-            offers[peer], said = Offer(stocks, bool(theirs["busy"])), theirs["for"]
+            theirs = read_object(raw)
+            listed = {i: _position(theirs["stocks"][i], held[i]) for i in held.keys() & theirs["stocks"].keys()}
+            offers[peer], said = Offer(listed, bool(theirs["busy"])), theirs["for"]
         except (ValueError, KeyError, TypeError, AttributeError):
             raise _differs(peer, "sent an offer of stocks that cannot be read") from None
         if said != purpose:
             raise _differs(peer, "wants a stock for another run or plan")
     return offers
+
+
+def _position(said: Any, stock: Manifest[D]) -> Position:
+    """What a peer says that it has used of a stock that this party has too."""
+    record, items = said
+    used = Position(int(record), frozenset(map(int, items)))
+    if not (0 <= used.record <= stock.records and all(0 <= i < len(stock.items) for i in used.items)):
+        raise ValueError("more than there is")
+    return used
 
 
 def _catch_up(stock: Stock[D, P, T], ledger: Ledger | None, offers: Offers, run: bytes) -> None:

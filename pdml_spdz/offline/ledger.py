@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import Any
 
 from pdml_spdz.errors import StockError, StorageError
-from pdml_spdz.system.files import sync, write_all, write_file, writing
+from pdml_spdz.system.files import parse_json, sync, write_all, write_file, writing
 
 FILE = "ledger.jsonl"
 FORMAT = 2
@@ -194,7 +194,7 @@ def _line(fields: dict[str, Any], before: str) -> tuple[bytes, str]:
 
 
 def _fields(line: bytes, before: str) -> tuple[dict[str, Any], str]:
-    fields = json.loads(line)
+    fields = parse_json(line)
     if not isinstance(fields, dict):
         raise TypeError("it is no JSON object")
     found = fields.pop("check")

@@ -117,11 +117,7 @@ def forecast(plan: Plan, kind: Kind) -> Forecast:
     disk = plan.triples * kind.triple_size + sum(kind.scalar_size(n) for n in plan.vectors)
     sent = _frames(2 * NONCE, 32, 32 * extension.SECURITY, 32 * extension.SECURITY, 16)
     for n in pieces(plan.triples, _batch(kind)):
-        weights = range(0, kind.scalar_bits, triples.GROUP)
-        sent += _frames(
-            extension.message_size(n * kind.scalar_bits),
-            sum(n * triples.GROUP * (kind.scalar_bits - i) // 8 for i in weights),
-        )
+        sent += _frames(extension.message_size(n * kind.scalar_bits), triples.message_size(n, kind.scalar_bits))
     digits = vole.Digits(kind.vector_bits, vole.KAPPA)
     for count in pieces(len(plan.vectors), GROUP):
         n = count * len(digits) * digits.kappa

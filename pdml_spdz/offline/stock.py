@@ -22,6 +22,7 @@ from typing import Any, ClassVar, Generic, Self, TypeVar
 from pdml_spdz.errors import StockError
 from pdml_spdz.offline import ledger as ledgers
 from pdml_spdz.offline.ledger import Claim, Heading, Ledger, Position, State
+from pdml_spdz.system.files import parse_json
 
 FORMAT = 7  # 7: one manifest and one ledger for both kinds of content
 MANIFEST = "manifest.json"
@@ -93,7 +94,7 @@ class Stock(ABC, Generic[D, P, T]):
     def __init__(self, path: Path) -> None:
         self.path = path
         try:
-            content = json.loads((path / MANIFEST).read_text(encoding="utf-8"))
+            content = parse_json((path / MANIFEST).read_text(encoding="utf-8"))
             version = content.get("format", "0, of before all stocks had one")
             if version == FORMAT:
                 self.manifest = self._manifest(content)

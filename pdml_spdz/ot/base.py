@@ -87,9 +87,10 @@ def run(
     """
     senders = {peer: Sender(session, link.me, peer) for peer in link.peers}
     receivers = {peer: Receiver(session, link.me, peer, choices[peer]) for peer in link.peers}
-    first = link.exchange("ot:base-a", {peer: s.first for peer, s in senders.items()}, link.peers)
+    first = link.exchange_all("ot:base-a", {peer: s.first for peer, s in senders.items()}, group.SIZE)
     replies = {peer: r.reply(first[peer]) for peer, r in receivers.items()}
-    points = link.exchange("ot:base-b", {peer: message for peer, (message, _) in replies.items()}, link.peers)
+    outgoing = {peer: message for peer, (message, _) in replies.items()}
+    points = link.exchange_all("ot:base-b", outgoing, count * group.SIZE)
     pairs = {peer: s.keys(points[peer], count) for peer, s in senders.items()}
     return pairs, {peer: keys for peer, (_, keys) in replies.items()}
 

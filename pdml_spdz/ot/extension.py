@@ -107,7 +107,7 @@ def set_up(link: Link, session: bytes) -> Ends:
         forest = hashing.forest(TREES)
         leaves, outgoing[peer] = ggm.send(forest, pairs[peer], DEPTH)
         receivers[peer] = Receiver(hashing, leaves, forest.nonces)
-    messages = link.exchange("ot:trees", outgoing, link.peers)
+    messages = link.exchange_all("ot:trees", outgoing, ggm.message_size(TREES, DEPTH))
     senders = {}
     for peer in link.peers:
         hashing = BlockHash(_label(session, sender=link.me, receiver=peer))
@@ -133,7 +133,8 @@ def extend(
     *Ref:* Ishai, Kilian, Nissim, Petrank, CRYPTO 2003; Roy, "SoftSpokenOT", CRYPTO 2022.
     """
     results = {peer: ends.receivers[peer].extend(choices[peer]) for peer in link.peers}
-    messages = link.exchange("ot:extend", {peer: message for peer, (_, message) in results.items()}, link.peers)
+    outgoing = {peer: message for peer, (_, message) in results.items()}
+    messages = link.exchange_all("ot:extend", outgoing, message_size(n))
     pairs = {peer: ends.senders[peer].extend(n, messages[peer]) for peer in link.peers}
     return pairs, {peer: keys for peer, (keys, _) in results.items()}
 

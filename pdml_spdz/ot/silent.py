@@ -95,11 +95,11 @@ class Source:
             leaves, trees = ggm.send(forest, pairs[peer], depth)
             z = settled(_add_leaves(rest, forest, leaves, 1.0) - digits(noise.w[peer], self._bits))
             outgoing[peer] = trees + ring.to_wire(z, self._bits).tobytes()  # no bit that no leaf masks
-        messages = link.exchange("vole:noise", outgoing, link.peers)
+        cut = ggm.message_size(blocks, depth)
+        messages = link.exchange_all("vole:noise", outgoing, cut + blocks * self._bits // 8)
         at = (np.arange(blocks) << depth) + holes
         for peer in link.peers:
             forest, message = ots.receivers[peer].hashing.forest(blocks), messages[peer]
-            cut = ggm.message_size(blocks, depth)
             theirs = _masked(message[cut:], blocks, self._bits, peer)
             leaves = ggm.receive(forest, keys[peer], choices, depth, message[:cut])
             got = _add_leaves(rest, forest, leaves, -1.0, holes)

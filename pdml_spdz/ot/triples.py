@@ -75,7 +75,7 @@ def _cross_terms(link: Link, ots: extension.Ends, a: ring.Vector, b: ring.Vector
     for peer in link.peers:
         share, outgoing[peer] = _send(ots.senders[peer].hashing, pairs[peer], a)
         total = ring.sub(total, share)
-    messages = link.exchange("triples:send", outgoing, link.peers)
+    messages = link.exchange_all("triples:send", outgoing, message_size(n, bits))
     for peer in link.peers:
         share = _receive(ots.receivers[peer].hashing, keys[peer], choices, n, messages[peer])
         total = ring.add(total, share)
@@ -98,7 +98,7 @@ def _send(hashing: BlockHash, pairs: Blocks, a: ring.Vector) -> tuple[ring.Vecto
 def _receive(hashing: BlockHash, keys: Blocks, choices: NDArray[np.bool_], n: int, message: memoryview) -> ring.Vector:
     """sum_i 2^i y_i."""
     bits = len(choices) // n
-    wanted = sum(n * GROUP * (bits - low) // 8 for low in range(0, bits, GROUP))
+    wanted = message_size(n, bits)
     if len(message) != wanted:
         raise ProtocolError(
             f"a message for {n} triples has {len(message)} bytes.",
@@ -113,6 +113,11 @@ def _receive(hashing: BlockHash, keys: Blocks, choices: NDArray[np.bool_], n: in
         _accumulate(digits, ring.add(e, np.where(choices[group, None], t, 0)), low)
         offset += size
     return _carry(digits)
+
+
+def message_size(n: int, bits: int) -> int:
+    """Bytes that a party sends to a peer for n triples, the OTs apart."""
+    return sum(n * GROUP * (bits - low) // 8 for low in range(0, bits, GROUP))
 
 
 def _pad(hashing: BlockHash, keys: Blocks, bits: int) -> ring.Vector:

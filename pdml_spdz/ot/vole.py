@@ -163,7 +163,7 @@ def set_up(link: Link, ots: extension.Ends, bits: int, *, count: int = 1, kappa:
     for peer in link.peers:
         leaves, outgoing[peer] = ggm.send(forests[peer], pairs[peer], kappa)
         mine[peer] = leaves.reshape(shape)
-    messages = link.exchange("vole:trees", outgoing, link.peers)
+    messages = link.exchange_all("vole:trees", outgoing, ggm.message_size(count * trees, kappa))
     holes = {peer: ggm.holes_of(choices[peer], kappa).reshape(count, trees) for peer in link.peers}
     for peer in link.peers:
         theirs[peer] = ggm.receive(sources[peer], keys[peer], choices[peer], kappa, messages[peer]).reshape(shape)
@@ -240,7 +240,7 @@ def extend_all(link: Link, several: Sequence[Ends], us: Sequence[Vector]) -> lis
     """`extend` for each of several deltas and a u for each, all of the same length, in one round."""
     made = [{l: ends.senders[l].extend(u) for l in link.peers} for ends, u in zip(several, us, strict=True)]
     outgoing = {peer: b"".join(one[peer][1] for one in made) for peer in link.peers}
-    messages = link.exchange("vole:extend", outgoing, link.peers)
+    messages = link.exchange_all("vole:extend", outgoing, len(outgoing[link.peers[0]]))  # all as long as ours
     extended = []
     for i, (ends, u, one) in enumerate(zip(several, us, made, strict=True)):
         w = {}

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import secrets
+from collections.abc import Collection, Iterable
 
 import numpy as np
 
@@ -30,28 +31,28 @@ class Agreement:
 
     def __call__(self, V: Reals, verdict: tuple[int, ...], tolerance: Reals) -> tuple[Reals, tuple[int, ...]]:
         head = np.array([*V.shape, *verdict], "<i8")
-        own = head.tobytes() + V.tobytes() if self.link.me == 0 else None
-        data = self.link.broadcast("agree", own)
-        head = np.frombuffer(data[: head.nbytes], "<i8")
-        shape, said = tuple(head[:2]), tuple(int(x) for x in head[2:])
-        if data.nbytes != head.nbytes + 8 * int(np.prod(shape)):
-            raise _differ("has a broken message", 0)
-        agreed: Reals = np.frombuffer(data[head.nbytes :], "<f8").reshape(shape).copy()
-        # NaN must not pass: `not all(<=)`.
-        if agreed.shape != V.shape or not np.all(np.abs(agreed - V).max(axis=0) <= tolerance):
+        own = head.tobytes() + V.tobytes()
+        data = self.link.broadcast("agree", own if self.link.me == 0 else None, most=len(own))
+        if data.nbytes != len(own):
             raise _differ("computed another basis from the same sums", 0)
-        return agreed, said
+        rows, columns, *said = (int(x) for x in np.frombuffer(data[: head.nbytes], "<i8"))
+        agreed: Reals = np.frombuffer(data[head.nbytes :], "<f8").reshape(V.shape).copy()
+        # NaN must not pass: `not all(<=)`.
+        if (rows, columns) != V.shape or not np.all(np.abs(agreed - V).max(axis=0) <= tolerance):
+            raise _differ("computed another basis from the same sums", 0)
+        return agreed, tuple(said)
 
     def subspace(self, V: Reals, tolerance: float) -> Reals:
         """Party 0's basis of a subspace that all have, each in a basis of its own.
 
         As for V itself, but eigenvectors of nearly equal eigenvalues may differ by a rotation.
         """
-        data = self.link.broadcast("subspace", V.tobytes() if self.link.me == 0 else None)
+        data = self.link.broadcast("subspace", V.tobytes() if self.link.me == 0 else None, most=V.nbytes)
         if data.nbytes != V.nbytes:
-            raise _differ("has a broken message", 0)
+            raise _differ("has a message of another length", 0)
         agreed: Reals = np.frombuffer(data, "<f8").reshape(V.shape).copy()
-        orthonormal = np.abs(agreed.T @ agreed - np.eye(V.shape[1])).max() <= tolerance
+        small = np.all(np.abs(agreed) <= 2.0)  # NaN, and what has no finite square, must not pass
+        orthonormal = small and np.abs(agreed.T @ agreed - np.eye(V.shape[1])).max() <= tolerance
         if not (orthonormal and sine(V, agreed) <= np.sqrt(V.shape[1]) * tolerance):
             raise _differ("computed another subspace from the same sums", 0)
         return agreed
@@ -63,7 +64,8 @@ class Agreement:
         Reveals: the nonces. Cost: one round, 32 bytes a peer. Ref: -
         """
         nonces = {self.link.me: secrets.token_bytes(32)}
-        nonces |= {l: bytes(n) for l, n in self.link.all_to_all("coin", nonces[self.link.me]).items()}
+        outgoing = dict.fromkeys(self.link.peers, nonces[self.link.me])
+        nonces |= {l: bytes(n) for l, n in self.link.exchange_all("coin", outgoing, 32).items()}
         return hashlib.sha256(b"".join(nonces[m] for m in sorted(nonces))).digest()
 
     def digest(self, what: str, content: bytes) -> str:
@@ -73,6 +75,15 @@ class Agreement:
             if bytes(theirs) != own:
                 raise _differ(f"has another {what}", peer)
         return own.hex()
+
+
+def check_verdict(said: Iterable[int], possible: Iterable[Collection[int]]) -> None:
+    """Party 0's verdict is one that rounding may have made of this party's.
+
+    possible : for each of its integers
+    """
+    if not all(number in allowed for number, allowed in zip(said, possible, strict=True)):
+        raise _differ("came to another verdict", 0)
 
 
 def _differ(what: str, peer: int) -> ProtocolError:

@@ -19,6 +19,7 @@ from pdml_spdz.primitives.largest import largest
 from pdml_spdz.primitives.sec_sum import EngineSum, positive_tolerance
 from pdml_spdz.transport.base import Link
 
+LARGEST_FOUND = 2.0**480
 WINDOW = 2.0**64  # with a range of 96 bits sums from 2^-32 to 2^64 have their place below it
 SHOWN_BITS = 20  # of a bound by SecSum: as many as a number format needs, and more
 BLUR = 16  # an exponent is moved up by a common secret number below this: it says a norm to a factor of 2^16
@@ -86,6 +87,12 @@ def bound_by_sec_sum(norm: float, sec_sum: EngineSum, what: str = "norm") -> Bou
     total = float(sec_sum.positive(np.array([norm]), "bound", SHOWN_BITS)[0])
     if not total > 0:
         raise InputError("the rows of all parties together are zero.", "rows that are not all zero")
+    if total >= LARGEST_FOUND:
+        raise QuotaError(
+            f"the sum of the parties' norms is {total:.6g}.",
+            f"at most {LARGEST_FOUND:.0e}: products of sums are to stay finite",
+            "scale the data; or some party has not followed the protocol",
+        )
     total *= 1.0 + positive_tolerance(sec_sum.link.M, SHOWN_BITS)
     return Bound(total, total, "secsum", norm=what)
 

@@ -57,7 +57,8 @@ class _Keys:
             own = None
             if root == self._link.me:
                 own = b"".join(point for i in range(width) for point in self._anew(T[i - shift]))
-            points = self._points(self._link.broadcast("largest:turn", own, root), 2 * width, root)
+            sent = self._link.broadcast("largest:turn", own, root, most=2 * width * group.SIZE)
+            points = self._points(sent, 2 * width, root)
             T = list(zip(points[::2], points[1::2], strict=True))
         return T
 

@@ -35,7 +35,7 @@ class Keys:
         Reveals: k_ml to l, nothing else. Cost: one round, 32 bytes a peer. Ref: [PDML §SecSum, improvements].
         """
         mine = {l: secrets.token_bytes(KEY_BYTES) for l in link.peers}
-        received = link.exchange("keys", mine, link.peers)
+        received = link.exchange_all("keys", mine, KEY_BYTES)
         return cls(mine, {l: bytes(k) for l, k in received.items()}, run)
 
 

@@ -178,9 +178,9 @@ class MaskedSum:
         if root is None:
             return _total(masked, link.all_to_all(f"sum:{purpose}", own), bits)
         outgoing = {} if link.me == root else {root: own}
-        received = link.exchange(f"sum:{purpose}", outgoing, link.peers if link.me == root else [])
+        received = link.exchange(f"sum:{purpose}", outgoing, link.each(own.nbytes) if link.me == root else {})
         total = ring.pack_words(_total(masked, received, bits), bits) if link.me == root else None
-        return unpack(link.broadcast(f"total:{purpose}", total, root), masked.size, bits, root)
+        return unpack(link.broadcast(f"total:{purpose}", total, root, most=own.nbytes), masked.size, bits, root)
 
 
 class ClearSum:
@@ -192,7 +192,8 @@ class ClearSum:
     def __call__(self, x: Reals, bound: float, purpose: str) -> Reals:
         # Added in the order of the parties, so that all get the same last bit.
         received = self.link.all_to_all(f"sum:{purpose}", x)
-        addends = {l: _reals(data, x.size, l) for l, data in received.items()} | {self.link.me: x.reshape(-1)}
+        most = 2.0 * bound or 2.0**HIGHEST  # what a party that follows the protocol stays below
+        addends = {l: _reals(data, x.size, l, most) for l, data in received.items()} | {self.link.me: x.reshape(-1)}
         total: Reals = np.sum([addends[l] for l in sorted(addends)], axis=0)
         return total.reshape(x.shape)
 
@@ -258,7 +259,9 @@ def unpack(data: memoryview, n: int, bits: int, peer: int) -> Ring:
     return ring.unpack_words(data, n, bits)
 
 
-def _reals(data: memoryview, n: int, peer: int) -> NDArray[np.float64]:
+def _reals(data: memoryview, n: int, peer: int, most: float) -> NDArray[np.float64]:
     check_size(8 * n, data.nbytes, peer)
     reals: Reals = np.frombuffer(data, "<f8")
+    if not np.all(np.abs(reals) <= most):  # NaN must not pass
+        raise ProtocolError(f"P{peer} sent numbers beyond the bound of a sum.", f"at most {most:g}", culprit=peer)
     return reals

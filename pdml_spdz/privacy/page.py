@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Sequence
 from dataclasses import asdict
 from datetime import date
@@ -18,7 +17,7 @@ from pdml_spdz.privacy.plots import Curve, chart
 from pdml_spdz.privacy.risks import EffectiveSize, OwnRisks
 from pdml_spdz.privacy.verdict import View
 from pdml_spdz.programs.template_files import environment
-from pdml_spdz.system.files import replaced, save_json
+from pdml_spdz.system.files import parse_json, replaced, save_json
 
 KSDP, ATTACK, OWN, PAGE, CONTENT = "ksdp.json", "attack.json", "own.json", "privacy.html", "privacy.json"
 NOT_COVERED = (
@@ -85,7 +84,7 @@ def read(directory: Path, name: str) -> dict[str, Any] | None:
     if not path.is_file():
         return None
     try:
-        content: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
+        content: dict[str, Any] = parse_json(path.read_text(encoding="utf-8"))
     except ValueError:
         raise InputError(f"{path} cannot be read.", "what `pdml-spdz privacy` wrote") from None
     return content

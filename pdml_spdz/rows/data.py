@@ -128,7 +128,9 @@ def load(path: Path, *, vector: bool = False) -> Data:
     except InputError:
         raise
     except Exception as error:  # noqa: BLE001 - five libraries' words for a file that is broken
-        raise InputError(f"{path} cannot be read as {suffix}: {error}.", "a table of numbers") from None
+        raise InputError(
+            f"{path} cannot be read as {suffix}: {str(error) or type(error).__name__}.", "a table of numbers"
+        ) from None
     return _checked(columns, str(path), path.name, vector=vector)
 
 

@@ -47,7 +47,10 @@ def read_npz(path: Path) -> Columns:
         keys = [key for key in archive.files if key != "features"]
         if "X" not in keys and len(keys) != 1:
             raise InputError(f"{path} holds {keys}.", 'one array, or one called "X" (and maybe "features")')
-        return archive["X" if "X" in keys else keys[0]], names
+        X = archive["X" if "X" in keys else keys[0]]
+    if not isinstance(X, np.ndarray):  # NumPy hands out the bytes of whatever else is in an archive
+        raise InputError(f"{path} holds something that is no array.", 'one array, or one called "X"')
+    return X, names
 
 
 def _stored_names(archive: Any, path: Path) -> Names:
@@ -55,7 +58,7 @@ def _stored_names(archive: Any, path: Path) -> Names:
         stored = archive["features"]
     except ValueError:  # an array of objects, which only pickle could read
         stored = np.zeros(())
-    if stored.ndim != 1 or stored.dtype.kind != "U":
+    if not isinstance(stored, np.ndarray) or stored.ndim != 1 or stored.dtype.kind != "U":
         raise InputError(
             f"{path} has `features` that are not a list of texts.",
             "an array of one dimension with one text for each column",

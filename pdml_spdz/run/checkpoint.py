@@ -23,10 +23,12 @@ from pdml_spdz.rows.data import Data
 from pdml_spdz.rows.names import Names
 from pdml_spdz.run import output as results
 from pdml_spdz.study.model import Study
-from pdml_spdz.system.files import replaced, save_json, writing
+from pdml_spdz.system.files import parse_json, replaced, save_json, writing
 from pdml_spdz.transport.base import Link
+from pdml_spdz.transport.content import read_object
 
 KEPT = 2  # parties that are cut off in the middle of an iteration differ by one
+MOST = 4096  # bytes of a message here
 FORMAT = 2  # of checkpoints; 2: with what the end of a fit needs of its last iteration
 
 
@@ -65,18 +67,18 @@ class Checkpoints:
     def features(self) -> Names | None:
         """The names of the columns in the order of the run that began here, if there is one and it had names."""
         try:
-            found = json.loads((self.directory / "run.json").read_text(encoding="utf-8"))["features"]
-        except (OSError, ValueError, KeyError):
+            found = parse_json((self.directory / "run.json").read_text(encoding="utf-8"))["features"]
+            return None if found is None else tuple(found)
+        except (OSError, ValueError, KeyError, TypeError):
             return None
-        return None if found is None else tuple(found)
 
     def check_resumable(self, study: Study, data: Data) -> None:
         """The same problem and the same data as when the run began."""
         path = self.directory / "run.json"
         try:
-            begun = json.loads(path.read_text(encoding="utf-8"))
+            begun = parse_json(path.read_text(encoding="utf-8"))
             salt, problem, digest = bytes.fromhex(begun["salt"]), begun["problem"], begun["data"]
-        except (OSError, ValueError, KeyError):
+        except (OSError, ValueError, KeyError, TypeError):
             raise ResumeError(
                 f"{self.directory} holds no run to resume.",
                 "the --out of the run that stopped",
@@ -117,7 +119,7 @@ class Checkpoints:
         for path in sorted(self.directory.glob("iteration-*.npz")):
             try:
                 with np.load(path, allow_pickle=False) as archive:
-                    V, meta = archive["V"], json.loads(str(archive["meta"]))
+                    V, meta = archive["V"], parse_json(str(archive["meta"]))
                     private = archive.get("private")
                     names = [name for name in archive if name.startswith("public/")]
                     public = {name.removeprefix("public/"): archive[name] for name in names}
@@ -136,12 +138,12 @@ class Checkpoints:
         """
         found = self.load()
         own = {str(t): _digest(c) for t, c in found.items()}
-        received = link.all_to_all("resume", json.dumps(own).encode())
+        received = link.all_to_all("resume", json.dumps(own).encode(), MOST)
         candidates = set(own.items())
         for peer, data in received.items():
             try:
-                candidates &= set(json.loads(bytes(data)).items())
-            except (ValueError, AttributeError, TypeError):
+                candidates &= set(read_object(data).items())
+            except (ValueError, TypeError):
                 raise ResumeError(f"P{peer} sent a list of checkpoints that cannot be read.", culprit=peer) from None
         if not candidates:
             raise ResumeError(
@@ -171,7 +173,7 @@ def finished_everywhere(link: Link, directory: Path, study: Study) -> dict[str, 
     """
     report = results.finished(directory)
     own = b"" if report is None or _asks_more(study, report) else _finished_digest(report)
-    received = [bytes(data) for data in link.all_to_all("finished", own).values()]
+    received = [bytes(data) for data in link.all_to_all("finished", own, MOST).values()]
     return report if own and all(theirs == own for theirs in received) else None
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import re
 import secrets
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -18,8 +19,11 @@ from pdml_spdz.rows.data import Data
 from pdml_spdz.run import build
 from pdml_spdz.study.model import Study
 from pdml_spdz.transport.base import Link
+from pdml_spdz.transport.content import read_object
 
 PROTOCOL = 2
+MOST = 4096  # bytes of a greeting
+NONCE = re.compile("[0-9a-f]{32}")
 RELEASE = "install one release at all parties"
 # What a greeting holds: how a person calls it, and what to do where it differs.
 COMPARED = {
@@ -78,7 +82,7 @@ def meet(link: Link, study: Study, fingerprints: Sequence[str], *, resume: bool)
     nonce = secrets.token_hex(16)
     nonces = {link.me: nonce}
     for peer, theirs in _exchange(link, "hello", own | {"nonce": nonce}).items():
-        nonces[peer] = str(theirs.get("nonce"))
+        nonces[peer] = _nonce(theirs.get("nonce"), peer)
         for name, (what, do) in COMPARED.items():
             _compare(peer, what, own[name], theirs.get(name), do)
     parts = [own["build"], own["study"], own["certificates"], *(nonces[p] for p in range(link.M))]
@@ -111,10 +115,22 @@ def compare_features(link: Link, data: Data, study: Study, run: bytes) -> Data:
     return _as_party_0(link, data, own, str((lists[0] or [""])[0]), run)
 
 
-def _digests(received: object, peer: int) -> list[str] | None:
-    if received is None or (isinstance(received, list) and len(received) == 2):
+def _nonce(received: object, peer: int) -> str:
+    if isinstance(received, str) and NONCE.fullmatch(received):
         return received
-    raise MismatchError(f"P{peer} sent a greeting that cannot be read.", culprit=peer)
+    raise _unreadable(peer)
+
+
+def _digests(received: object, peer: int) -> list[str] | None:
+    if received is None:
+        return None
+    if isinstance(received, list) and len(received) == 2 and all(isinstance(digest, str) for digest in received):
+        return received
+    raise _unreadable(peer)
+
+
+def _unreadable(peer: int) -> MismatchError:
+    return MismatchError(f"P{peer} sent a greeting that cannot be read.", culprit=peer)
 
 
 def _compare_names(peer: int, own: list[str] | None, theirs: list[str] | None) -> None:
@@ -140,7 +156,7 @@ def _as_party_0(link: Link, data: Data, own: names.Names, wanted: str, run: byte
     by_rank = np.array(sorted(range(data.d), key=own.__getitem__))  # own columns in the order of the sorted list
     rank = np.empty(data.d, "<u4")
     rank[by_rank] = np.arange(data.d)
-    received = link.broadcast("order", rank if link.me == 0 else None)
+    received = link.broadcast("order", rank if link.me == 0 else None, most=rank.nbytes)
     ranks = np.frombuffer(received, "<u4") if received.nbytes == 4 * data.d else np.zeros(0, "<u4")
     if not np.array_equal(np.sort(ranks), np.arange(data.d)):
         raise MismatchError("P0 sent an order of the features that is none.", culprit=0)
@@ -152,11 +168,11 @@ def _as_party_0(link: Link, data: Data, own: names.Names, wanted: str, run: byte
 
 def _exchange(link: Link, step: str, content: dict[str, Any]) -> dict[int, dict[str, Any]]:
     answers = {}
-    for peer, raw in link.all_to_all(step, json.dumps(content).encode()).items():
+    for peer, raw in link.all_to_all(step, json.dumps(content).encode(), MOST).items():
         try:
-            answers[peer] = dict(json.loads(bytes(raw)))
-        except (ValueError, TypeError):
-            raise MismatchError(f"P{peer} sent a greeting that cannot be read.", culprit=peer) from None
+            answers[peer] = read_object(raw)
+        except ValueError:
+            raise _unreadable(peer) from None
     return answers
 
 

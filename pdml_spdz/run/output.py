@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -13,7 +12,7 @@ from pdml_spdz.engines.transcript import Transcript
 from pdml_spdz.errors import StorageError
 from pdml_spdz.numerics.fixedpoint import Reals
 from pdml_spdz.study.algorithm import ALGORITHMS, Algorithm
-from pdml_spdz.system.files import save_array, save_json, sync, writing
+from pdml_spdz.system.files import parse_json, save_array, save_json, sync, writing
 
 REPORT = "report.json"
 BEGUN = "checkpoint/run.json"  # says what began in a directory
@@ -61,7 +60,7 @@ def _algorithms(directory: Path) -> Iterator[Algorithm]:
     """Of the run that has finished, or begun, in a directory."""
     for mark in (REPORT, BEGUN):
         try:
-            yield ALGORITHMS[json.loads((directory / mark).read_text(encoding="utf-8"))["algorithm"]]
+            yield ALGORITHMS[parse_json((directory / mark).read_text(encoding="utf-8"))["algorithm"]]
         except (OSError, ValueError, KeyError, TypeError):
             continue
 
@@ -69,7 +68,7 @@ def _algorithms(directory: Path) -> Iterator[Algorithm]:
 def finished(directory: Path) -> dict[str, Any] | None:
     """The report of the finished run in `directory`, with its result beside it; None if there is none."""
     try:
-        report = dict(json.loads((directory / REPORT).read_text(encoding="utf-8")))
+        report = dict(parse_json((directory / REPORT).read_text(encoding="utf-8")))
         return report if (directory / ALGORITHMS[report["algorithm"]].result).is_file() else None
     except (OSError, ValueError, KeyError, TypeError):
         return None

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from contextlib import AbstractContextManager, ExitStack, closing, nullcontext
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, ExitStack, closing, contextmanager, nullcontext
 from typing import Any
 
 import numpy as np
@@ -23,6 +23,7 @@ from pdml_spdz.transport.base import Link
 from pdml_spdz.transport.certs import Identity
 from pdml_spdz.transport.clock import Clock
 from pdml_spdz.transport.connect import Meeting, connect, listen
+from pdml_spdz.transport.patience import Patience
 
 
 def run_party(run: PartyRun, link: Link | None = None) -> dict[str, Any]:
@@ -36,10 +37,11 @@ def run_party(run: PartyRun, link: Link | None = None) -> dict[str, Any]:
             held.enter_context(run.output())
             with place.clock("local"):
                 data = _load(run)
-        except PdmlError as error:
+            run.note(data.summary())
+            place.wait()
+        except Exception as error:
             place.tell(error)
             raise
-        run.note(data.summary())
         link = held.enter_context(place.meet())
         met = handshake.meet(link, run.study, place.identity.fingerprints, resume=run.resume)
         data = agreed(handshake.compare_features(link, data, run.study, met.run), run.study)
@@ -111,6 +113,7 @@ def make_stock(run: PartyRun) -> dict[str, Any]:
     """The offline phase of party `me`, with the others: a stock for one run of the study; returns what was made."""
     phase = offline_phase(run.study)
     network = _Network(run)
+    network.wait()
     with network.meet() as link:
         met = handshake.meet(link, run.study, network.identity.fingerprints, resume=False)
         made = phase.make_stock(context_of(run, link, met.run, network.identity))
@@ -137,16 +140,20 @@ class _Network:
         self.listener = run.listener or listen(*(run.listen or (study.parties[me].host, study.parties[me].port)))
         addresses = [(p.host, p.port) for p in study.parties]
         times = study.timeouts
-        self.meeting = Meeting(me, addresses, self.identity, times.connect, times.round, run.note)
+        patience = Patience(times.round, times.work, times.least_rate)
+        self.meeting = Meeting(me, addresses, self.identity, times.connect, patience, run.note)
 
-    def meet(self) -> AbstractContextManager[Link]:
+    def wait(self) -> None:
         others = self.meeting.M - 1
         self.run.note(f"waiting up to {self.meeting.connect_timeout:g} s for the other {others} parties")
-        link = connect(self.meeting, self.listener, self.clock)
-        self.run.note("all parties are connected")
-        return link
 
-    def tell(self, error: PdmlError) -> None:
+    @contextmanager
+    def meet(self) -> Iterator[Link]:
+        with connect(self.meeting, self.listener, self.clock) as link:
+            self.run.note("all parties are connected")
+            yield link
+
+    def tell(self, error: Exception) -> None:
         """This party cannot take part: let the others know now rather than let them wait."""
         self.run.notify({"event": "failing", "class": type(error).__name__, "message": str(error)})
         self.run.note(f"telling the other parties, for up to {self.meeting.connect_timeout:g} s")
@@ -163,10 +170,13 @@ class _Connected:
         self.link, self.clock = link, link.clock
         self.identity = Identity(run.me, run.certs, {})  # of use only to engines with processes of their own
 
+    def wait(self) -> None:
+        """They are here."""
+
     def meet(self) -> AbstractContextManager[Link]:
         return nullcontext(self.link)
 
-    def tell(self, error: PdmlError) -> None:
+    def tell(self, error: Exception) -> None:
         """Whoever made the link ends it, and that tells the others."""
 
 

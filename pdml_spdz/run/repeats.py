@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import fcntl
 import hashlib
-import json
 import os
 import secrets
 from pathlib import Path
@@ -17,7 +16,7 @@ from typing import Any
 import platformdirs
 
 from pdml_spdz.errors import QuotaError, StorageError
-from pdml_spdz.system.files import save_json, writing
+from pdml_spdz.system.files import parse_json, save_json, writing
 
 LIMIT = 512  # 9 of the 16 guard bits
 
@@ -28,7 +27,7 @@ def default_path() -> Path:
 
 def _read(path: Path) -> dict[str, Any]:
     try:
-        kept = dict(json.loads(path.read_text()))
+        kept = dict(parse_json(path.read_text()))
         bytes.fromhex(kept["salt"])
         return kept | {"uses": {str(name): int(n) for name, n in kept["uses"].items()}}
     except (OSError, ValueError, KeyError, TypeError, AttributeError):

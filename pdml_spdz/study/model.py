@@ -52,10 +52,18 @@ class PartyEntry:
 
 @dataclass(frozen=True)
 class Timeouts:
-    """Seconds. connect: until all parties have met; round: without a byte from a party we wait for."""
+    """Seconds, and bytes a second.
+
+    connect : until all parties have met
+    round : without a sign of life from a party we wait for, and for a message beyond what its bytes take
+    work : for a party that says that it is still working
+    least_rate : bytes a second with which a message has to come
+    """
 
     connect: float = 60.0
     round: float = 300.0
+    work: float = 3600.0
+    least_rate: float = 64_000.0
 
     def __post_init__(self) -> None:
         settle(self, "[timeouts]")

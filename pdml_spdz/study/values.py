@@ -26,6 +26,7 @@ MAX_SECONDS = 10**6  # the operating system counts milliseconds in 32 bits
 # Bounds and quotas, and what they are divided by: products of two of their roots, and the smallest sum that a range
 # allows for, are neither infinite nor denormal.
 SMALLEST, LARGEST = 2.0**-900, 2.0**900
+LAST_PORT = 65535
 FINGERPRINT = re.compile(r"[0-9a-f]{64}")
 
 
@@ -88,9 +89,11 @@ def check_values(study: Study, want: Want) -> None:
     want(0 <= study.d <= MAX_FEATURES, f"`d` is {shown(study.d)}.", d)
     seed = study.seed is None or 0 <= study.seed <= MAX_SEED
     want(seed, f"`seed` is {shown(study.seed)}.", "zero or a positive number below 2^63")
-    for name in ("connect", "round"):
+    for name in ("connect", "round", "work"):
         seconds, most = getattr(study.timeouts, name), f"a positive number of seconds, at most {MAX_SECONDS:,}"
         want(0 < seconds <= MAX_SECONDS, f"`timeouts.{name}` is {seconds}.", most)
+    rate = study.timeouts.least_rate
+    want(1 <= rate <= LARGEST, f"`timeouts.least_rate` is {rate}.", "a number of bytes a second, at least 1")
     for name in ("alpha", "beta", "gamma", "delta"):
         value = getattr(study.nmf, name)
         want(0 <= value <= LARGEST, f"`nmf.{name}` is {value}.", f"zero or a positive number, at most {LARGEST:.0e}")
@@ -109,13 +112,13 @@ def _within(want: Want, name: str, value: int, low: int, high: int) -> None:
 
 def _check_party(i: int, party: PartyEntry, want: Want) -> None:
     for port in (party.port, party.mp_spdz_port):
-        want(0 <= port <= 65535, f"P{i}'s port is {shown(port)}.", "a port from 0 to 65535")
+        want(0 <= port <= LAST_PORT, f"P{i}'s port is {shown(port)}.", "a port from 0 to 65535")
     want(
         party.quota == 0 or usable(party.quota),
         f"P{i}'s quota is {party.quota}.",
         f"a number from {SMALLEST:.0e} to {LARGEST:.0e}, or 0 for none",
     )
-    want(_is_host(party.host), f"P{i}'s host is {shown(party.host)}.", "a host's name or address")
+    want(is_host(party.host), f"P{i}'s host is {shown(party.host)}.", "a host's name or address")
     want(
         not party.fingerprint or FINGERPRINT.fullmatch(party.fingerprint) is not None,
         f"P{i}'s fingerprint is {shown(party.fingerprint)}.",
@@ -128,7 +131,7 @@ def usable(bound: float) -> bool:
     return SMALLEST <= bound <= LARGEST
 
 
-def _is_host(host: str) -> bool:
+def is_host(host: str) -> bool:
     try:
         host.encode("idna")  # what the system's resolver is asked for
     except UnicodeError:

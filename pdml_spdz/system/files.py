@@ -10,12 +10,12 @@ import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from pdml_spdz.errors import PdmlError, StorageError
+from pdml_spdz.errors import RESUME, PdmlError, StorageError
 
 DIGEST = 16  # bytes of the BLAKE2b digests of files
 KEPT = "free some room or choose another --out; finished iterations are kept, `--resume` goes on from them"
@@ -33,6 +33,22 @@ def writing(path: Path, do: str = KEPT) -> Iterator[None]:
             f"{path} cannot be written ({error.strerror or error}).",
             "room and the right to write there",
             do,
+        ) from None
+
+
+@contextmanager
+def printing(stream: IO[str]) -> Iterator[None]:
+    """The same for standard output or error. Nothing more is written there then, so that the others can be told."""
+    try:
+        yield
+    except PdmlError:
+        raise
+    except OSError as error:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())
+        raise StorageError(
+            f"{stream.name} cannot be written ({error.strerror or error}).",
+            "room, or somebody who reads it",
+            f"send it elsewhere, if only to {os.devnull}; {RESUME}",
         ) from None
 
 
@@ -114,6 +130,24 @@ def save_json(path: Path, content: Any, *, private: bool = False) -> None:
         descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600 if private else 0o666)
         with os.fdopen(descriptor, "w", encoding="utf-8") as file:
             file.write(json.dumps(content, indent=2) + "\n")
+
+
+def parse_json(text: str | bytes) -> Any:
+    """What a file holds; ValueError for whatever is no JSON, brackets in thousands of brackets too."""
+    try:
+        return json.loads(text)
+    except RecursionError:
+        raise ValueError("it is nested too deeply") from None
+
+
+def not_usable(error: OSError) -> StorageError:
+    """A file of which the system says something that nobody expected, in words."""
+    name = str(error.filename)
+    return StorageError(
+        f"{name if len(name) <= 200 else name[:200] + '...'} cannot be used ({error.strerror or error}).",
+        "a file or directory that the system can open",
+        "check its name and its rights",
+    )
 
 
 @contextmanager

@@ -37,7 +37,7 @@ def main(command: list[str]) -> int:
             pass
         program.kill()
 
-    for number in (signal.SIGTERM, signal.SIGHUP, signal.SIGINT):
+    for number in (signal.SIGTERM, signal.SIGHUP, signal.SIGINT, signal.SIGQUIT):
         signal.signal(number, stop)
     threading.Thread(target=watch, daemon=True).start()
     code = program.wait()

@@ -12,7 +12,27 @@ import subprocess
 import sys
 import threading
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
+from types import FrameType
+from typing import NoReturn
+
+# All that ask a process to end; a hang-up also when a terminal or a connection to a host closes.
+STOPPING = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT)
+
+
+def stop_on_signals() -> None:
+    """As from the keyboard: the other parties are told, and private files go, before this process ends.
+
+    What whoever started it told it to ignore (nohup) stays ignored.
+    """
+    for number in STOPPING:
+        if signal.getsignal(number) is not signal.SIG_IGN:
+            signal.signal(number, _stop)
+
+
+def _stop(signum: int, frame: FrameType | None) -> NoReturn:
+    raise KeyboardInterrupt
 
 
 def start(
@@ -75,6 +95,16 @@ def end(processes: Sequence[subprocess.Popen[str]], grace: float = 3.0) -> None:
         for stream in (process.stdin, process.stdout):
             if stream is not None:
                 stream.close()
+
+
+def is_stopped(guarded: subprocess.Popen[str]) -> bool:
+    """Whether a guarded program is stopped, by a signal or a debugger, as far as the system says so (Linux)."""
+    for path in Path("/proc").glob("[0-9]*/stat"):
+        with suppress(OSError):  # it has just ended
+            state, parent = path.read_text(encoding="utf-8", errors="replace").rpartition(")")[2].split()[:2]
+            if int(parent) == guarded.pid and state in "Tt":
+                return True
+    return False
 
 
 def watch_parent() -> None:

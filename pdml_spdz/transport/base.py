@@ -2,15 +2,14 @@
 
 A frame is a fixed header (kind, step, sequence number, length) and a payload. The sequence number is the
 count of rounds so far and the step is a short name such as "svd:sum": a peer that is elsewhere in the protocol is
-noticed at its first frame, before its payload is used.
+noticed at its first frame, before its payload is used, and so is one that announces more bytes than its step has.
 """
 
 from __future__ import annotations
 
-import json
 import struct
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any, TypeAlias
@@ -18,15 +17,17 @@ from typing import Any, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from pdml_spdz.errors import PdmlError, PeerAborted, PeerError, ProtocolError
+from pdml_spdz.errors import INTERRUPTED, PUBLIC, RESUME, PdmlError, PeerAborted, PeerError, ProtocolError
 from pdml_spdz.transport.clock import Clock
 
 Buffer: TypeAlias = "bytes | bytearray | memoryview | NDArray[Any]"
 
 HEADER = struct.Struct("<3sB20sQQ")  # magic, kind, step, sequence, length: 40 bytes
 MAGIC = b"PD1"
-DATA, ABORT = 0, 1
-MAX_FRAME = 1 << 36  # a length above this is a broken or hostile peer, not a vector
+FAREWELL = struct.Struct("<3B")  # who ended the run, through whom, why
+DATA, ABORT, WORKING = 0, 1, 2
+# No frame is longer, whatever a step allows. "Still working" says everything in its header.
+LONGEST = {DATA: 1 << 36, ABORT: FAREWELL.size, WORKING: 0}
 
 
 @dataclass(frozen=True)
@@ -65,7 +66,7 @@ def header(kind: int, step: str, sequence: int, length: int) -> bytes:
 
 def parse_header(raw: bytes | bytearray, peer: int) -> tuple[int, str, int, int]:
     magic, kind, step, sequence, length = HEADER.unpack(raw)
-    if magic != MAGIC or kind not in (DATA, ABORT) or length > MAX_FRAME:
+    if magic != MAGIC or length > LONGEST.get(kind, -1):
         raise ProtocolError(
             f"P{peer} sent bytes that are not a frame of this protocol.",
             "the same version of pdml-spdz at every party",
@@ -108,52 +109,71 @@ class Link(ABC):
             self.traffic, self.offline_traffic = self.offline_traffic, self.traffic
             self._offline = False
 
-    def exchange(self, step: str, outgoing: Mapping[int, Buffer], expect: Iterable[int]) -> dict[int, memoryview]:
+    def each(self, most: int) -> dict[int, int]:
+        """At most so many bytes from every peer: for `exchange`."""
+        return dict.fromkeys(self.peers, most)
+
+    def exchange(self, step: str, outgoing: Mapping[int, Buffer], expect: Mapping[int, int]) -> dict[int, memoryview]:
         """One round: send `outgoing[l]` to each l, return one payload from each party in `expect`.
 
         Every party calls the same steps in the same order, also when it has nothing to send or to receive in one.
+
+        expect : by party, how many bytes its payload may have; that it has as many as it should is the caller's to see
         """
         self._sequence += 1
         self.traffic.rounds += 1
         payloads = {peer: view(data) for peer, data in outgoing.items()}
-        received = self._round(step, self._sequence, payloads, list(expect))
+        received = self._round(step, self._sequence, payloads, expect)
+        for peer, data in received.items():
+            check_length(data.nbytes, expect[peer], peer, step)
         for peer, data in payloads.items():
             self.traffic.add_sent(peer, HEADER.size + data.nbytes)
         for peer, data in received.items():
             self.traffic.add_received(peer, HEADER.size + data.nbytes)
         return received
 
-    def all_to_all(self, step: str, data: Buffer) -> dict[int, memoryview]:
-        """Send the same bytes to every peer, return every peer's."""
-        payload = view(data)
-        return self.exchange(step, dict.fromkeys(self.peers, payload), self.peers)
+    def exchange_all(self, step: str, outgoing: Mapping[int, Buffer], size: int) -> dict[int, memoryview]:
+        """One round with every peer, in which each sends exactly `size` bytes."""
+        received = self.exchange(step, outgoing, self.each(size))
+        for peer, data in received.items():
+            if data.nbytes != size:
+                raise misfit(data.nbytes, f"exactly {size} bytes", peer, step)
+        return received
 
-    def broadcast(self, step: str, data: Buffer | None, root: int = 0) -> memoryview:
-        """The root's bytes, at every party."""
+    def all_to_all(self, step: str, data: Buffer, most: int | None = None) -> dict[int, memoryview]:
+        """Send the same bytes to every peer, return every peer's: at most as many as ours, or `most`."""
+        payload = view(data)
+        expect = self.each(payload.nbytes if most is None else most)
+        return self.exchange(step, dict.fromkeys(self.peers, payload), expect)
+
+    def broadcast(self, step: str, data: Buffer | None, root: int = 0, *, most: int) -> memoryview:
+        """The root's bytes, at most `most`, at every party."""
         if self.me == root:
             assert data is not None
             payload = view(data)
-            self.exchange(step, dict.fromkeys(self.peers, payload), [])
+            self.exchange(step, dict.fromkeys(self.peers, payload), {})
             return payload
-        return self.exchange(step, {}, [root])[root]
+        return self.exchange(step, {}, {root: most})[root]
 
     def check(self, frame: Frame, peer: int, step: str, sequence: int) -> memoryview:
         """The payload of the frame that this round expects from `peer`, or the error that its header means."""
         if frame.kind == ABORT:
-            raise aborted(frame, peer)
-        if (frame.step, frame.sequence) != (step, sequence):
+            raise aborted(frame, peer, self.me, self.M)
+        self.check_step(frame.step, frame.sequence, peer, step, sequence)
+        return frame.payload
+
+    def check_step(self, found: str, at: int, peer: int, step: str, sequence: int) -> None:
+        if (found, at) != (step, sequence):
             raise ProtocolError(
-                f"P{peer} is at step {frame.step!r} (round {frame.sequence}), "
-                f"P{self.me} is at {step!r} (round {sequence}).",
+                f"P{peer} is at step {found!r} (round {at}), P{self.me} is at {step!r} (round {sequence}).",
                 "all parties at the same step",
                 "start all parties with the same study file, version and --resume setting",
                 culprit=peer,
             )
-        return frame.payload
 
     @abstractmethod
     def _round(
-        self, step: str, sequence: int, payloads: Mapping[int, memoryview], expect: list[int]
+        self, step: str, sequence: int, payloads: Mapping[int, memoryview], expect: Mapping[int, int]
     ) -> dict[int, memoryview]: ...
 
     @abstractmethod
@@ -173,40 +193,52 @@ class Link(ABC):
 
 
 def abort_payload(error: BaseException, me: int) -> bytes:
-    """What the others may know: who ended the run, why, and through whom; nothing that depends on data."""
+    """What the others may know: who ended the run, through whom, and a code for why; nothing that depends on data."""
     if isinstance(error, PeerAborted) and error.farewell:
         return error.farewell
-    culprit, public = me, PdmlError.public
+    culprit, code = me, PdmlError.code
     if isinstance(error, PdmlError):
-        culprit, public = me if error.culprit is None else error.culprit, error.public
+        culprit, code = me if error.culprit is None else error.culprit, error.code
     if isinstance(error, KeyboardInterrupt | SystemExit):
-        public = "it was stopped by hand"
-    return _farewell(me, culprit, public)
+        code = INTERRUPTED
+    return FAREWELL.pack(me, culprit, code if code in PUBLIC else PdmlError.code)
 
 
-def _farewell(by: int, culprit: int, public: str) -> bytes:
-    return json.dumps({"by": by, "culprit": culprit, "public": public}).encode()
+def aborted(frame: Frame, peer: int, me: int, M: int) -> PeerAborted:
+    """The error for a peer's farewell: whoever ended the run first is named, and the messenger if it is another one.
 
-
-def aborted(frame: Frame, peer: int) -> PeerAborted:
-    """The error for a peer's farewell: whoever ended the run first is named, not the messenger."""
-    try:
-        word = json.loads(bytes(frame.payload[:4096]))
-        by, culprit, public = int(word["by"]), int(word["culprit"]), str(word["public"])[:200]
-    except (ValueError, KeyError, TypeError):
-        by, culprit, public = peer, peer, PdmlError.public
-    cause = f"P{by} ended the run: {public}" + (f" (P{culprit})" if culprit != by else "")
-    do = f"see the message at P{culprit}, mend it there and start again"
-    error = PeerAborted(f"{cause}.", do=do, culprit=culprit)
-    error.farewell = _farewell(by, culprit, public)
+    A peer's words are numbers, of parties and of a sentence in `PUBLIC`: what is neither is not repeated.
+    """
+    by, culprit, code = FAREWELL.unpack(frame.payload) if frame.payload.nbytes == FAREWELL.size else (M, M, 0)
+    if not (by < M and by != me and culprit < M and code in PUBLIC):
+        by, culprit, code = peer, peer, PdmlError.code
+    cause = f"P{by} ended the run: {PUBLIC[code]}" + (f" (P{culprit})" if culprit != by else "")
+    told = f", as P{peer} says" if by != peer else ""
+    do = f"see the message at P{culprit}, mend it there and start again; {RESUME}"
+    error = PeerAborted(f"{cause}{told}.", do=do, culprit=culprit)
+    error.farewell = FAREWELL.pack(by, culprit, code)
     return error
+
+
+def check_length(found: int, most: int, peer: int, step: str) -> None:
+    if found > most:
+        raise misfit(found, f"at most {most} bytes", peer, step)
+
+
+def misfit(found: int, wanted: str, peer: int, step: str) -> ProtocolError:
+    return ProtocolError(
+        f"P{peer} has a message of {found} bytes at step {step!r}.",
+        f"{wanted} in this step",
+        "start all parties with the same study file and version",
+        culprit=peer,
+    )
 
 
 def lost(peer: int) -> PeerError:
     return PeerError(
         f"P{peer} closed the connection in the middle of the run (killed, crashed or cut off).",
         "every party to stay until the end",
-        f"look at P{peer}'s log; `--resume` goes on from the last finished iteration",
+        f"look at P{peer}'s log; {RESUME}",
         culprit=peer,
     )
 
@@ -215,7 +247,8 @@ def stalled(peers: list[int], seconds: float, step: str) -> PeerError:
     names = ", ".join(f"P{p}" for p in peers)
     return PeerError(
         f"{names} sent nothing for {seconds:g} s at step {step!r}.",
-        "an answer within the study's time-out",
-        "look at that party; raise `timeouts.round` in the study if its local work takes longer than that",
+        "an answer, or a word that it is still working, within the study's time-outs",
+        "look at that party: it has stopped, or is cut off; raise `timeouts.work` in the study if its local work takes "
+        f"longer than that; {RESUME}",
         culprit=peers[0],
     )

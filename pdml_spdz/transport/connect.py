@@ -8,23 +8,34 @@ from __future__ import annotations
 
 import contextlib
 import hashlib
-import queue
+import re
+import select
 import socket
 import ssl
 import threading
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
 from pdml_spdz.errors import CertificateError, PdmlError, PeerError
+from pdml_spdz.transport.acceptor import Acceptor
 from pdml_spdz.transport.base import Link
 from pdml_spdz.transport.certs import Identity
 from pdml_spdz.transport.clock import Clock
+from pdml_spdz.transport.connection import Connection
+from pdml_spdz.transport.patience import Patience
 from pdml_spdz.transport.tls import TlsLink
 
 WELCOME, TAKEN = b"\x01", b"\x02"
-HANDSHAKE_SECONDS = 10.0
+ATTEMPT_SECONDS = 10.0  # for one attempt to reach a party
 RETRY_SECONDS = 0.1
+LOOK_SECONDS = 0.5  # after which a party that waits looks whether the others are still there
+TAKEN_SECONDS = 6.0  # a connection that has died unseen is found out by then
+# What a party says that refuses a certificate; any other alert is about bytes that were damaged on their way.
+REFUSAL = re.compile("ALERT.*(CERTIFICATE|UNKNOWN_CA|ACCESS_DENIED)")
+# POLLRDHUP is Linux's; elsewhere a closed connection is noticed in the first round.
+HUNG_UP = getattr(select, "POLLRDHUP", 0) | select.POLLHUP | select.POLLERR
 
 
 @dataclass(frozen=True)
@@ -35,7 +46,7 @@ class Meeting:
     addresses: Sequence[tuple[str, int]]
     identity: Identity
     connect_timeout: float
-    round_timeout: float
+    patience: Patience
     notice: Callable[[str], None] = field(default=lambda text: None)
 
     @property
@@ -46,14 +57,21 @@ class Meeting:
 def listen(host: str, port: int) -> socket.socket:
     """A listening socket on host:port (port 0: any free one)."""
     try:
-        listener = socket.create_server((host, port), backlog=128)
+        found: Any = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)
+        family, *_, address = min(found, key=lambda entry: entry[0] != socket.AF_INET)  # IPv4, where a name has both
+        both = host == "::" and socket.has_dualstack_ipv6()
+        listener = socket.create_server(address, family=family, backlog=128, dualstack_ipv6=both)
     except OSError as error:
         raise PeerError(
-            f"cannot listen on {host}:{port} ({error.strerror or error}).",
+            f"cannot listen on {shown(host, port)} ({error.strerror or error}).",
             "a free port on an address of this machine",
             "end the other program, choose another port in the study, or pass --listen HOST:PORT",
         ) from None
     return listener
+
+
+def shown(host: str, port: int) -> str:
+    return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
 
 
 def connect(meeting: Meeting, listener: socket.socket, clock: Clock | None = None) -> Link:
@@ -66,39 +84,31 @@ class _Mesh:
         self.meeting, self.listener, self.clock = meeting, listener, clock
         self.deadline = time.monotonic() + meeting.connect_timeout
         self.parties = {c.fingerprint: p for p, c in meeting.identity.certificates.items()}
-        self.sockets: dict[int, ssl.SSLSocket] = {}
-        self.refused: list[str] = []
-        self._arrived: queue.SimpleQueue[tuple[int, ssl.SSLSocket]] = queue.SimpleQueue()
-        self._taken: set[int] = set()
-        self._lock = threading.Lock()
-        self._server, self._client = (self._context(p) for p in (ssl.PROTOCOL_TLS_SERVER, ssl.PROTOCOL_TLS_CLIENT))
+        self.here: dict[int, Connection] = {}  # to whom there is a connection
+        self._changed = threading.Condition()  # also the lock of `here`
+        self._taken: dict[int, float] = {}  # since when a party says that it has a connection from this one
+        server, self._client = (self._context(p) for p in (ssl.PROTOCOL_TLS_SERVER, ssl.PROTOCOL_TLS_CLIENT))
+        self.acceptor = Acceptor(listener, server, meeting.M, self._welcome, meeting.notice)
 
     def build(self) -> Link:
-        meeting = self.meeting
-        stop = threading.Event()
-        acceptor = threading.Thread(target=self._accept, args=(stop,), daemon=True)
-        acceptor.start()
         try:
-            with self.clock("wait"):
-                for party in range(meeting.me):
-                    self.sockets[party] = self._dial(party)
-                while len(self.sockets) < meeting.M - 1:
-                    self._await_next()
+            with self.clock("wait"), self.acceptor:
+                while missing := self._missing():
+                    for party in [p for p in missing if p < self.meeting.me]:
+                        self.here[party] = Connection(party, self._dial(party))
+                    self._await_others()
         except BaseException as error:
             # Those who are here already are told why nothing will come of it.
             with self._link() as link:
                 link.abort(error)
             raise
-        finally:
-            stop.set()
-            acceptor.join()
-            self.listener.close()
         return self._link()
 
     def _link(self) -> TlsLink:
-        return TlsLink(
-            self.meeting.me, self.meeting.M, self.sockets, timeout=self.meeting.round_timeout, clock=self.clock
-        )
+        for peer in self.here.values():
+            _tuned(peer.sock)  # one that was probed is given more time again
+        meeting = self.meeting
+        return TlsLink(meeting.me, meeting.M, self.here, patience=meeting.patience, clock=self.clock)
 
     def _context(self, protocol: int) -> ssl.SSLContext:
         identity = self.meeting.identity
@@ -132,31 +142,36 @@ class _Mesh:
         reason = "no attempt was made in time"
         while (left := self.deadline - time.monotonic()) > 0:
             try:
-                raw = socket.create_connection((host, port), timeout=left)
+                return self._greet(party, socket.create_connection((host, port), timeout=min(left, ATTEMPT_SECONDS)))
+            except PdmlError:
+                raise
+            except ssl.SSLEOFError as error:  # it went away again: perhaps the party is about to start
+                reason = str(error)
+            except ssl.SSLError as error:
+                reason = f"what it sent is damaged, or it is no party: {error.reason}"
             except OSError as error:
                 reason = str(error.strerror or error)
-                time.sleep(min(RETRY_SECONDS, max(left, 0)))
-                continue
-            try:
-                raw.settimeout(max(self.deadline - time.monotonic(), 0.1))
-                return self._greet(party, raw)
-            except PdmlError:
-                raw.close()
-                raise
-            except (ConnectionError, TimeoutError, ssl.SSLError) as error:
-                raw.close()  # it went away again, or is no party: perhaps the party is about to start
-                reason = str(error)
-                time.sleep(RETRY_SECONDS)
+            time.sleep(RETRY_SECONDS)
         raise PeerError(
-            f"P{party} at {host}:{port} could not be reached within {self.meeting.connect_timeout:g} s ({reason}).",
+            f"P{party} at {shown(host, port)} could not be reached within {self.meeting.connect_timeout:g} s "
+            f"({reason}).",
             "every party to start within the connect time-out",
             f"start P{party}, check host, port and firewall, or raise `timeouts.connect` in the study",
             culprit=party,
         )
 
     def _greet(self, party: int, raw: socket.socket) -> ssl.SSLSocket:
+        sock = self._client.wrap_socket(raw, do_handshake_on_connect=False)
         try:
-            sock = self._client.wrap_socket(raw)
+            self._handshake(party, sock)
+        except BaseException:
+            sock.close()
+            raise
+        return _tuned(sock)
+
+    def _handshake(self, party: int, sock: ssl.SSLSocket) -> None:
+        try:
+            sock.do_handshake()
         except ssl.SSLCertVerificationError as error:
             raise CertificateError(
                 f"what answers at P{party}'s address shows a certificate that is not pinned here "
@@ -174,9 +189,9 @@ class _Mesh:
             )
         try:
             answer = sock.recv(1)  # TLS 1.3: only now do we learn whether our own certificate was accepted
-        except ssl.SSLEOFError:
-            raise
         except ssl.SSLError as error:
+            if not REFUSAL.search(error.reason or ""):
+                raise
             raise CertificateError(
                 f"P{party} does not accept this party's certificate ({error.reason}).",
                 f"P{self.meeting.me}.pem pinned at P{party}",
@@ -184,6 +199,8 @@ class _Mesh:
                 culprit=party,
             ) from None
         if answer == TAKEN:
+            if time.monotonic() - self._taken.setdefault(party, time.monotonic()) < TAKEN_SECONDS:
+                raise ConnectionResetError("it still has another connection")
             raise PeerError(
                 f"P{party} already has a connection from P{self.meeting.me}.",
                 "one process for each party",
@@ -191,56 +208,71 @@ class _Mesh:
             )
         if answer != WELCOME:
             raise ConnectionResetError("the connection was closed during the greeting")
-        return _tuned(sock)
 
     # ---- the parties with higher numbers: they connect
 
-    def _accept(self, stop: threading.Event) -> None:
-        self.listener.settimeout(0.1)
-        while not stop.is_set():
-            try:
-                raw, address = self.listener.accept()
-            except TimeoutError:
-                continue
-            except OSError:
+    def _welcome(self, sock: ssl.SSLSocket) -> None:
+        """Take a connection that has shown a pinned certificate, or say why not; in the acceptor's thread."""
+        party = self._party_of(sock)
+        if party is None or party <= self.meeting.me:
+            sock.close()
+            return
+        with self._changed, contextlib.suppress(OSError):  # it may have gone again
+            before = self.here.get(party)
+            if before is None or _gone(before):
+                sock.send(WELCOME)  # one byte: there is room for it
+                self.here[party] = Connection(party, _tuned(sock))
+                self._changed.notify()
                 return
-            threading.Thread(target=self._welcome, args=(raw, address[0]), daemon=True).start()
+            _probe(before.sock)
+            sock.send(TAKEN)
+        sock.close()
 
-    def _welcome(self, raw: socket.socket, host: str) -> None:
-        try:
-            raw.settimeout(HANDSHAKE_SECONDS)
-            sock = self._server.wrap_socket(raw, server_side=True)
-            party = self._party_of(sock)
-            with self._lock:
-                fresh = party is not None and party > self.meeting.me and party not in self._taken
-                if fresh and party is not None:
-                    self._taken.add(party)
-            sock.sendall(WELCOME if fresh else TAKEN)
-            if fresh and party is not None:
-                self._arrived.put((party, _tuned(sock)))
-            else:
-                sock.close()
-        except (OSError, PdmlError) as error:
-            raw.close()
-            reason = getattr(error, "verify_message", "") or getattr(error, "reason", "") or str(error)
-            self.refused.append(f"{host}: {reason}")
-            self.meeting.notice(f"refused a connection from {host}: {reason}")
+    def _await_others(self) -> None:
+        """Until all are there at the same time."""
+        with self._changed:
+            while missing := self._missing():
+                if missing[0] < self.meeting.me:
+                    return  # one that this party had reached has gone again
+                left = self.deadline - time.monotonic()
+                if left <= 0:
+                    raise self._absent(missing)
+                self._changed.wait(min(left, LOOK_SECONDS))
 
-    def _await_next(self) -> None:
-        try:
-            party, sock = self._arrived.get(timeout=max(self.deadline - time.monotonic(), 0.001))
-        except queue.Empty:
-            missing = [p for p in range(self.meeting.me + 1, self.meeting.M) if p not in self.sockets]
-            names = ", ".join(f"P{p}" for p in missing)
-            hint = f" Refused meanwhile: {'; '.join(self.refused[-3:])}." if self.refused else ""
-            raise PeerError(
-                f"{names} did not connect within {self.meeting.connect_timeout:g} s.{hint}",
-                "every party to start within the connect time-out, with its pinned certificate",
-                f"start {names}; check that the study has this party's host and port; "
-                "compare `certs show` at both ends",
-                culprit=missing[0],
-            ) from None
-        self.sockets[party] = sock
+    def _missing(self) -> list[int]:
+        """The parties that are not there, or not any more."""
+        with self._changed:
+            for party in [p for p, peer in self.here.items() if _gone(peer)]:
+                self.here.pop(party).sock.close()
+            return [p for p in range(self.meeting.M) if p != self.meeting.me and p not in self.here]
+
+    def _absent(self, missing: list[int]) -> PeerError:
+        names = ", ".join(f"P{p}" for p in missing)
+        hint = f" Refused meanwhile: {'; '.join(self.acceptor.refused)}." if self.acceptor.refused else ""
+        return PeerError(
+            f"{names} did not connect within {self.meeting.connect_timeout:g} s.{hint}",
+            "every party to start within the connect time-out, with its pinned certificate",
+            f"start {names}; check that the study has this party's host and port; compare `certs show` at both ends",
+            culprit=missing[0],
+        )
+
+
+def _gone(peer: Connection) -> bool:
+    """Whether the other end has closed the connection without a word, or the system has given it up."""
+    poll = select.poll()
+    poll.register(peer.sock, HUNG_UP)
+    if not poll.poll(0):
+        return False
+    peer.read()
+    return peer.farewell is None
+
+
+def _probe(sock: ssl.SSLSocket) -> None:
+    """Find out within some seconds whether there is still anybody at the other end."""
+    for name, value in (("TCP_KEEPIDLE", 1), ("TCP_KEEPINTVL", 1), ("TCP_KEEPCNT", 3)):
+        if hasattr(socket, name):
+            with contextlib.suppress(OSError):
+                sock.setsockopt(socket.IPPROTO_TCP, getattr(socket, name), value)
 
 
 def _tuned(sock: ssl.SSLSocket) -> ssl.SSLSocket:

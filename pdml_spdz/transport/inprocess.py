@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import queue
 import threading
+import time
 from collections.abc import Callable, Mapping, Sequence
 from typing import TypeVar
 
@@ -17,15 +18,27 @@ A = TypeVar("A")
 
 
 class InProcessLink(Link):
-    """One end of a mesh of queues; make all M ends with `mesh(M)`."""
+    """One end of a mesh of queues; make all M ends with `mesh(M)`.
 
-    def __init__(self, me: int, queues: list[list[_Queue[Frame | None]]], *, timeout: float) -> None:
+    working : by party, whether its thread is neither waiting for another nor at its end; shared by all ends
+    work : how long a party is waited for while one is working
+    """
+
+    def __init__(
+        self,
+        me: int,
+        queues: list[list[_Queue[Frame | None]]],
+        *,
+        timeout: float,
+        work: float = 0.0,
+        working: dict[int, bool] | None = None,
+    ) -> None:
         super().__init__(me, len(queues), timeout=timeout)
-        self._queues = queues
+        self._queues, self._work, self._working = queues, work, {} if working is None else working
         self._closed = False
 
     def _round(
-        self, step: str, sequence: int, payloads: Mapping[int, memoryview], expect: list[int]
+        self, step: str, sequence: int, payloads: Mapping[int, memoryview], expect: Mapping[int, int]
     ) -> dict[int, memoryview]:
         for peer, data in payloads.items():
             # A copy, as a network would make: the sender may overwrite its buffer at once.
@@ -33,11 +46,16 @@ class InProcessLink(Link):
         return {peer: self._receive(peer, step, sequence) for peer in expect}
 
     def _receive(self, peer: int, step: str, sequence: int) -> memoryview:
-        try:
-            with self.clock("wait"):
-                frame = self._queues[peer][self.me].get(timeout=self.timeout)
-        except queue.Empty:
-            raise stalled([peer], self.timeout, step) from None
+        started, self._working[self.me] = time.monotonic(), False
+        with self.clock("wait"):
+            while True:
+                try:
+                    frame = self._queues[peer][self.me].get(timeout=self.timeout)
+                    break
+                except queue.Empty:
+                    if not any(self._working.values()) or time.monotonic() - started > self._work:
+                        raise stalled([peer], self.timeout, step) from None
+        self._working[self.me] = True
         if frame is None:
             raise lost(peer)
         return self.check(frame, peer, step, sequence)
@@ -49,15 +67,16 @@ class InProcessLink(Link):
 
     def close(self) -> None:
         if not self._closed:
-            self._closed = True
+            self._closed, self._working[self.me] = True, False
             for peer in self.peers:
                 self._queues[self.me][peer].put(None)
 
 
-def mesh(M: int, *, timeout: float = 30.0) -> list[InProcessLink]:
+def mesh(M: int, *, timeout: float = 30.0, work: float = 0.0) -> list[InProcessLink]:
     """M connected ends, one for each party's thread."""
     queues: list[list[_Queue[Frame | None]]] = [[_Queue() for _ in range(M)] for _ in range(M)]
-    return [InProcessLink(m, queues, timeout=timeout) for m in range(M)]
+    working = dict.fromkeys(range(M), True)
+    return [InProcessLink(m, queues, timeout=timeout, work=work, working=working) for m in range(M)]
 
 
 def between_threads(M: int, party: Callable[[Link], A], links: Sequence[Link] | None = None) -> list[A]:

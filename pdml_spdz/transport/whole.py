@@ -7,10 +7,12 @@ import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 
+from pdml_spdz.system.process import STOPPING
+
 
 @contextmanager
 def whole() -> Iterator[None]:
-    """SIGINT and SIGTERM that come inside take effect at the end of the block.
+    """Signals to end that come inside take effect at the end of the block.
 
     Their handlers raise KeyboardInterrupt wherever the program is. Between a `send` and the note of how much it sent,
     that would leave the farewell to the peers in the middle of a frame of which nobody knows the rest.
@@ -19,10 +21,7 @@ def whole() -> Iterator[None]:
         yield  # only the main thread handles signals
         return
     came: list[int] = []
-    handlers = {
-        number: signal.signal(number, lambda signum, _: came.append(signum))
-        for number in (signal.SIGINT, signal.SIGTERM)
-    }
+    handlers = {number: signal.signal(number, lambda signum, _: came.append(signum)) for number in STOPPING}
     try:
         yield
     finally:

@@ -13,13 +13,15 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from pdml_spdz.errors import PeerAborted, PeerError, QuotaError, StorageError
+from pdml_spdz.errors import INTERRUPTED, RESUME, PeerAborted, PeerError, QuotaError, StorageError
 from pdml_spdz.primitives.masks import Keys
 from pdml_spdz.rows import data
 from pdml_spdz.run import handshake
 from pdml_spdz.study.model import Timeouts
+from pdml_spdz.system.process import STOPPING
 from pdml_spdz.transport import certs
 from pdml_spdz.transport.connect import Meeting, connect, listen
+from pdml_spdz.transport.patience import Patience
 from tests.parties.helpers import (
     EMBEDDED,
     ENDLESS,
@@ -32,8 +34,6 @@ from tests.parties.helpers import (
     slow_rows,
     until,
 )
-
-INTERRUPTED = 130
 
 
 def named(end: Ended, party: int) -> None:
@@ -70,14 +70,13 @@ def test_party_stalls(parties: Callable[..., Parties], aggregator: str, victim: 
     try:
         for end in site.end():
             named(end, victim)
+            assert RESUME in end.err
     finally:
         stopped.signal(signal.SIGCONT)
     stopped.end().failed(PeerAborted, "ended the run: it lost another party", f"(P{victim})")
 
 
-@pytest.mark.parametrize(
-    ("number", "settings"), [(signal.SIGTERM, {}), (signal.SIGINT, {}), (signal.SIGTERM, EMBEDDED)]
-)
+@pytest.mark.parametrize(("number", "settings"), [*((number, {}) for number in STOPPING), (signal.SIGTERM, EMBEDDED)])
 def test_party_stopped_by_hand_tells_the_others(
     parties: Callable[..., Parties], number: signal.Signals, settings: dict[str, str]
 ) -> None:
@@ -86,10 +85,10 @@ def test_party_stopped_by_hand_tells_the_others(
     site.processes[0].signal(number)
     stopped, *others = site.end()
     assert stopped.code == INTERRUPTED
-    assert "pdml-spdz: stopped." in stopped.err
+    assert f"pdml-spdz: stopped. What it has done is in out: {RESUME}." in stopped.err
     assert "Traceback" not in stopped.err
     for end in others:
-        end.failed(PeerAborted, "P0 ended the run: it was stopped by hand", "see the message at P0")
+        end.failed(PeerAborted, "P0 ended the run: it was stopped by hand", "see the message at P0", RESUME)
 
 
 @pytest.mark.parametrize("settings", [{}, EMBEDDED], ids=["secsum", "embedded"])
@@ -108,7 +107,7 @@ def test_quota_exceeded_nothing_of_the_rows_is_sent(parties: Callable[..., Parti
     site.give(1, 100 * rows(1))
     identity = certs.load_identity(site.certs(0), 0, {m: p.fingerprint for m, p in enumerate(site.study.parties)})
     addresses = [(p.host, p.port) for p in site.study.parties]
-    meeting = Meeting(0, addresses, identity, PATIENCE.connect, PATIENCE.round)
+    meeting = Meeting(0, addresses, identity, PATIENCE.connect, Patience(PATIENCE.round))
     listener = listen(*addresses[0])
     site.start(1)
     with connect(meeting, listener) as link:
@@ -116,7 +115,7 @@ def test_quota_exceeded_nothing_of_the_rows_is_sent(parties: Callable[..., Parti
         handshake.compare_features(link, data.load(site.home(0) / "rows.npy"), site.study, agreed.run)
         Keys.agree(link, agreed.run)
         with pytest.raises(PeerAborted, match="P1 ended the run: its rows exceed the agreed bound") as told:
-            link.exchange("sum:start", {}, [1])  # would return whatever else P1 had sent
+            link.exchange("sum:start", {}, {1: 1000})  # would return whatever else P1 had sent
     norm = np.linalg.norm((100 * rows(1)).T @ (100 * rows(1)))
     (ended,) = site.end()
     ended.failed(QuotaError, f"is {norm:.6g}; it was not sent")
@@ -152,7 +151,7 @@ def test_results_cannot_be_written_at_one_party(parties: Callable[..., Parties])
     told.failed(PeerAborted, "P1 ended the run: it could not write to its disk")
 
 
-@pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGTERM])
+@pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT])
 def test_local_command_ended_by_a_signal_leaves_no_party_behind(tmp_path: Path, number: signal.Signals) -> None:
     np.save(tmp_path / "x.npy", slow_rows())
     (private := tmp_path / "private").mkdir()
@@ -174,5 +173,5 @@ def test_local_command_ended_by_a_signal_leaves_no_party_behind(tmp_path: Path, 
         command.kill()
         command.wait()
     until(lambda: processes_with(str(out)) == [], within=ENDS)
-    if number == signal.SIGTERM:
+    if number != signal.SIGKILL:
         assert list(private.rglob("*")) == []

@@ -69,7 +69,7 @@ def valid(draw: st.DrawFn) -> dict[str, Any]:
         "bound": draw(st.sampled_from(["auto", "exponent", "secsum"]) | positive.map(str)),
         "aggregator": draw(st.sampled_from(["auto", "none", "1"])),
         "precision": PrecisionSettings(draw(st.integers(4, 31)), draw(st.just(0) | st.integers(30, 40))),
-        "timeouts": Timeouts(draw(seconds), draw(seconds)),
+        "timeouts": Timeouts(draw(seconds), draw(seconds), draw(seconds), draw(st.floats(1, 1e12))),
     }
     if draw(st.booleans()):
         found |= {"start": "seed", "seed": draw(st.integers(0, 2**63 - 1))}

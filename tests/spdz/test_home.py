@@ -7,7 +7,11 @@ from pathlib import Path
 import pytest
 
 from pdml_spdz.engines.mp_spdz import home
+from pdml_spdz.engines.mp_spdz.compiler import compile_program
 from pdml_spdz.engines.mp_spdz.install import _fails  # for testing internals
+from pdml_spdz.engines.mp_spdz.protocols import protocol
+from pdml_spdz.programs.precision import Precision
+from pdml_spdz.programs.render import render
 
 FOUND = home.find()
 pytestmark = [pytest.mark.spdz, pytest.mark.skipif(FOUND is None, reason=home.missing_text())]
@@ -38,3 +42,19 @@ def test_an_insecure_library_is_noticed(tmp_path: Path, monkeypatch: pytest.Monk
     (tmp_path / home.LIBRARY).write_bytes(mark)
     monkeypatch.setenv("LD_LIBRARY_PATH", str(tmp_path))
     assert FOUND.is_insecure(linked[0])
+
+
+def test_program_of_the_same_name_in_its_own_sources_does_not_matter(tmp_path: Path) -> None:
+    assert FOUND is not None
+    (own := tmp_path / "home").mkdir()
+    for path in FOUND.path.iterdir():
+        if path.name != "Programs":
+            (own / path.name).symlink_to(path)
+    (own / "compile.py").unlink()
+    (own / "compile.py").write_bytes(FOUND.compiler.read_bytes())  # it looks for sources beside itself
+    (own / "Programs" / "Source").mkdir(parents=True)
+    program = render("normed_sum", p := Precision(2, 10, 20), 3, 1)
+    (own / "Programs" / "Source" / f"{program.name}.mpc").write_text("not_a_program\n")
+    compiled = compile_program(program, p, protocol("semi"), home.Installation(own), cache=tmp_path / "cache")
+    assert compiled.name.startswith("normed_sum-")
+    assert (compiled.path / "Programs" / "Schedules" / f"{compiled.name}.sch").is_file()

@@ -184,7 +184,7 @@ def test_greeting_that_cannot_be_read_is_an_error() -> None:
         if link.me == 0:
             handshake.meet(link, STUDY, CERTIFICATES, resume=False)
         else:
-            link.all_to_all("hello", b"\xff\xfe")
+            link.all_to_all("hello", b"\xff\xfe", handshake.MOST)
 
     with pytest.raises(MismatchError, match="cannot be read"):
         run_threads(2, party)
@@ -289,7 +289,7 @@ def test_order_that_is_not_party_0s_is_refused(order: np.ndarray, text: str) -> 
             return
         own = [handshake.names.digest(names, RUN) for names in (NAMES[::-1], sorted(NAMES))]
         link.all_to_all("features", json.dumps({"d": 4, "names": own}).encode())
-        link.broadcast("order", order)
+        link.broadcast("order", order, most=order.nbytes)
 
     with pytest.raises(MismatchError, match=text):
         run_threads(2, party)

@@ -127,7 +127,8 @@ def test_compiled_once_and_kept(tmp_path: Path, fake_compiler: Installation) -> 
     first = compile_it()
     assert compile_it() == first
     assert first.counts == parse_counts(SAID)
-    assert (first.path / "normed_sum.mpc").read_text() == PROGRAM.text
+    assert first.name.startswith("normed_sum-")
+    assert (first.path / f"{first.name}.mpc").read_text() == PROGRAM.text
     assert notes == ["compiling normed_sum for semi, a prime field of at least 218 bits"]
     others = [compile_it(31), compile_it(name="semi2k"), compile_it(name="hemi")]
     assert len({made.path for made in (first, *others)}) == 4

@@ -215,7 +215,7 @@ def test_a_message_that_is_no_offer_is_an_error(tmp_path: Path) -> None:
 
     def party(link: Link) -> None:
         if link.me == 1:
-            link.all_to_all("stock:offer", b'{"for": "", "stocks": [1]}')
+            link.all_to_all("stock:offer", b'{"for": "", "stocks": [1]}', 1000)
         else:
             claim(link, NumberStock.find(tmp_path, fake_kind(2), 0), Plan(4, ()), RUN)
 

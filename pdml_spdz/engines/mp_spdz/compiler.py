@@ -28,7 +28,7 @@ SECURITY = 40  # MP-SPDZ's statistical security parameter
 RINGS = (64, 128, 192, 256)  # sizes its ring protocols come with; 256 needs a build with RING_SIZE=256
 LARGEST_PRIME = 256  # bits; a longer one needs a build with a larger GFP_MOD_SZ
 TIMEOUT = 3600.0
-COUNTS, FORMAT = "counts.json", "2"  # what is in the cache: others are not read
+COUNTS, FORMAT = "counts.json", "3"  # what is in the cache: others are not read
 
 
 @dataclass(frozen=True)
@@ -47,8 +47,12 @@ class Counts:
 
 @dataclass(frozen=True)
 class Compiled:
-    """path : holds Programs/; domain : where the program computes, in words; digest : of what every party must have;
-    prime : bits of the field's prime, 0 in a ring"""
+    """name : under which MP-SPDZ has it
+    path : holds Programs/
+    domain : where the program computes, in words
+    digest : of what every party must have
+    prime : bits of the field's prime, 0 in a ring
+    """
 
     name: str
     path: Path
@@ -89,7 +93,7 @@ def compile_program(
                 shutil.rmtree(new, ignore_errors=True)
     counts = json.loads((kept / COUNTS).read_text())
     counts["inputs"] = tuple(counts["inputs"])
-    return Compiled(program.name, kept, domain, _digest(kept), Counts(**counts), prime)
+    return Compiled(_tape(program), kept, domain, _digest(kept), Counts(**counts), prime)
 
 
 def _domain(program: Program, precision: Precision, protocol: Protocol) -> tuple[list[str], str, int]:
@@ -118,7 +122,7 @@ def _domain(program: Program, precision: Precision, protocol: Protocol) -> tuple
 
 
 def _compile(program: Program, options: list[str], home: Installation, directory: Path) -> None:
-    source = directory / f"{program.name}.mpc"
+    source = directory / f"{_tape(program)}.mpc"
     source.write_text(program.text, encoding="utf-8")
     try:
         code, said = process.run(
@@ -133,6 +137,11 @@ def _compile(program: Program, options: list[str], home: Installation, directory
             f"look at what it says: {sys.executable} {home.compiler} {' '.join(options)} {program.name}.mpc",
         )
     (directory / COUNTS).write_text(json.dumps(asdict(parse_counts(said))))
+
+
+def _tape(program: Program) -> str:
+    """A name that no program in MP-SPDZ's own Programs/Source has: its compiler refuses one that it finds twice."""
+    return f"{program.name}-{program.digest[:16]}"
 
 
 def parse_counts(said: str) -> Counts:

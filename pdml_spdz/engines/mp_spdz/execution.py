@@ -5,8 +5,8 @@ from __future__ import annotations
 import secrets
 import shutil
 from collections import deque
-from collections.abc import Sequence
-from contextlib import ExitStack, suppress
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack, contextmanager, suppress
 
 import numpy as np
 
@@ -18,7 +18,7 @@ from pdml_spdz.engines.mp_spdz.place import Place
 from pdml_spdz.engines.mp_spdz.preprocessing import Preprocessed, Preprocessing, fitting, take
 from pdml_spdz.engines.mp_spdz.vm import Usage, VirtualMachine
 from pdml_spdz.engines.openings.base import Execution, Runner, decode
-from pdml_spdz.errors import PdmlError, StockError
+from pdml_spdz.errors import PdmlError, ProtocolError, StockError
 from pdml_spdz.numerics import ring
 from pdml_spdz.numerics.fixedpoint import Reals
 from pdml_spdz.programs.precision import Precision
@@ -123,8 +123,21 @@ class MpSpdzExecution(Execution):
         return decode(opened, p, len(x), bias=(p.M - 1) / 2)
 
     def exchange(self, publics: Sequence[int], inputs: Sequence[int], n: int) -> bytes:
-        with self.runner.place.link.clock("crypto"):
+        with self.runner.place.link.clock("crypto"), self._asking():
             return self._machine.exchange(publics, inputs, n)
+
+    @contextmanager
+    def _asking(self) -> Iterator[None]:
+        """A machine that waited for another in vain does not know whose: the parties do. Whoever's it is says so, or
+        says nothing.
+        """
+        try:
+            yield
+        except PdmlError:
+            if self._machine.waited:
+                with suppress(ProtocolError):  # another party is elsewhere
+                    self.runner.place.link.all_to_all("vm:late", b"")
+            raise
 
     def _encode(self, x: Reals, more: Sequence[Reals]) -> list[int]:
         """What this party inputs: its vector, column after column, `more`, its masks in the order of the truncations,
@@ -139,8 +152,9 @@ class MpSpdzExecution(Execution):
 
     def finish(self) -> None:
         place = self.runner.place
-        self._machine.exchange([STOP], [], 0)
-        usage = self._machine.finish()
+        with self._asking():
+            self._machine.exchange([STOP], [], 0)
+            usage = self._machine.finish()
         place.link.all_to_all("vm:end", b"well")
         self.runner.ended(self, usage)
         self.close()

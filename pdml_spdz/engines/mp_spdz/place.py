@@ -106,6 +106,7 @@ class Place:
                 ) from None
             own = int(held.getsockname()[1])
             ports = {self.link.me: own}
-            for peer, data in self.link.all_to_all("vm:port", own.to_bytes(2, "little")).items():
+            outgoing = dict.fromkeys(self.link.peers, own.to_bytes(2, "little"))
+            for peer, data in self.link.exchange_all("vm:port", outgoing, 2).items():
                 ports[peer] = int.from_bytes(data, "little")
             yield [(self.hosts[m], ports[m]) for m in range(self.link.M)]

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 from pdml_spdz.engines.mp_spdz.compiler import last_line
 from pdml_spdz.engines.mp_spdz.directory import RunDirectory
-from pdml_spdz.errors import EngineError, PdmlError, PeerError, ProtocolError, RangeExceeded
+from pdml_spdz.errors import RESUME, EngineError, PdmlError, PeerError, ProtocolError, RangeExceeded
 from pdml_spdz.system import process
 
 POLL = 0.1
@@ -33,6 +33,7 @@ class VirtualMachine:
 
     def __init__(self, command: Sequence[str], run: RunDirectory, timeout: float) -> None:
         self.run, self.timeout = run, timeout
+        self.waited = False  # in vain, for the others' machines
         # Opened at both ends here: neither side ever waits for the other to open, and a pipe that the machine has
         # closed is noticed by looking at the machine.
         self._pipes = {
@@ -63,12 +64,13 @@ class VirtualMachine:
             elif self._process.poll() is not None:
                 raise self.failure()
             elif time.monotonic() - moved > self.timeout:
-                self.kill()
-                raise PeerError(
-                    f"MP-SPDZ's virtual machine did nothing for {self.timeout:g} s.",
-                    "an answer within the round time-out",
-                    "look at the other parties; raise the time-out (--timeout) if the offline phase happens in the "
-                    "run, or make a stock first",
+                raise self._late(
+                    PeerError(
+                        f"MP-SPDZ's virtual machine did nothing for {self.timeout:g} s.",
+                        "an answer within the round time-out",
+                        "look at the other parties; raise the time-out (--timeout) if the offline phase happens in the "
+                        f"run, or make a stock first; {RESUME}",
+                    )
                 )
         return b"".join(parts)
 
@@ -77,12 +79,24 @@ class VirtualMachine:
         deadline = time.monotonic() + self.timeout
         while self._process.poll() is None:
             if time.monotonic() > deadline:
-                self.kill()
-                raise EngineError(f"MP-SPDZ's virtual machine did not end within {self.timeout:g} s.")
+                raise self._late(EngineError(f"MP-SPDZ's virtual machine did not end within {self.timeout:g} s."))
             time.sleep(0.002)
         if self._process.returncode != 0:
             raise self.failure()
         return parse_usage(self.said())
+
+    def _late(self, error: PdmlError) -> PdmlError:
+        """End it; the reason is this machine itself if it is stopped, and elsewhere if not."""
+        stopped = process.is_stopped(self._process)
+        self.waited = not stopped
+        self.kill()
+        if not stopped:
+            return error
+        return EngineError(
+            f"this party's virtual machine of MP-SPDZ is stopped: it did nothing for {self.timeout:g} s.",
+            "a process that runs",
+            f"find out what stopped it (a signal, a debugger, a batch system); {RESUME}",
+        )
 
     def kill(self) -> None:
         """End it, and let go of its pipes; may be called again."""
@@ -96,7 +110,9 @@ class VirtualMachine:
         return ""
 
     def failure(self) -> PdmlError:
-        return explain(self._process.returncode, self.said())
+        error = explain(self._process.returncode, self.said())
+        self.waited = isinstance(error, PeerError)
+        return error
 
 
 def _text(numbers: Sequence[int]) -> bytes:

@@ -1,0 +1,30 @@
+"""What commands say."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import click
+
+from pdml_spdz.errors import RESUME, printable
+from pdml_spdz.system.files import printing
+
+
+def echo(text: str, *, nl: bool = True) -> None:
+    """Print, without control characters; an output that cannot be written is an error."""
+    with printing(sys.stdout):
+        click.echo(printable(text), nl=nl)
+
+
+@contextmanager
+def resumable(out: Path) -> Iterator[None]:
+    """Whoever stops a run in `out` is told that it can go on, if an iteration has finished."""
+    try:
+        yield
+    except KeyboardInterrupt:
+        if next(out.glob("party-*/checkpoint/iteration-*.npz"), None) is None:
+            raise
+        raise click.Abort(f"What it has done is in {printable(str(out))}: {RESUME}.") from None

@@ -1,0 +1,48 @@
+"""A directory for private keys, which goes with its run."""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import shutil
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+
+from pdml_spdz.transport.whole import whole
+
+PREFIX = "pdml-spdz-keys-"
+
+
+@contextmanager
+def private_directory() -> Iterator[Path]:
+    """A temporary directory that no other user can open. It goes when the block ends, whatever signals come.
+
+    What killed processes have left goes now: such a directory is locked as long as its process lives.
+    """
+    for left in Path(tempfile.gettempdir()).glob(f"{PREFIX}*"):
+        _sweep(left)
+    new = Path(tempfile.mkdtemp(prefix=f".{PREFIX}"))  # nobody looks for that name while it is not locked
+    path = new.with_name(new.name.removeprefix("."))
+    lock = os.open(new, os.O_RDONLY)
+    try:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        yield new.rename(path)
+    finally:
+        with whole():
+            for name in (new, path):
+                shutil.rmtree(name, ignore_errors=True)
+            os.close(lock)
+
+
+def _sweep(path: Path) -> None:
+    with suppress(OSError):
+        if path.is_symlink() or path.stat().st_uid != os.getuid():
+            return
+        lock = os.open(path, os.O_RDONLY)
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            shutil.rmtree(path, ignore_errors=True)
+        finally:
+            os.close(lock)

@@ -1,0 +1,155 @@
+"""Runs that are told to end, whose terminal goes, or whose output nobody takes."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from pdml_spdz.errors import INTERRUPTED, PeerAborted, StorageError
+from pdml_spdz.local.private import PREFIX, private_directory
+from tests.parties.helpers import ENDLESS, ENDS, Parties, slow_rows, until
+
+FULL = Path("/dev/full")
+
+
+def start(site: Parties, m: int, stdout: Any) -> subprocess.Popen[str]:
+    words = [sys.executable, "-m", "pdml_spdz", "party", "study.toml", "--id", str(m), "--data", "rows.npy"]
+    return subprocess.Popen(
+        [*words, "--out", "out"], cwd=site.home(m), stdout=stdout, stderr=subprocess.PIPE, text=True
+    )
+
+
+def fails(party: subprocess.Popen[str], reason: str) -> None:
+    _, said = party.communicate(timeout=ENDS)
+    assert party.returncode == StorageError.code, said
+    assert said.startswith(f"pdml-spdz: <stdout> cannot be written ({reason}).\nWanted: room, or somebody who reads it")
+    assert "Traceback" not in said
+    assert "Exception ignored" not in said
+
+
+@pytest.mark.skipif(not FULL.exists(), reason="this system has no /dev/full")
+def test_party_with_a_full_output_tells_the_others(parties: Callable[..., Parties]) -> None:
+    site = parties()
+    site.start(0)
+    with FULL.open("w") as full, start(site, 1, full) as party:
+        fails(party, "No space left on device")
+    (told,) = site.end()
+    told.failed(PeerAborted, "P1 ended the run: it could not write to its disk")
+
+
+def test_party_whose_reader_has_gone_before_they_meet_tells_the_others(parties: Callable[..., Parties]) -> None:
+    site = parties()
+    reader, writer = os.pipe()
+    os.close(reader)
+    with start(site, 1, writer) as party:
+        os.close(writer)
+        site.start(0)
+        fails(party, "Broken pipe")
+    (told,) = site.end()
+    told.failed(PeerAborted, "P1 ended the run: it could not write to its disk")
+
+
+def test_party_whose_reader_goes_while_it_waits_tells_the_others(parties: Callable[..., Parties]) -> None:
+    site = parties()
+    with start(site, 1, subprocess.PIPE) as party:
+        assert party.stdout is not None
+        while "waiting" not in party.stdout.readline():
+            pass
+        party.stdout.close()
+        party.stdout = None
+        site.start(0)
+        fails(party, "Broken pipe")
+    (told,) = site.end()
+    told.failed(PeerAborted, "P1 ended the run: it could not write to its disk")
+
+
+@pytest.mark.skipif(not FULL.exists(), reason="this system has no /dev/full")
+def test_report_that_cannot_be_printed_is_an_error_in_words(parties: Callable[..., Parties]) -> None:
+    with FULL.open("w") as full:
+        done = subprocess.run(
+            [sys.executable, "-m", "pdml_spdz", "precision", "--json"], stdout=full, stderr=subprocess.PIPE, text=True
+        )
+    assert done.returncode == StorageError.code
+    assert done.stderr.startswith("pdml-spdz: <stdout> cannot be written (No space left on device).")
+
+
+def test_party_without_an_output_runs_to_its_end(parties: Callable[..., Parties]) -> None:
+    site = parties()
+    words = f"exec {sys.executable} -m pdml_spdz party study.toml --id 1 --data rows.npy --out out >&- 2>&- <&-"
+    with subprocess.Popen(["/bin/sh", "-c", words], cwd=site.home(1)) as party:
+        site.start(0)
+        assert party.wait(ENDS) == 0
+    for end in site.end():
+        end.well()
+    assert (site.results(1) / "V.npy").read_bytes() == (site.results(0) / "V.npy").read_bytes()
+
+
+def local(tmp_path: Path, *before: str) -> tuple[subprocess.Popen[bytes], Path]:
+    """A run on this machine that does not end, some iterations on, and where its keys are."""
+    np.save(tmp_path / "x.npy", slow_rows())
+    (private := tmp_path / "private").mkdir()
+    settings = [f"--{name}={value}" for name, value in (ENDLESS | {"engine": "secsum", "out": "out"}).items()]
+    command = subprocess.Popen(
+        [*before, sys.executable, "-m", "pdml_spdz", "svd", "x.npy", "x.npy", *settings],
+        cwd=tmp_path,
+        env=os.environ | {"TMPDIR": str(private)},
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+    )
+    until(lambda: len(list(tmp_path.glob("out/party-*/checkpoint/iteration-*.npz"))) == 4)
+    return command, private
+
+
+def test_signals_in_a_row_leave_no_keys(tmp_path: Path) -> None:
+    command, private = local(tmp_path)
+    assert list(private.glob("*/P0/*.key"))
+    for number in (signal.SIGHUP, signal.SIGTERM, signal.SIGINT, signal.SIGQUIT):
+        command.send_signal(number)
+    assert command.wait(ENDS) == INTERRUPTED
+    assert list(private.rglob("*")) == []
+
+
+def test_hang_up_is_ignored_under_nohup(tmp_path: Path) -> None:
+    command, _ = local(tmp_path, "nohup")
+
+    def last() -> int:
+        return max((int(p.stem[10:]) for p in tmp_path.glob("out/party-0/checkpoint/iteration-*.npz")), default=0)
+
+    before = last()
+    command.send_signal(signal.SIGHUP)
+    until(lambda: last() > before + 50 or command.poll() is not None)
+    assert command.poll() is None
+    command.terminate()
+    assert command.wait(ENDS) == INTERRUPTED
+
+
+def test_keys_that_a_killed_run_left_go_with_the_next(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    command, private = local(tmp_path)
+    command.kill()
+    command.wait()
+    (left,) = private.iterdir()
+    assert list(left.glob("P0/*.key"))
+    (elsewhere := tmp_path / "elsewhere").mkdir()
+    (link := private / f"{PREFIX}link").symlink_to(elsewhere)
+    monkeypatch.setattr("tempfile.tempdir", str(private))
+    with private_directory() as first, private_directory() as second:
+        assert first.is_dir()  # it is in use
+        assert sorted(private.iterdir()) == sorted([first, second, link])
+        assert first.stat().st_mode & 0o777 == 0o700
+    assert list(private.iterdir()) == [link]
+    assert elsewhere.is_dir()
+
+
+@pytest.mark.skipif(not FULL.exists(), reason="this system has no /dev/full")
+def test_exit_code_is_right_where_words_have_no_room() -> None:
+    with FULL.open("w") as full:
+        words = [sys.executable, "-m", "pdml_spdz", "precision", "--json"]
+        assert subprocess.run(words, stdout=full, stderr=full).returncode == StorageError.code

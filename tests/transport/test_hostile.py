@@ -1,0 +1,112 @@
+"""A peer with a pinned certificate that sends every frame wrong in every way: the others end with words, or well.
+
+No error but the project's own, none without an end, none that prints what it was sent, and no more memory than an
+honest run takes.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Collection
+from pathlib import Path
+
+import pytest
+
+from pdml_spdz.errors import ProtocolError
+from tests.transport.hostile import cases, fault, frames, play
+from tests.transport.meshes import PATIENT
+from tests.transport.wrong import HEADERS, JSON, LENGTHS, ORDER, VALUES, WAYS, Way
+
+ROOT = Path(__file__).parents[2]
+EVERY: dict[str, dict[str, Way]] = {"header": HEADERS, "length": LENGTHS, "order": ORDER, "values": VALUES}
+FEW = ("one less", "zeros", "scrambled")  # where a run takes longer
+LARGEST = ("largest:key", "largest:marks", "largest:masked", "largest:shares")
+MATERIAL = ("ot:base-a", "ot:base-b", "ot:trees", "ot:extend", "triples:send", "vole:trees", "vole:extend")
+PCA = ("sum:rows", "sum:mean", "sum:scales", "sum:shift", "digest:centre")
+# By the hostile party the steps that other scenes have not, or not with this meaning.
+OTHERS: dict[str, dict[int, Collection[str]]] = {
+    "pca": {0: PCA},
+    "nmf": {0: ("sum:topic", "agree")},
+    "plain": {1: ("sum:bound", "sum:start", "sum:columns")},
+    "aggregator": {0: ("total:bound", "total:columns"), 1: ("sum:columns",)},
+    "resumed": {0: ("finished", "resume"), 1: ("finished", "resume")},
+    "largest": {1: LARGEST},
+    "claims": {0: ("stock:offer", "stock:claimed"), 1: ("stock:offer", "stock:claimed")},
+    "ports": {0: ("vm:port",)},
+}
+LONG = {
+    "exponent": ("largest:turn",),
+    "material": MATERIAL,
+    "embedded": ("digest:program", "sum:scalars", "scale", "sum:open"),
+}
+
+
+def run(scene: str, hostile: int, ways: dict[str, Way], steps: Collection[str] | None = None) -> None:
+    found = cases(scene, hostile, ways, steps)
+    assert {step for (step, _), _ in found} == set(steps or [step for step, _ in frames(scene, hostile)])
+    faults = []
+    for at, name in found:
+        faults += [f"{at} {name}: {f}" for f in map(fault, play(scene, hostile, at, ways[name])[1]) if f]
+    assert not faults
+
+
+@pytest.mark.parametrize("hostile", [0, 1])
+@pytest.mark.parametrize("kind", EVERY)
+def test_every_frame_of_a_run(kind: str, hostile: int) -> None:
+    run("svd", hostile, EVERY[kind])
+
+
+@pytest.mark.parametrize("hostile", [0, 1])
+def test_greetings(hostile: int) -> None:
+    run("svd", hostile, JSON, ("hello", "features"))
+
+
+def test_that_is_more_than_a_thousand_cases() -> None:
+    ways = {name: way for kind in EVERY.values() for name, way in kind.items()}
+    assert sum(len(cases("svd", hostile, ways)) for hostile in (0, 1)) > 1000
+
+
+@pytest.mark.parametrize(("scene", "hostile"), [(scene, m) for scene, sides in OTHERS.items() for m in sides])
+def test_content_of_other_steps(scene: str, hostile: int) -> None:
+    run(scene, hostile, LENGTHS | VALUES | JSON, OTHERS[scene][hostile])
+
+
+@pytest.mark.parametrize(("scene", "hostile"), [("exponent", 0), ("material", 1), ("embedded", 0), ("embedded", 1)])
+def test_content_where_a_run_takes_longer(scene: str, hostile: int) -> None:
+    run(scene, hostile, {name: WAYS[name] for name in FEW}, LONG[scene])
+
+
+def test_forged_strikes_are_not_taken_for_empty_rows() -> None:
+    """Party 0 says of every column that it has shown nothing but noise three times."""
+    (outcome,) = play("svd", 0, ("agree", 1), VALUES["strikes"], PATIENT)[1]
+    assert isinstance(outcome.error, ProtocolError)
+    assert "P0 came to another verdict than this party" in str(outcome.error)
+    assert outcome.error.culprit == 0
+
+
+# In a process of its own: what the most was that it ever had, in kB.
+MEASURED = """
+import json, resource, sys
+from tests.transport.hostile import cases, play
+from tests.transport.wrong import WAYS
+ways = {name: WAYS[name] for name in json.loads(sys.argv[1])}
+for at, name in cases("svd", 0, ways) or [(("", 0), None)] * 20:
+    play("svd", 0, at, ways.get(name))
+print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss)
+"""
+
+
+def peak(ways: Collection[str]) -> int:
+    command = [sys.executable, "-c", MEASURED, json.dumps(list(ways))]
+    environment = os.environ | {"PYTHONPATH": str(ROOT)}
+    done = subprocess.run(command, env=environment, cwd=ROOT, capture_output=True, text=True, check=True, timeout=300)
+    return int(done.stdout)
+
+
+def test_memory_stays_below_twice_that_of_an_honest_run() -> None:
+    large = [name for name in WAYS if any(word in name for word in ("2^", "million", "thousand", "deep", "long"))]
+    assert len(large) > 10
+    assert peak(large) < 2 * peak([])

@@ -1,0 +1,213 @@
+"""Rounds with a peer that is slow, silent, at work, ahead, or that announces more than it should."""
+
+from __future__ import annotations
+
+import contextlib
+import socket
+import threading
+import time
+import tracemalloc
+from collections.abc import Callable
+
+import numpy as np
+import pytest
+
+from pdml_spdz.errors import PeerAborted, PeerError, ProtocolError
+from pdml_spdz.transport.base import DATA, WORKING, Link, header
+from pdml_spdz.transport.connection import Connection
+from pdml_spdz.transport.inprocess import mesh as mesh_of_queues
+from pdml_spdz.transport.patience import Patience
+from pdml_spdz.transport.tls import TlsLink
+from tests.transport.meshes import Outcome, ends, mesh, wrapped
+
+HASTY = Patience(0.4, work=30.0, least_rate=1000.0)
+
+
+def against(peer: Callable[[Connection, threading.Event], None], *, most: int = 100, patience: Patience = HASTY) -> str:
+    """What P0 says of a P1 that does as it likes with its end of the connection, in a round that expects `most`."""
+    (one,), (other,) = (list(found.values()) for found in ends(2))
+    over = threading.Event()
+    behaviour = threading.Thread(target=peer, args=(other, over), daemon=True)
+    behaviour.start()
+    link = TlsLink(0, 2, {1: one}, patience=patience)
+    outcome = Outcome(lambda link: link.exchange("test", {1: b"own"}, {1: most}), link).end()
+    over.set()
+    behaviour.join(10)
+    other.sock.close()
+    assert isinstance(outcome.error, PeerError | ProtocolError)
+    assert outcome.error.culprit == 1
+    return str(outcome.error)
+
+
+def send(peer: Connection, data: bytes) -> None:
+    peer.sock.setblocking(True)
+    peer.sock.sendall(data)
+
+
+def test_silence() -> None:
+    said = against(lambda peer, over: None)
+    assert "P1 sent nothing for " in said
+    assert "raise `timeouts.work` in the study" in said
+
+
+def drip(data: bytes, pause: float = 0.05) -> Callable[[Connection, threading.Event], None]:
+    def peer(connection: Connection, over: threading.Event) -> None:
+        for byte in data:
+            if over.wait(pause):
+                return
+            send(connection, bytes([byte]))
+
+    return peer
+
+
+@pytest.mark.parametrize("length", [100, 3], ids=["in the payload", "in the header"])
+def test_a_byte_now_and_then_holds_nobody_for_ever(length: int) -> None:
+    said = against(drip(header(DATA, "test", 1, length) + bytes(length)))
+    assert "P1 sends its message at step 'test' too slowly" in said
+    assert "agree on a lower `timeouts.least_rate`" in said
+
+
+def test_signs_of_work_that_never_end() -> None:
+    """One is enough for another 0.4 s; after `work` seconds they are of no use."""
+    signs = drip(b"".join([header(WORKING, "working", 0, 0)]) * 100, 0.005)
+    said = against(signs, patience=Patience(0.4, work=1.0, least_rate=1000.0))
+    assert "P1 sent nothing for " in said
+
+
+def test_peer_that_does_not_read() -> None:
+    """It has sent its frame; what it is sent is more than the system buffers."""
+    (one,), (other,) = (list(found.values()) for found in ends(2))
+    send(other, header(DATA, "test", 1, 1) + b"x")
+    link = TlsLink(0, 2, {1: one}, patience=Patience(0.4, least_rate=1e9))
+    outcome = Outcome(lambda link: link.exchange("test", {1: bytes(10**7)}, {1: 1}), link).end()
+    other.sock.close()
+    assert isinstance(outcome.error, PeerError)
+    assert "P1 takes what it is sent at step 'test' too slowly" in str(outcome.error)
+
+
+def work(seconds: float) -> Callable[[Link], bytes]:
+    def party(link: Link) -> bytes:
+        if link.me == link.M - 1:
+            time.sleep(seconds)
+        own = bytes([link.me])
+        received = link.exchange("sum", {0: own} if link.me else {}, link.each(1) if link.me == 0 else {})
+        total = b"".join(bytes(received[l]) for l in sorted(received))
+        return bytes(link.broadcast("total", total if link.me == 0 else None, most=link.M))
+
+    return party
+
+
+@pytest.mark.parametrize("M", [2, 3])
+@pytest.mark.parametrize("queues", [False, True], ids=["TLS", "queues"])
+def test_long_work_of_one_party_is_waited_for(M: int, queues: bool) -> None:
+    """With three P1 waits for P0, who waits for P2."""
+    patience = Patience(0.3, work=30.0)
+    links = mesh_of_queues(M, timeout=0.3, work=30.0) if queues else mesh(M, patience)
+    outcomes = [Outcome(work(2.0), link) for link in links]
+    for outcome in outcomes:
+        assert outcome.end().error is None
+        assert outcome.value == bytes(range(1, M))
+
+
+@pytest.mark.parametrize("queues", [False, True], ids=["TLS", "queues"])
+def test_longer_work_than_agreed_is_not(queues: bool) -> None:
+    links = mesh_of_queues(2, timeout=0.3, work=1.0) if queues else mesh(2, Patience(0.3, work=1.0))
+    waiting, working = (Outcome(work(3.0), link) for link in links)
+    assert isinstance(waiting.end().error, PeerError)
+    assert isinstance(working.end().error, PeerAborted)
+
+
+def test_frame_that_is_too_long_is_refused_by_its_header() -> None:
+    """No byte of its payload is there, and no room for it was made."""
+    tracemalloc.start()
+    try:
+        said = against(lambda peer, over: send(peer, header(DATA, "test", 1, 1 << 30)))
+        assert tracemalloc.get_traced_memory()[1] < 1 << 20
+    finally:
+        tracemalloc.stop()
+    assert f"P1 has a message of {1 << 30} bytes at step 'test'" in said
+    assert "Wanted: at most 100 bytes in this step" in said
+
+
+@pytest.mark.parametrize("n", [99, 101])
+def test_exact_length(n: int) -> None:
+    def party(link: Link) -> object:
+        return link.exchange_all("test", {1 - link.me: bytes(n if link.me else 100)}, 100)
+
+    outcomes = [Outcome(party, link).end for link in mesh(2)]
+    error = outcomes[0]().error
+    assert isinstance(error, ProtocolError)
+    assert f"P1 has a message of {n} bytes" in str(error)
+    outcomes[1]()
+
+
+def test_frames_of_a_peer_that_is_ahead_wait_outside() -> None:
+    """P1 sends what it has for P0 in rounds that P0 comes to later; P0 takes none of it in before."""
+    size, rounds = 10**6, 20
+
+    def party(link: Link) -> list[int]:
+        if link.me == 1:
+            return [len(link.exchange(f"step {i}", {0: np.full(size, i, np.uint8)}, {})) for i in range(rounds)]
+        if link.me == 2:
+            time.sleep(1.0)  # P0 waits for P2 meanwhile, and P1 goes on
+            link.exchange("wait", {0: b""}, {})
+            return []
+        link._sequence -= 1
+        link.exchange("wait", {}, {2: 0})
+        tracemalloc.start()
+        try:
+            found = [int(link.exchange(f"step {i}", {}, {1: size})[1][-1]) for i in range(rounds)]
+            assert tracemalloc.get_traced_memory()[1] < 4 * size
+        finally:
+            tracemalloc.stop()
+        return found
+
+    links = mesh(3)
+    links[2]._sequence = -1
+    ahead, behind, third = Outcome(party, links[1]), Outcome(party, links[0]), Outcome(party, links[2])
+    assert behind.end().error is None
+    assert behind.value == list(range(rounds))
+    assert (ahead.end().error, third.end().error) == (None, None)
+
+
+class Flipping:
+    """Between two ends: passes everything on, and changes a bit of the nth byte from the first."""
+
+    def __init__(self, at: int) -> None:
+        (self.first, self._a), (self._b, self.second) = socket.socketpair(), socket.socketpair()
+        self._at = at
+        for source, sink in ((self._a, self._b), (self._b, self._a)):
+            threading.Thread(target=self._pass, args=(source, sink), daemon=True).start()
+
+    def _pass(self, source: socket.socket, sink: socket.socket) -> None:
+        count = 0
+        with source, contextlib.suppress(OSError):
+            while data := bytearray(source.recv(1 << 16)):
+                if source is self._a and count <= self._at < count + len(data):
+                    data[self._at - count] ^= 1
+                count += len(data)
+                sink.sendall(data)
+
+
+def test_damaged_record_is_called_that_at_both_ends() -> None:
+    relay = Flipping(at=10**4)
+    links = [
+        TlsLink(m, 2, {1 - m: Connection(1 - m, sock)}, patience=Patience(10.0))
+        for m, sock in enumerate(wrapped(relay.first, relay.second))
+    ]
+
+    def party(link: Link) -> object:
+        return link.all_to_all("test", bytes(10**5))
+
+    for m, outcome in enumerate([Outcome(party, link) for link in links]):
+        error = outcome.end().error
+        assert isinstance(error, PeerError)
+        assert f"a record between P{1 - m} and this party was damaged on its way" in str(error)
+
+
+def test_peer_that_is_gone_in_the_middle_of_a_frame() -> None:
+    def peer(connection: Connection, over: threading.Event) -> None:
+        send(connection, header(DATA, "test", 1, 10) + b"half")
+        connection.sock.close()
+
+    assert "P1 closed the connection in the middle of the run" in against(peer)

@@ -153,6 +153,8 @@ class Connection:
                 self._filled += n
                 if self._filled == self._target.nbytes:
                     self._complete()
+                    if self._frame is not None:
+                        return  # what was wanted; to ask for more costs as much again, and mostly there is nothing
         except (ssl.SSLWantReadError, ssl.SSLWantWriteError):
             pass
         except (ssl.SSLEOFError, ssl.SSLZeroReturnError):

@@ -97,14 +97,14 @@ class TlsLink(Link):
                 ready.append(peer)  # it is in TLS's own buffer: the socket shows nothing
         with self.clock("wait"):
             events = self._selector.select(0.0 if ready else timeout) if self._selector.get_map() else []
-        with whole():
-            for key, mask in events:
-                if mask & selectors.EVENT_WRITE:
+        for key, mask in events:
+            if mask & selectors.EVENT_WRITE:
+                with whole():
                     key.data.write()
-                if mask & selectors.EVENT_READ and key.data not in ready:
-                    ready.append(key.data)
-            for peer in ready:
-                peer.read()
+            if mask & selectors.EVENT_READ and key.data not in ready:
+                ready.append(key.data)
+        for peer in ready:
+            peer.read()
 
     # ---- the other thread
 

@@ -123,6 +123,11 @@ class Connection:
         return bool(self.expected or self.outbox)
 
     @property
+    def left(self) -> Frame | None:
+        """The peer's farewell, unless it came after the frame that the round wanted: that is used first."""
+        return self.farewell if self._frame is None else None
+
+    @property
     def reads(self) -> bool:
         return not (self.closed or self._held or self.error or self.farewell)
 

@@ -81,8 +81,8 @@ class TlsLink(Link):
     def _notice(self) -> None:
         """Raise if a party has said farewell or broken the rules, or if one that is still needed has gone."""
         for party, peer in self._connections.items():
-            if peer.farewell is not None:
-                raise aborted(peer.farewell, party, self.me, self.M)
+            if peer.left is not None:
+                raise aborted(peer.left, party, self.me, self.M)
             if peer.error is not None:
                 raise peer.error
         for peer in self._connections.values():

@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 
 from pdml_spdz.errors import PeerAborted, PeerError, ProtocolError
-from pdml_spdz.transport.base import DATA, WORKING, Link, header
+from pdml_spdz.transport.base import ABORT, DATA, WORKING, Link, header
 from pdml_spdz.transport.connection import Connection
 from pdml_spdz.transport.inprocess import mesh as mesh_of_queues
 from pdml_spdz.transport.patience import Patience
@@ -212,3 +212,24 @@ def test_peer_that_is_gone_in_the_middle_of_a_frame() -> None:
         connection.sock.close()
 
     assert "P1 closed the connection in the middle of the run" in against(peer)
+
+
+def test_farewell_does_not_hide_the_frame_before_it() -> None:
+    """What P1 said before it left may tell P0 more than that it left; P2 is late."""
+    own, first, second = ends(3)
+    send(first[0], header(DATA, "test", 1, 1) + b"x" + header(ABORT, "abort", 1, 3) + bytes([1, 1, 5]))
+    link = TlsLink(0, 3, own, patience=Patience(20.0))
+
+    def party(link: Link) -> bytes:
+        received = link.exchange("test", {}, link.each(1))
+        with pytest.raises(PeerAborted, match="P1 ended the run: it holds a different study"):
+            link.exchange("more", {}, link.each(1))
+        return bytes(received[1]) + bytes(received[2])
+
+    outcome = Outcome(party, link)
+    time.sleep(0.3)
+    send(second[0], header(DATA, "test", 1, 1) + b"y")
+    assert outcome.end().error is None
+    assert outcome.value == b"xy"
+    for peer in (*first.values(), *second.values()):
+        peer.sock.close()

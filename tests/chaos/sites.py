@@ -22,7 +22,7 @@ from tests.parties.helpers import Ended, Parties, slow_rows
 TIMES = Timeouts(connect=4.0, round=4.0)
 SETTINGS: dict[str, Any] = {"rank": 1, "tol": 0.0, "start": "seed", "seed": 7, "bound": "2", "timeouts": TIMES}
 ENGINES = {"secsum": "sum", "plain": "sum", "embedded": "normed"}
-ITERATIONS = {"secsum": 300, "plain": 300, "embedded": 150}
+ITERATIONS = {"secsum": 150, "plain": 150, "embedded": 60}
 KILLED = -9
 KNOWN = {c.code for c in CLASSES if c is not PdmlError} | {0, INTERRUPTED, KILLED}
 ENDS = 60.0  # seconds within which every party has ended, whatever happened

@@ -26,6 +26,7 @@ ITERATIONS = {"secsum": 150, "plain": 150, "embedded": 60}
 KILLED = -9
 KNOWN = {c.code for c in CLASSES if c is not PdmlError} | {0, INTERRUPTED, KILLED}
 ENDS = 60.0  # seconds within which every party has ended, whatever happened
+LATER = 1.2  # a moment may be after the end, too
 TRACES = ("Traceback", "Exception ignored", "unexpected error")
 
 
@@ -145,3 +146,12 @@ def completed(site: Parties) -> None:
     for m, end in enumerate(ends):
         want(end.code == 0, f"P{m} did not complete the run: {end.err[-1000:]}")
     right(site)
+
+
+def some_time(case: Case, site: Parties) -> None:
+    time.sleep(case.chance.random() * LATER * reference_of(site).seconds)
+
+
+def start_all(site: Parties, *options: str) -> None:
+    for m in range(site.M):
+        site.start(m, *options)

@@ -167,7 +167,7 @@ def flood(case: Case) -> None:
 def twice(case: Case) -> None:
     """A party is started twice, with the same directory: the first process is not disturbed."""
     site = case.site()
-    site.change_studies(timeouts=Timeouts(connect=30.0, round=30.0))
+    site.change_studies(timeouts=Timeouts(connect=10.0, round=30.0))  # so long the second tries to tell the others
     start_all(site)
     m = case.chance.randrange(site.M)
     first = site.processes[m]

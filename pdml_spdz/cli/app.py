@@ -14,11 +14,8 @@ from typing import Any, NoReturn
 import click
 
 from pdml_spdz import __version__
-from pdml_spdz.cli.words import echo
 from pdml_spdz.errors import INTERRUPTED, PdmlError, exit_codes, printable
 from pdml_spdz.study.algorithm import ALGORITHMS
-from pdml_spdz.system import process
-from pdml_spdz.system.files import not_usable
 
 # Name, where it is (module of this package : attribute), the first sentence of its help. Before them comes a command
 # for each algorithm.
@@ -115,15 +112,15 @@ def cli() -> None:
       pdml-spdz privacy assess a.csv --rank 5        what would the others learn of my records?
       pdml-spdz doctor                               what is installed, what is missing
     """
-    from pdml_spdz.system import memory  # not to show a list or a version
+    from pdml_spdz.system import memory, process  # not to show a list or a version
 
+    process.stop_on_signals()
     memory.keep_freed()
 
 
 def main() -> NoReturn:
     """The entry point: errors in words on standard error, and their class as exit code."""
     _open_streams()
-    process.stop_on_signals()
     try:
         code: Any = cli.main(standalone_mode=False)
         sys.exit(code if isinstance(code, int) else 0)
@@ -139,6 +136,8 @@ def main() -> NoReturn:
         sys.exit(error.code)
     except Exception as error:  # noqa: BLE001 - the last resort
         if isinstance(error, OSError) and error.filename is not None:
+            from pdml_spdz.system.files import not_usable
+
             _say(failed := not_usable(error))
             sys.exit(failed.code)
         _complain(traceback.format_exc())
@@ -155,6 +154,8 @@ def _open_streams() -> None:
 def _say(error: PdmlError) -> None:
     if "--json" in sys.argv:
         content = {"class": type(error).__name__, "code": error.code, "message": str(error)}
+        from pdml_spdz.cli.words import echo
+
         with suppress(PdmlError):
             echo(json.dumps({"error": content}))
     _complain(f"pdml-spdz: {error}")

@@ -52,13 +52,8 @@ class PartyEntry:
 
 @dataclass(frozen=True)
 class Timeouts:
-    """Seconds, and bytes a second.
-
-    connect : until all parties have met
-    round : without a sign of life from a party we wait for, and for a message beyond what its bytes take
-    work : for a party that says that it is still working
-    least_rate : bytes a second with which a message has to come
-    """
+    """Seconds. connect: until all have met; round: without a sign of life, and for a message beyond what its bytes take
+    at `least_rate`, in bytes a second; work: for a party that says that it is still working."""
 
     connect: float = 60.0
     round: float = 300.0

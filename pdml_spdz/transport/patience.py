@@ -63,11 +63,13 @@ class Wait:
         return [peer for peer in waiting if peer.awaited and now > self._deadline(peer)]
 
     def _deadline(self, peer: Connection) -> float:
+        last = self.started + max(self.patience.work, self.timeout)  # for the first byte
         if peer.expected and peer.begun:
-            most = self.expect[peer.party]
-            return max(peer.begun, self.started) + self.timeout + most / self.patience.least_rate
+            # What has begun may be another sign of work.
+            begun = min(max(peer.begun, self.started), last)
+            return begun + self.timeout + self.expect[peer.party] / self.patience.least_rate
         signs = [peer.sign] if self.direct else [p.sign for p in self.peers.values()]
-        deadline = min(max(self.started, *signs) + self.timeout, self.started + max(self.patience.work, self.timeout))
+        deadline = min(max(self.started, *signs) + self.timeout, last)
         if peer.expected:
             return deadline
         return deadline + self._outgoing[peer.party] / self.patience.least_rate

@@ -16,6 +16,7 @@ import platform
 import secrets
 import subprocess
 import sys
+import tempfile
 import time
 from pathlib import Path
 
@@ -55,6 +56,7 @@ def main() -> int:
     parser.add_argument("--seed", type=int, help="of all cases, or of the one case of --only")
     parser.add_argument("--only", choices=list(BY_NAME), help="one kind")
     parser.add_argument("--workers", type=int, default=os.cpu_count() or 1)
+    parser.add_argument("--minutes", type=float, default=30.0, help="no case is begun after them")
     parser.add_argument("--page", action="store_true", help="write the table to docs/testing.md")
     given = parser.parse_args()
     seed = secrets.randbelow(10**6) if given.seed is None else given.seed
@@ -63,10 +65,14 @@ def main() -> int:
         wanted = [w for w in wanted if w[0] == given.only] if given.seed is None else [(given.only, seed)]
     print(f"{len(wanted)} cases, seed {seed}", flush=True)
     began, outcomes = time.monotonic(), []
-    context = multiprocessing.get_context("spawn")
+    state = tempfile.TemporaryDirectory(prefix="chaos-state-")
+    os.environ |= {"XDG_STATE_HOME": state.name, "XDG_DATA_HOME": state.name}  # the user's own is left alone
+    context, until = multiprocessing.get_context("spawn"), began + 60 * given.minutes
     with concurrent.futures.ProcessPoolExecutor(given.workers, mp_context=context) as pool:
-        for future in concurrent.futures.as_completed([pool.submit(attempt, *case) for case in wanted]):
-            outcomes.append(outcome := future.result())
+        for future in concurrent.futures.as_completed([pool.submit(attempt, *case, until) for case in wanted]):
+            if (outcome := future.result()) is None:
+                continue
+            outcomes.append(outcome)
             if outcome.wrong:
                 print(f"FAILED python -m tests.chaos --only {outcome.kind} --seed {outcome.seed}", flush=True)
                 print(f"{outcome.wrong}\n", flush=True)

@@ -25,8 +25,11 @@ class Outcome(NamedTuple):
     seconds: float
 
 
-def attempt(name: str, seed: int) -> Outcome:
+def attempt(name: str, seed: int, until: float) -> Outcome | None:
+    """until : when it is too late to begin, by the system's monotonic clock"""
     began = time.monotonic()
+    if began > until:
+        return None
     codes.clear()
     with tempfile.TemporaryDirectory(prefix="chaos-") as directory:
         case = Case(random.Random(f"{name} {seed}"), Path(directory))

@@ -17,7 +17,7 @@ from pdml_spdz.local.private import PREFIX
 from pdml_spdz.system.process import STOPPING
 from tests.chaos.mutations import bytes_changed, study_changed
 from tests.chaos.sites import ENDS, KILLED, Case, codes, ended, judged, right, some_time, start_all, want
-from tests.parties.helpers import Process, processes_with, until
+from tests.parties.helpers import Process, processes_with, until, usual_signals
 
 
 def study(case: Case) -> None:
@@ -103,6 +103,7 @@ def local(case: Case) -> None:
         stdout=subprocess.DEVNULL,
         stderr=subprocess.PIPE,
         text=True,
+        preexec_fn=usual_signals,
     )
     time.sleep(case.chance.uniform(0.0, 4.0))
     sent = [case.chance.choice([*STOPPING, signal.SIGKILL])]

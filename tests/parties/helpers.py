@@ -23,6 +23,7 @@ from pdml_spdz.cli.app import main
 from pdml_spdz.errors import PdmlError
 from pdml_spdz.study import file as study_file
 from pdml_spdz.study.model import PartyEntry, Study, Timeouts
+from pdml_spdz.system.process import STOPPING
 from pdml_spdz.transport import certs
 
 PATIENCE = Timeouts(connect=30.0, round=30.0)  # where all is to go well, on however busy a machine
@@ -98,7 +99,14 @@ def _command(arguments: list[str], cwd: Path, *streams: Path) -> None:
     for descriptor, path in enumerate(streams, 1):
         os.dup2(os.open(path, os.O_WRONLY | os.O_CREAT), descriptor)
     sys.argv = ["pdml-spdz", *arguments]
+    usual_signals()
     main()
+
+
+def usual_signals() -> None:
+    """What ran these tests in the background may have had them ignore signals, and so all that they start."""
+    for number in STOPPING:
+        signal.signal(number, signal.default_int_handler if number == signal.SIGINT else signal.SIG_DFL)
 
 
 def run(*arguments: str | Path, cwd: Path, within: float = 60.0, **environment: str) -> Ended:

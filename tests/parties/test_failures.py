@@ -33,6 +33,7 @@ from tests.parties.helpers import (
     rows,
     slow_rows,
     until,
+    usual_signals,
 )
 
 
@@ -163,6 +164,7 @@ def test_local_command_ended_by_a_signal_leaves_no_party_behind(tmp_path: Path, 
         env=os.environ | {"TMPDIR": str(private)},
         stdout=subprocess.DEVNULL,
         stderr=subprocess.DEVNULL,
+        preexec_fn=usual_signals,
     )
     try:
         until(lambda: len(list(out.glob("party-*/checkpoint/iteration-*.npz"))) == 4)

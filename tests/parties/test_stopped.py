@@ -15,7 +15,7 @@ import pytest
 
 from pdml_spdz.errors import INTERRUPTED, PeerAborted, StorageError
 from pdml_spdz.local.private import PREFIX, private_directory
-from tests.parties.helpers import ENDLESS, ENDS, Parties, slow_rows, until
+from tests.parties.helpers import ENDLESS, ENDS, Parties, slow_rows, until, usual_signals
 
 FULL = Path("/dev/full")
 
@@ -103,6 +103,7 @@ def local(tmp_path: Path, *before: str) -> tuple[subprocess.Popen[bytes], Path]:
         env=os.environ | {"TMPDIR": str(private)},
         stdout=subprocess.DEVNULL,
         stderr=subprocess.DEVNULL,
+        preexec_fn=usual_signals,
     )
     until(lambda: len(list(tmp_path.glob("out/party-*/checkpoint/iteration-*.npz"))) == 4)
     return command, private

@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 
 from pdml_spdz.errors import PeerAborted, PeerError, ProtocolError
-from pdml_spdz.transport.base import ABORT, DATA, WORKING, Link, header
+from pdml_spdz.transport.base import ABORT, DATA, HEADER, WORKING, Link, header
 from pdml_spdz.transport.connection import Connection
 from pdml_spdz.transport.inprocess import mesh as mesh_of_queues
 from pdml_spdz.transport.patience import Patience
@@ -50,12 +50,12 @@ def test_silence() -> None:
     assert "raise `timeouts.work` (and `timeouts.round`) in the study" in said
 
 
-def drip(data: bytes, pause: float = 0.05) -> Callable[[Connection, threading.Event], None]:
+def drip(data: bytes, pause: float = 0.05, size: int = 1) -> Callable[[Connection, threading.Event], None]:
     def peer(connection: Connection, over: threading.Event) -> None:
-        for byte in data:
+        for i in range(0, len(data), size):
             if over.wait(pause):
                 return
-            send(connection, bytes([byte]))
+            send(connection, data[i : i + size])
 
     return peer
 
@@ -67,11 +67,17 @@ def test_a_byte_now_and_then_holds_nobody_for_ever(length: int) -> None:
     assert "agree on a lower `timeouts.least_rate`" in said
 
 
-def test_signs_of_work_that_never_end() -> None:
+@pytest.mark.parametrize("ahead", [0, 1], ids=["whole", "the next one always begun"])
+def test_signs_of_work_that_never_end(ahead: int) -> None:
     """One is enough for another 0.4 s; after `work` seconds they are of no use."""
-    signs = drip(b"".join([header(WORKING, "working", 0, 0)]) * 100, 0.005)
-    said = against(signs, patience=Patience(0.4, work=1.0, least_rate=1000.0))
-    assert "P1 sent nothing for " in said
+    signs = (400 * header(WORKING, "working", 0, 0))[HEADER.size - ahead :]
+
+    def peer(connection: Connection, over: threading.Event) -> None:
+        send(connection, header(WORKING, "working", 0, 0)[: HEADER.size - ahead])
+        drip(signs, 0.1, HEADER.size)(connection, over)
+
+    said = against(peer, patience=Patience(0.4, work=1.0, least_rate=1000.0))
+    assert "P1 sent nothing for " in said or "too slowly" in said
 
 
 def test_peer_that_does_not_read() -> None:

@@ -22,7 +22,7 @@ from pdml_spdz.applications.text import document_frequencies, idf, term_counts, 
 from pdml_spdz.applications.uplift import local_topics, own_settings, topics_error
 from pdml_spdz.local.joint import LocalRun, local_study, run_local
 from pdml_spdz.numerics.fixedpoint import Reals
-from pdml_spdz.rows.make import RowsLike
+from pdml_spdz.rows.base import RowsLike
 from pdml_spdz.run.checkpoint import Checkpoints
 from pdml_spdz.study.model import NmfSettings
 

@@ -19,7 +19,7 @@ from pdml_spdz.privacy.nmf_mechanism import NmfMechanism
 from pdml_spdz.privacy.sampling import make_plan
 from pdml_spdz.privacy.svd_mechanism import SvdMechanism
 from pdml_spdz.privacy.verdict import View, judge
-from pdml_spdz.rows.make import RowsLike
+from pdml_spdz.rows.base import RowsLike
 
 RATINGS = Penalties(beta=1.0, delta=1.0)
 SAMPLES = Path("runs/privacy/samples")

@@ -20,7 +20,7 @@ from pdml_spdz.applications.low_rank import reconstruction_error
 from pdml_spdz.applications.recommender import hold_out
 from pdml_spdz.numerics.fixedpoint import Reals
 from pdml_spdz.privacy.dp import Budget, private_nmf, private_power_method, row_norms, usual_clipping
-from pdml_spdz.rows.make import RowsLike, as_rows, stacked
+from pdml_spdz.rows.base import RowsLike, as_rows, stacked
 
 SVD_BUDGET, NMF_BUDGET = Budget(0.1, 1e-5), Budget(0.25, 0.01)  # the paper's
 ITERATIONS, SWEEPS = 10, 10

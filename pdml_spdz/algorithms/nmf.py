@@ -11,7 +11,6 @@ from typing import Protocol
 import numpy as np
 
 from pdml_spdz.algorithms.rri import CAP, Penalties
-from pdml_spdz.algorithms.simplex import project
 from pdml_spdz.errors import QuotaError
 from pdml_spdz.numerics.fixedpoint import Reals
 from pdml_spdz.numerics.linalg import EPS
@@ -262,3 +261,20 @@ def _started(T: Reals, agree: Agreement) -> State:
     T = np.maximum(T, 0.0)
     T = T / T.sum(axis=1, keepdims=True)
     return State(agree(T, (), np.full(T.shape[1], 1e-10))[0])
+
+
+def project(x: Reals) -> Reals:
+    """argmin ||y - x||_2 over y >= 0 with sum(y) = 1, exactly: y = [x - theta]_+ for the theta that makes the sum 1.
+
+    Only numbers above max(x) - 1 can stay positive (what is cut off them sums to 1). The theta of a set that contains
+    those that stay is never too large, so what is not above it goes; when nothing goes, it is theta. No sorting.
+    Ref: Michelot, J. Optim. Theory Appl. 1986; the filter as in Condat, Math. Programming 2016.
+    """
+    x = x - x.max()  # for accuracy: the same theta, shifted, for numbers of any size
+    kept, count = x[x > -1.0], 0
+    while len(kept) != count:
+        count = len(kept)
+        theta = (kept.sum() - 1.0) / count  # below 0, which is the largest number: it never goes
+        kept = kept[kept > theta]
+    y = np.maximum(x - theta, 0.0)
+    return np.asarray(y / y.sum())

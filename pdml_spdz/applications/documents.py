@@ -17,8 +17,8 @@ import numpy as np
 
 from pdml_spdz.applications.text import Features, Terms, Vocabulary, columns, term_counts
 from pdml_spdz.errors import InputError
+from pdml_spdz.rows.base import RowsLike, as_rows
 from pdml_spdz.rows.formats import save_npz
-from pdml_spdz.rows.make import RowsLike, as_rows
 from pdml_spdz.system.files import replaced
 
 FORMS = "a directory of text files, .txt (one document a line) or .jsonl (a `text` in each line), also as .gz"

@@ -18,7 +18,7 @@ from pdml_spdz.errors import InputError
 from pdml_spdz.numerics.fixedpoint import Reals
 from pdml_spdz.primitives.agree import Agreement
 from pdml_spdz.primitives.sec_sum import SecSum
-from pdml_spdz.rows.make import RowsLike
+from pdml_spdz.rows.base import RowsLike
 from pdml_spdz.transport.clock import Clock
 
 C = TypeVar("C")

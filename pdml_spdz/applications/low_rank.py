@@ -7,7 +7,7 @@ import numpy as np
 from pdml_spdz.applications.score import Score
 from pdml_spdz.errors import InputError
 from pdml_spdz.numerics.fixedpoint import Reals
-from pdml_spdz.rows.make import RowsLike, as_rows
+from pdml_spdz.rows.base import RowsLike, as_rows
 
 BLOCK_NUMBERS = 1 << 22  # sparse rows are made dense so many numbers at a time
 

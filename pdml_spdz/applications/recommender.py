@@ -15,7 +15,7 @@ from pdml_spdz.algorithms.rri import Penalties, part
 from pdml_spdz.applications.score import Score
 from pdml_spdz.errors import InputError
 from pdml_spdz.numerics.fixedpoint import Reals
-from pdml_spdz.rows.make import RowsLike, as_rows
+from pdml_spdz.rows.base import RowsLike, as_rows
 
 Numbers = NDArray[np.int64]
 

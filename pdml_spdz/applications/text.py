@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 from pdml_spdz.errors import InputError
 from pdml_spdz.numerics.fixedpoint import Reals
 from pdml_spdz.primitives.sec_sum import SecSum
-from pdml_spdz.rows.make import RowsLike, as_rows
+from pdml_spdz.rows.base import RowsLike, as_rows
 
 WORD = re.compile(r"[^\W\d_]{2,}")  # two letters or more of any alphabet
 

@@ -14,7 +14,7 @@ from pdml_spdz.applications.text import Columns
 from pdml_spdz.errors import InputError
 from pdml_spdz.numerics.fixedpoint import Reals
 from pdml_spdz.primitives.sec_sum import SecSum
-from pdml_spdz.rows.make import RowsLike, as_rows
+from pdml_spdz.rows.base import RowsLike, as_rows
 
 TOP = 10  # words of a topic that coherence looks at
 C_V_WINDOW = 110

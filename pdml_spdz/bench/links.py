@@ -19,7 +19,7 @@ from threadpoolctl import threadpool_limits
 from pdml_spdz.bench.network import LOOPBACK, Network, relayed
 from pdml_spdz.bench.stats import Spread, spread
 from pdml_spdz.errors import SECONDARY, EngineError, PdmlError
-from pdml_spdz.system import memory
+from pdml_spdz.system import process
 from pdml_spdz.transport import certs
 from pdml_spdz.transport.base import Link
 from pdml_spdz.transport.connect import Meeting, connect
@@ -51,7 +51,7 @@ def run_processes(M: int, party: Callable[[Link], T], network: Network = LOOPBAC
             certs.make(home, m, days=1)
 
         def body(m: int) -> None:
-            memory.keep_freed()  # as the command does
+            process.keep_freed()  # as the command does
             identity = certs.load_identity(home, m, {l: certs.pinned(home, l).fingerprint for l in range(M)})
             meeting = Meeting(m, seen[m], identity, CONNECT_SECONDS, ROUND_SECONDS)
             outcome: T | _Failure

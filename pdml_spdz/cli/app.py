@@ -113,9 +113,9 @@ def cli() -> None:
       pdml-spdz privacy assess a.csv --rank 5        what would the others learn of my records?
       pdml-spdz doctor                               what is installed, what is missing
     """
-    from pdml_spdz.system import memory  # not to show a list or a version
+    from pdml_spdz.system import process  # not to show a list or a version
 
-    memory.keep_freed()
+    process.keep_freed()
 
 
 def main() -> NoReturn:

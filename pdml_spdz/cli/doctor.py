@@ -17,7 +17,7 @@ from rich.table import Table
 
 from pdml_spdz.engines.spec import Finding
 from pdml_spdz.errors import PdmlError
-from pdml_spdz.programs.template_files import template_directory
+from pdml_spdz.programs.render import template_directory
 from pdml_spdz.run.handshake import required_fingerprints
 from pdml_spdz.run.report import versions
 from pdml_spdz.study.engines import ENGINES

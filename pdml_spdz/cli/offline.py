@@ -20,8 +20,7 @@ from pdml_spdz.engines.spec import Stocks
 from pdml_spdz.local.joint import local_study
 from pdml_spdz.local.supervisor import PartyCommands, supervise
 from pdml_spdz.run.context import PartyRun, stock_root
-from pdml_spdz.run.engine_setup import offline_phase
-from pdml_spdz.run.party import make_stock
+from pdml_spdz.run.party import make_stock, offline_phase
 from pdml_spdz.study.algorithm import ALGORITHMS, DEFAULT
 from pdml_spdz.study.engines import ENGINES
 from pdml_spdz.study.file import load

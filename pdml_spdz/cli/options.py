@@ -27,7 +27,7 @@ from pdml_spdz.study.model import (
     Timeouts,
     choose_engine,
 )
-from pdml_spdz.study.preparation import CENTRES
+from pdml_spdz.study.values import CENTRES
 
 F = TypeVar("F", bound=Callable[..., Any])
 Option = Callable[[Any], Any]

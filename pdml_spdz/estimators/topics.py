@@ -10,7 +10,7 @@ from sklearn.utils.validation import check_non_negative
 from pdml_spdz.algorithms.rri import Penalties, part
 from pdml_spdz.estimators.base import Distributed
 from pdml_spdz.numerics.fixedpoint import Reals
-from pdml_spdz.rows.make import RowsLike
+from pdml_spdz.rows.base import RowsLike
 from pdml_spdz.study.engines import DEFAULTS
 from pdml_spdz.study.model import NmfSettings
 

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from types import TracebackType
-from typing import Any
 
 from rich.console import Console
 from rich.markup import escape
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TaskID, TextColumn, TimeElapsedColumn
 
-Event = dict[str, Any]
+from pdml_spdz.run.context import Event
 
 
 class Watcher:

@@ -15,7 +15,7 @@ from pdml_spdz.privacy.mechanism import Mechanism
 from pdml_spdz.privacy.nmf_mechanism import NmfMechanism
 from pdml_spdz.privacy.sampling import make_plan
 from pdml_spdz.privacy.svd_mechanism import VIEWS, SvdMechanism
-from pdml_spdz.rows.make import RowsLike
+from pdml_spdz.rows.base import RowsLike
 
 ALGORITHMS = ("svd", "pca", "nmf")
 

@@ -26,7 +26,7 @@ from pdml_spdz.privacy.scale import covariance_of, mean_of
 from pdml_spdz.privacy.scale_run import norm_by_bound, scale_by_bound
 from pdml_spdz.privacy.subtraction import less_own
 from pdml_spdz.programs.precision import Precision
-from pdml_spdz.rows.make import as_rows
+from pdml_spdz.rows.base import as_rows
 
 GRID_COLUMNS = 8  # lattice reductions: as many as there is patience for
 WELL = 1e-3  # directions that the V_t show so much of: rounding grows by no more than a thousand

@@ -8,8 +8,7 @@ from dataclasses import dataclass
 from pdml_spdz.engines.transcript import Transcript
 from pdml_spdz.errors import InputError
 from pdml_spdz.numerics.fixedpoint import Reals
-from pdml_spdz.rows.base import Rows
-from pdml_spdz.rows.make import RowsLike, as_rows
+from pdml_spdz.rows.base import Rows, RowsLike, as_rows
 
 TRANSCRIPT = "one party's transcript"
 COALITION = "the transcript and the rows of all parties but the honest ones"

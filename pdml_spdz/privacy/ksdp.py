@@ -24,7 +24,7 @@ import numpy as np
 from pdml_spdz.numerics.fixedpoint import Reals
 from pdml_spdz.privacy.mechanism import Mechanism, Statistic, evaluate, load_statistic
 from pdml_spdz.privacy.sampling import WITH, Plan, Store, Unit, database, digest, generator
-from pdml_spdz.rows.make import RowsLike, as_rows
+from pdml_spdz.rows.base import RowsLike, as_rows
 
 Progress = Callable[[int, int], None]
 THREADS = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS")

@@ -15,7 +15,7 @@ from pdml_spdz.numerics.fixedpoint import Reals
 from pdml_spdz.privacy.joined import Joined
 from pdml_spdz.privacy.mechanism import Content, Mechanism, Observables
 from pdml_spdz.privacy.sampling import digest
-from pdml_spdz.rows.make import RowsLike, stacked
+from pdml_spdz.rows.base import RowsLike, stacked
 
 STARTS = ("random", "pd")
 SEEN = ("T", "den", "num")

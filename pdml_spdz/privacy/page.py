@@ -17,7 +17,7 @@ from pdml_spdz.privacy.attacks import Finding
 from pdml_spdz.privacy.plots import Curve, chart
 from pdml_spdz.privacy.risks import EffectiveSize, OwnRisks
 from pdml_spdz.privacy.verdict import View
-from pdml_spdz.programs.template_files import environment
+from pdml_spdz.programs.render import environment
 from pdml_spdz.system.files import replaced, save_json
 
 KSDP, ATTACK, OWN, PAGE, CONTENT = "ksdp.json", "attack.json", "own.json", "privacy.html", "privacy.json"

@@ -9,7 +9,7 @@ import numpy as np
 
 from pdml_spdz.errors import InputError
 from pdml_spdz.numerics.linalg import EPS
-from pdml_spdz.rows.make import RowsLike, as_rows
+from pdml_spdz.rows.base import RowsLike, as_rows
 
 LISTED = 20
 DENSE = 2000  # features up to which leverages are computed

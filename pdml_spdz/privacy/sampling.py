@@ -11,8 +11,8 @@ from typing import Any
 import numpy as np
 
 from pdml_spdz.errors import InputError, ResumeError
+from pdml_spdz.rows.base import RowsLike
 from pdml_spdz.rows.data import Data
-from pdml_spdz.rows.make import RowsLike
 from pdml_spdz.system.files import replaced, save_json, writing
 
 WITH, WITHOUT = 0, 1

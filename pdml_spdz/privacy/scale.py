@@ -16,8 +16,8 @@ import numpy as np
 from pdml_spdz.numerics.fixedpoint import Reals
 from pdml_spdz.primitives.bound import BLUR
 from pdml_spdz.privacy.attacks import Reconstruction
+from pdml_spdz.rows.base import RowsLike, as_rows
 from pdml_spdz.rows.covariance import GramMatrix
-from pdml_spdz.rows.make import RowsLike, as_rows
 
 OPENED = ("secsum", "exponent")  # bounds that come from the data, the more telling first
 

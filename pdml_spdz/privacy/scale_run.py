@@ -12,7 +12,7 @@ from pdml_spdz.numerics.fixedpoint import Reals
 from pdml_spdz.privacy.attacks import Finding, directions, scaled_covariance
 from pdml_spdz.privacy.known import TRANSCRIPT, Known, factorised
 from pdml_spdz.privacy.scale import OPENED, OwnRows, PublicBound, Seen, mean_of, size_of_last, together
-from pdml_spdz.rows.make import as_rows
+from pdml_spdz.rows.base import as_rows
 
 NAME = "scale from the bound"
 LEARNT = 1.25  # a scale within this factor, so that every sigma_i is right to 12 %, is not hidden by the bound

@@ -12,7 +12,7 @@ from pdml_spdz.engines.transcript import Transcript
 from pdml_spdz.numerics.fixedpoint import Reals
 from pdml_spdz.privacy.attacks import Finding, directions
 from pdml_spdz.privacy.known import Known, last_seen
-from pdml_spdz.rows.make import RowsLike, as_rows
+from pdml_spdz.rows.base import RowsLike, as_rows
 
 NEEDED = "a party's transcript and its own rows, or those of all who collude"
 

@@ -18,7 +18,7 @@ from pdml_spdz.privacy.mechanism import Content, Mechanism, Observables
 from pdml_spdz.privacy.rank_one import Eigen, top_after_row
 from pdml_spdz.privacy.sampling import digest
 from pdml_spdz.privacy.symmetric import LowRank, OneMore, Symmetric, Whole
-from pdml_spdz.rows.make import RowsLike, as_rows
+from pdml_spdz.rows.base import RowsLike, as_rows
 
 VIEWS = ("pd-svd", "sigma", "transcript")
 DENSE = 2000  # above it no eigendecomposition of all of S: warm starts instead

@@ -15,8 +15,8 @@ from pdml_spdz.engines.transcript import Transcript
 from pdml_spdz.errors import ProtocolError
 from pdml_spdz.numerics.fixedpoint import Reals
 from pdml_spdz.rows import data
+from pdml_spdz.rows.base import RowsLike
 from pdml_spdz.rows.data import Data
-from pdml_spdz.rows.make import RowsLike
 from pdml_spdz.run import output as results
 from pdml_spdz.run.checkpoint import Checkpoints
 from pdml_spdz.study.model import Study

@@ -9,15 +9,18 @@ from typing import Any
 import numpy as np
 
 from pdml_spdz.engines import transcript as transcripts
+from pdml_spdz.engines.base import Engine
+from pdml_spdz.engines.recording import RecordingEngine
+from pdml_spdz.engines.spec import Context, OfflinePhase
 from pdml_spdz.errors import PdmlError, StudyError
 from pdml_spdz.fits.prepare import agreed, fitting
 from pdml_spdz.rows.data import Data
 from pdml_spdz.run import handshake
 from pdml_spdz.run.checkpoint import Checkpoints, finished_everywhere
-from pdml_spdz.run.context import PartyRun, rows_of
-from pdml_spdz.run.engine_setup import context_of, make_engine, offline_phase
+from pdml_spdz.run.context import PartyRun, rows_of, stock_root
 from pdml_spdz.run.output import Fitted, commit
 from pdml_spdz.run.report import two_parties
+from pdml_spdz.study.model import Study
 from pdml_spdz.transport import certs
 from pdml_spdz.transport.base import Link
 from pdml_spdz.transport.certs import Identity
@@ -178,3 +181,21 @@ def _load(run: PartyRun) -> Data:
     if run.resume:
         begun.check_resumable(study, agreed(data, study))
     return data
+
+
+def context_of(run: PartyRun, link: Link, session: bytes, identity: Identity) -> Context:
+    """session : the public identity of the run"""
+    return Context(run.study, link, session, identity, stock_root(run.stock), run.directory, run.mp_spdz, run.notify)
+
+
+def make_engine(run: PartyRun, link: Link, session: bytes, identity: Identity) -> Engine:
+    """The study's engine on this link."""
+    engine = run.study.engine_spec.make(context_of(run, link, session, identity))
+    return engine if run.transcript is None else RecordingEngine(engine, run.transcript)
+
+
+def offline_phase(study: Study) -> OfflinePhase:
+    """That of the study's engine."""
+    if study.engine_spec.offline is None:
+        raise StudyError(f"the study has engine {study.engine!r}.", "an engine that has an offline phase")
+    return study.engine_spec.offline

@@ -11,7 +11,6 @@ from pathlib import Path
 from typing import Any
 
 from pdml_spdz.errors import StudyError, did_you_mean
-from pdml_spdz.programs.template_files import environment
 from pdml_spdz.study.model import NmfSettings, PartyEntry, PrecisionSettings, Study, Timeouts
 from pdml_spdz.study.values import typed
 from pdml_spdz.system.files import replaced
@@ -21,6 +20,8 @@ TABLES: dict[str, type[Any]] = {"timeouts": Timeouts, "precision": PrecisionSett
 
 def render(study: Study) -> str:
     """The study as a commented file, with what its algorithm makes use of."""
+    from pdml_spdz.programs.render import environment  # not by those who only read a study
+
     env = environment()
     env.filters["toml"] = _toml
     template = env.get_template("study.toml.j2")

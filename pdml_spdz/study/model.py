@@ -12,8 +12,7 @@ from pdml_spdz.errors import StudyError
 from pdml_spdz.study.algorithm import ALGORITHMS, DEFAULT, SUMS, Algorithm, having
 from pdml_spdz.study.bound import USUAL_RANGE, WIDE_RANGE, check_bound, kind_of, parse_bound
 from pdml_spdz.study.engines import DEFAULTS, ENGINES, engines_that
-from pdml_spdz.study.preparation import CENTRES, SCALES, check_rows
-from pdml_spdz.study.values import check_choice, check_values, settle, shown
+from pdml_spdz.study.values import CENTRES, SCALES, check_choice, check_rows, check_values, settle, shown
 
 if TYPE_CHECKING:
     from pdml_spdz.engines.spec import EngineSpec

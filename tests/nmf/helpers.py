@@ -16,7 +16,7 @@ from pdml_spdz.engines.secsum import SecSumEngine
 from pdml_spdz.numerics.fixedpoint import Format
 from pdml_spdz.numerics.linalg import EPS
 from pdml_spdz.primitives.agree import Agreement
-from pdml_spdz.rows.make import RowsLike
+from pdml_spdz.rows.base import RowsLike
 from pdml_spdz.transport.base import Link
 from tests.threads import run_threads
 

@@ -18,7 +18,7 @@ from pdml_spdz.numerics.linalg import EPS
 from pdml_spdz.primitives.agree import Agreement
 from pdml_spdz.primitives.alone import own_sum
 from pdml_spdz.primitives.sec_sum import SecSum
-from pdml_spdz.rows.make import RowsLike
+from pdml_spdz.rows.base import RowsLike
 from pdml_spdz.transport.base import Link
 from pdml_spdz.transport.clock import Clock
 from tests.nmf.helpers import best_error, dense_rows, settings_for, topics

@@ -25,7 +25,7 @@ from pdml_spdz.privacy.sampling import WITH, Store, Unit, database, generator, m
 from pdml_spdz.privacy.svd_mechanism import SvdMechanism, correlation_statistics
 from pdml_spdz.privacy.symmetric import LowRank, OneMore, Whole
 from pdml_spdz.privacy.verdict import judge
-from pdml_spdz.rows.make import RowsLike
+from pdml_spdz.rows.base import RowsLike
 
 
 @dataclass(frozen=True)
@@ -234,7 +234,7 @@ def test_nmf_observables_are_the_victims_own_sums(start: str, weighted: bool) ->
     alone = NmfMechanism(sp.csr_array((1, 6)), 3, sweeps=4, start="random", weighted=weighted).run(X, 1)
     assert np.all(alone["den"] >= 0)
     if not weighted:  # with nobody else the topics follow from the victim's num and den alone
-        from pdml_spdz.algorithms.simplex import project
+        from pdml_spdz.algorithms.nmf import project
 
         assert alone["T"][2] == pytest.approx(project(alone["num"][2] / alone["den"][2]), abs=1e-9)
 

@@ -19,8 +19,8 @@ from pdml_spdz.numerics import ring
 from pdml_spdz.numerics.fixedpoint import WORD, Format
 from pdml_spdz.primitives.agree import Agreement
 from pdml_spdz.primitives.sec_sum import ClearSum, MaskedSum
+from pdml_spdz.rows.base import RowsLike
 from pdml_spdz.rows.data import Data
-from pdml_spdz.rows.make import RowsLike
 from pdml_spdz.run import handshake
 from pdml_spdz.run.context import PartyRun
 from pdml_spdz.run.party import run_fit

@@ -17,7 +17,7 @@ import scipy.sparse as sp
 
 from pdml_spdz.errors import InputError
 from pdml_spdz.rows import data
-from pdml_spdz.rows.make import as_rows
+from pdml_spdz.rows.base import as_rows
 
 X = np.array([[1.0, 0.0, -2.5], [0.0, 3.25, 0.0], [4.0, 0.0, 1e-7], [0.0, 0.0, 7.0]])
 NAMES = ("alpha", "b,eta", "gamma")

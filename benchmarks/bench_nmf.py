@@ -21,10 +21,11 @@ import numpy as np
 import scipy.sparse as sp
 
 from benchmarks.experiments import datasets, official
-from benchmarks.parties import quartiles, save
+from benchmarks.parties import save
 from pdml_spdz.algorithms.nmf import Settings, State, pd_nmf_iter
 from pdml_spdz.algorithms.rri import Penalties, part
 from pdml_spdz.applications.text import term_counts
+from pdml_spdz.bench.results import spread
 from pdml_spdz.local.joint import LocalRun, local_study, run_local
 from pdml_spdz.primitives.alone import Alone, own_sum
 from pdml_spdz.rows.base import RowsLike
@@ -100,10 +101,10 @@ def main() -> None:
             print(
                 f"  {i + 1}/{REPEATS} " + ", ".join(f"{k} {1e3 * v[-1]:.0f} ms" for k, v in seconds.items()), flush=True
             )
-        middle = {engine: quartiles(values) for engine, values in seconds.items()}
-        for engine, (low, median, high) in middle.items():
+        middle = {engine: spread(values) for engine, values in seconds.items()}
+        for engine, (median, low, high, _) in middle.items():
             print(f"{engine:8} {1e3 * median:8.0f} ms a sweep ({1e3 * low:.0f} .. {1e3 * high:.0f})")
-        ratio = middle["private"][1] / middle["plain"][1]
+        ratio = middle["private"].median / middle["plain"].median
         print(f"private / plain: {ratio:.2f} (wanted: at most 3)\n")
 
         Y, text_source = documents(directory, count, terms)

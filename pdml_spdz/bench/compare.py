@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from typing import Any, NamedTuple
 
-from pdml_spdz.bench.results import Cell, Result
-from pdml_spdz.bench.stats import Spread, ratio
+from pdml_spdz.bench.results import Cell, Measurement, Spread, exact
 from pdml_spdz.errors import InputError
 
 FEW = 3  # repetitions below this say nothing about noise
@@ -30,7 +29,15 @@ class Change(NamedTuple):
         return "more" if self.ratio.median > 1 else "less"
 
 
-def compare(a: Result, b: Result) -> tuple[list[Change], list[str]]:
+def ratio(a: Spread, b: Spread) -> Spread:
+    """a/b: of the medians, and at the least and at the most if both are anywhere between their quartiles."""
+    if b.median == 0:
+        return exact(1.0 if a.median == 0 else float("inf"))
+    low = a.low / b.high if b.high else 0.0
+    return Spread(a.median / b.median, low, a.high / b.low if b.low else float("inf"), min(a.n, b.n))
+
+
+def compare(a: Measurement, b: Measurement) -> tuple[list[Change], list[str]]:
     """The changes, and in words what makes them doubtful."""
     if a.benchmark != b.benchmark:
         raise InputError(
@@ -62,7 +69,7 @@ def _identity(cell: Cell) -> tuple[tuple[str, str | int], ...]:
     return tuple(sorted(cell.key.items()))
 
 
-def _differences(a: Result, b: Result) -> list[str]:
+def _differences(a: Measurement, b: Measurement) -> list[str]:
     """Of machine, versions and settings; the commit is what one compares, and the load is said as it was."""
     notes = []
     for part in ("machine", "versions"):

@@ -6,23 +6,11 @@ from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
 from pdml_spdz.bench.normed_sum import PAPER
-from pdml_spdz.bench.results import Cell, Result
-from pdml_spdz.bench.stats import Spread
+from pdml_spdz.bench.results import ERROR, Cell, Measurement, Spread
 
 # What the table of costs shows of a NormedSecSum beside its online time.
-COSTS = (
-    "offline s",
-    "base OT s",
-    "total s",
-    "with start s",
-    "cpu s",
-    "rounds",
-    "online MB",
-    "offline MB",
-    "triples",
-    "numbers",
-    "error ulp",
-)
+SECONDS = ("offline s", "base OT s", "total s", "with start s", "cpu s")
+COSTS = (*SECONDS, "rounds", "online MB", "offline MB", "triples", "numbers", ERROR)
 
 
 class Grid(NamedTuple):
@@ -77,16 +65,15 @@ def entry(cell: Cell, name: str, text: Callable[[Spread, str], str] = spread_tex
     return f"~{text(value, unit_of(name))} [{cell.scaled_from:,}]"
 
 
-def paper_grid(result: Result) -> Grid:
+def paper_grid(result: Measurement) -> Grid:
     """The paper's table: online seconds by engine and M (rows) and d (columns), the paper's own first."""
     dims = sorted({int(c.key["d"]) for c in result.cells})
     header = ["engine", "M", *(f"d = {d:,}" for d in dims)]
     rows = []
     for M in sorted({int(c.key["M"]) for c in result.cells}):
         if M in PAPER:
-            rows.append(
-                ["the paper (2018)", str(M), *(number(PAPER[M][d], "s") if d in PAPER[M] else "" for d in dims)]
-            )
+            times = (number(PAPER[M][d], "s") if d in PAPER[M] else "" for d in dims)
+            rows.append(["the paper (2018)", str(M), *times])
         mine = [c for c in result.cells if c.key["M"] == M]
         for name in dict.fromkeys(row_name(c) for c in mine if not c.missing):
             cells = {int(c.key["d"]): c for c in mine if row_name(c) == name}
@@ -107,7 +94,7 @@ def row_name(cell: Cell) -> str:
     return ", ".join(p for p in parts if p) + f" ({k['bits']} bits)"
 
 
-def cost_grid(result: Result) -> Grid:
+def cost_grid(result: Measurement) -> Grid:
     """Everything else that a NormedSecSum costs."""
     cells = [c for c in result.cells if c.values]
     names = [n for n in COSTS if any(n in c.values for c in cells)]
@@ -118,7 +105,7 @@ def cost_grid(result: Result) -> Grid:
     return Grid("what it costs besides (medians)", ["engine", "M", "d", *(label_of(n) for n in names)], rows)
 
 
-def plain_grid(result: Result, names: Sequence[str] = ()) -> Grid:
+def plain_grid(result: Measurement, names: Sequence[str] = ()) -> Grid:
     """One line for each cell: its key, and medians of its values (with quartiles where there are few values)."""
     cells = [c for c in result.cells if c.values]
     keys = list(dict.fromkeys(n for c in cells for n in c.key))
@@ -128,7 +115,7 @@ def plain_grid(result: Result, names: Sequence[str] = ()) -> Grid:
     return Grid(result.benchmark, [*keys, *(label_of(n) for n in shown)], rows)
 
 
-def grids(result: Result) -> list[Grid]:
+def grids(result: Measurement) -> list[Grid]:
     if result.benchmark == "normed-sum":
         return [paper_grid(result), cost_grid(result)]
     if result.benchmark == "precision":
@@ -136,7 +123,7 @@ def grids(result: Result) -> list[Grid]:
     return [plain_grid(result)]
 
 
-def _by_bits(result: Result, what: str, by: str) -> Grid:
+def _by_bits(result: Measurement, what: str, by: str) -> Grid:
     """Errors of both ways by d and norm or condition, a column for each number of bits."""
     cells = [c for c in result.cells if c.key["what"] == what]
     bits = sorted({int(c.key["bits"]) for c in cells})

@@ -12,9 +12,7 @@ from rich.markup import escape
 from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 from rich.table import Table
 
-from pdml_spdz.bench.fits import Step
-from pdml_spdz.bench.plot import plot, require
-from pdml_spdz.bench.results import Result
+from pdml_spdz.bench.results import Measurement, Step
 from pdml_spdz.bench.tables import Grid, grids
 from pdml_spdz.cli.options import Option
 
@@ -73,12 +71,8 @@ def console() -> Console:
     return found if found.is_terminal else Console(width=200)
 
 
-def measured(
-    console: Console, name: str, run: Callable[[Step], Result], json_file: Path | None, figure: Path | None = None
-) -> Result:
+def measured(console: Console, name: str, run: Callable[[Step], Measurement], json_file: Path | None) -> Measurement:
     """Run a benchmark under a progress bar, show and keep what it found."""
-    if figure is not None:
-        require()
     columns = (TextColumn("{task.description}"), BarColumn(bar_width=24), TextColumn("{task.fields[detail]}"))
     # Refreshed by hand: the parties are forked, and no other thread of this process may hold a lock then.
     clocks = (TimeElapsedColumn(), TextColumn("left:"), TimeRemainingColumn())
@@ -89,22 +83,15 @@ def measured(
             progress.update(task, completed=done, total=of, detail=text, refresh=True)
 
         result = run(step)
-    show(console, result)
-    if json_file is not None:
-        result.save(json_file)
-        console.print(f"wrote {json_file}, {json_file.with_suffix('.csv')}", highlight=False, markup=False)
-    if figure is not None:
-        for file in plot(result, figure):
-            console.print(f"wrote {file}", highlight=False, markup=False)
-    return result
-
-
-def show(console: Console, result: Result) -> None:
     for grid in grids(result):
         console.print(table(grid))
     for note in result.notes:
         console.print(f"[dim]{escape(note)}[/dim]", highlight=False)
     show_checks(console, [result])
+    if json_file is not None:
+        result.save(json_file)
+        console.print(f"wrote {json_file}, {json_file.with_suffix('.csv')}", highlight=False, markup=False)
+    return result
 
 
 def table(grid: Grid) -> Table:
@@ -116,7 +103,7 @@ def table(grid: Grid) -> Table:
     return shown
 
 
-def show_checks(console: Console, results: list[Result]) -> None:
+def show_checks(console: Console, results: list[Measurement]) -> None:
     for check in (c for r in results for c in r.checks):
         colour = {"yes": "green", "NO": "red"}.get(check.verdict, "yellow")
         console.print(f"[{colour}]{check.verdict:6}[/{colour}] {escape(str(check))}", highlight=False)

@@ -13,9 +13,10 @@ import numpy as np
 import pytest
 
 from pdml_spdz.engines.mp_spdz.home import find_home
-from pdml_spdz.programs.paper import normed_sum_error, paper_field_bits, powers_of_ten, sqrt_error, value_bits
+from pdml_spdz.programs.paper import paper_field_bits, powers_of_ten, value_bits
 from pdml_spdz.programs.precision import Precision
 from pdml_spdz.programs.render import Program, render
+from tests.paper_errors import normed_sum_error, sqrt_error
 from tests.parties.helpers import free_ports
 
 HOME = find_home()

@@ -27,7 +27,7 @@ from pdml_spdz.algorithms.rri import Penalties, part
 from pdml_spdz.applications.text import term_counts
 from pdml_spdz.bench.results import spread
 from pdml_spdz.local.joint import LocalRun, local_study, run_local
-from pdml_spdz.primitives.alone import Alone, own_sum
+from pdml_spdz.primitives.normed_sum import Alone, own_sum
 from pdml_spdz.rows.base import RowsLike
 from pdml_spdz.study.model import NmfSettings
 from pdml_spdz.transport.clock import Clock

@@ -17,7 +17,7 @@ from benchmarks.performance.peers import PEERS, versions
 from pdml_spdz.bench import fits, normed_sum, parts
 from pdml_spdz.bench.fits import FitSize
 from pdml_spdz.bench.results import Measurement, Step
-from pdml_spdz.cli.bench_show import Words, console, measured, show_checks
+from pdml_spdz.cli.bench import Words, console, measured, show_checks
 
 
 class Part(NamedTuple):

@@ -13,10 +13,9 @@ from benchmarks.experiments import pcr
 from benchmarks.experiments.cells import Cell, Row
 from benchmarks.privacy import data
 from pdml_spdz.algorithms.rri import Penalties
-from pdml_spdz.privacy.ksdp import Experiment, run
+from pdml_spdz.privacy.ksdp import Experiment, make_plan, run
 from pdml_spdz.privacy.mechanism import Mechanism
 from pdml_spdz.privacy.nmf_mechanism import NmfMechanism
-from pdml_spdz.privacy.sampling import make_plan
 from pdml_spdz.privacy.svd_mechanism import SvdMechanism
 from pdml_spdz.privacy.verdict import View, judge
 from pdml_spdz.rows.base import RowsLike

@@ -12,7 +12,7 @@ from pdml_spdz.algorithms.nmf import Settings, State, pd_nmf_iter, start_by_sec_
 from pdml_spdz.algorithms.rri import FullPart, Penalties, part
 from pdml_spdz.numerics.fixedpoint import Reals
 from pdml_spdz.primitives.agree import Agreement
-from pdml_spdz.primitives.alone import Alone, own_sum
+from pdml_spdz.primitives.normed_sum import Alone, own_sum
 from pdml_spdz.primitives.sec_sum import SecSum
 from pdml_spdz.rows.base import RowsLike, as_rows
 from pdml_spdz.transport.clock import Clock

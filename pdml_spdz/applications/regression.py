@@ -6,8 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from pdml_spdz.applications.low_rank import coordinates
-from pdml_spdz.applications.score import Score
+from pdml_spdz.applications.low_rank import Score, coordinates
 from pdml_spdz.errors import InputError, QuotaError
 from pdml_spdz.numerics.fixedpoint import Reals
 from pdml_spdz.numerics.linalg import EPS

@@ -9,7 +9,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from pdml_spdz.algorithms.rri import Penalties, part
-from pdml_spdz.applications.score import Score
+from pdml_spdz.applications.low_rank import Score
 from pdml_spdz.applications.text import Columns
 from pdml_spdz.errors import InputError
 from pdml_spdz.numerics.fixedpoint import Reals

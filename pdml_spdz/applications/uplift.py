@@ -15,7 +15,7 @@ from pdml_spdz.algorithms.rri import Penalties, part
 from pdml_spdz.applications import low_rank, recommender, regression
 from pdml_spdz.applications.recommender import Scale
 from pdml_spdz.numerics.fixedpoint import Reals
-from pdml_spdz.primitives.alone import Alone, own_directions
+from pdml_spdz.primitives.normed_sum import Alone, own_directions
 from pdml_spdz.rows.base import RowsLike, as_rows
 from pdml_spdz.rows.covariance import centred_covariance, covariance
 from pdml_spdz.transport.clock import Clock

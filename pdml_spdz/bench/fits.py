@@ -18,7 +18,7 @@ from pdml_spdz.bench.results import Cell, Check, Key, Measurement, Spread, Step,
 from pdml_spdz.local.joint import local_study
 from pdml_spdz.local.threads import run_on_link
 from pdml_spdz.numerics.fixedpoint import Reals
-from pdml_spdz.run.report import peak_memory
+from pdml_spdz.run.output import peak_memory
 from pdml_spdz.study.model import NmfSettings, Study, Timeouts
 from pdml_spdz.transport.base import Link
 

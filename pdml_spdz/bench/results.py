@@ -20,7 +20,7 @@ import numpy as np
 
 from pdml_spdz.engines.mp_spdz import home
 from pdml_spdz.errors import InputError
-from pdml_spdz.run.report import versions
+from pdml_spdz.run.output import versions
 from pdml_spdz.system import process
 from pdml_spdz.system.files import replaced, save_json
 

@@ -19,7 +19,7 @@ from pdml_spdz.engines.spec import Finding
 from pdml_spdz.errors import PdmlError
 from pdml_spdz.programs.render import template_directory
 from pdml_spdz.run.handshake import required_fingerprints
-from pdml_spdz.run.report import versions
+from pdml_spdz.run.output import versions
 from pdml_spdz.study.engines import ENGINES
 from pdml_spdz.study.file import load
 from pdml_spdz.transport import certs

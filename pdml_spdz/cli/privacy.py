@@ -19,12 +19,19 @@ from pdml_spdz.cli.show import Watcher
 from pdml_spdz.engines import transcript as transcripts
 from pdml_spdz.errors import InputError
 from pdml_spdz.privacy import page
-from pdml_spdz.privacy.assess import ALGORITHMS, Question, experiment, to_exclude
+from pdml_spdz.privacy.assess import (
+    ALGORITHMS,
+    EffectiveSize,
+    Question,
+    effective_sizes,
+    experiment,
+    own_risks,
+    to_exclude,
+)
 from pdml_spdz.privacy.attack_run import attack
 from pdml_spdz.privacy.known import Known
 from pdml_spdz.privacy.ksdp import run
 from pdml_spdz.privacy.nmf_mechanism import STARTS
-from pdml_spdz.privacy.risks import EffectiveSize, effective_sizes, own_risks
 from pdml_spdz.privacy.svd_mechanism import VIEWS
 from pdml_spdz.privacy.verdict import View, judge
 from pdml_spdz.rows import data as data_files

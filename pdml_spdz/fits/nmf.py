@@ -24,8 +24,7 @@ from pdml_spdz.primitives.sec_sum import SecSum, check_size
 from pdml_spdz.rows.base import Rows
 from pdml_spdz.rows.covariance import covariance
 from pdml_spdz.rows.data import Data
-from pdml_spdz.run.checkpoint import Checkpoint
-from pdml_spdz.run.context import PartyRun, showing
+from pdml_spdz.run.context import Checkpoint, PartyRun, showing
 from pdml_spdz.run.output import Fitted
 from pdml_spdz.study.algorithm import SQUARES, SUMS, Algorithm, Want
 from pdml_spdz.study.engines import engines_that

@@ -18,7 +18,7 @@ from pdml_spdz.algorithms.rri import FullPart, ObservedPart, Penalties
 from pdml_spdz.errors import EngineError, InputError
 from pdml_spdz.numerics.fixedpoint import Reals
 from pdml_spdz.numerics.linalg import fix_signs, orthonormalise
-from pdml_spdz.privacy.joined import Joined
+from pdml_spdz.privacy.nmf_mechanism import Joined
 from pdml_spdz.rows.base import Rows, RowsLike, as_rows
 from pdml_spdz.rows.covariance import covariance
 

@@ -13,9 +13,9 @@ import numpy as np
 
 from pdml_spdz import __version__
 from pdml_spdz.errors import InputError
+from pdml_spdz.privacy.assess import EffectiveSize, OwnRisks
 from pdml_spdz.privacy.attacks import Finding
 from pdml_spdz.privacy.plots import Curve, chart
-from pdml_spdz.privacy.risks import EffectiveSize, OwnRisks
 from pdml_spdz.privacy.verdict import View
 from pdml_spdz.programs.render import environment
 from pdml_spdz.system.files import replaced, save_json

@@ -14,9 +14,9 @@ import numpy as np
 from pdml_spdz.errors import InputError
 from pdml_spdz.numerics.fixedpoint import Reals
 from pdml_spdz.numerics.linalg import fix_signs, orthonormalise
+from pdml_spdz.privacy.ksdp import digest
 from pdml_spdz.privacy.mechanism import Content, Mechanism, Observables
 from pdml_spdz.privacy.rank_one import Eigen, top_after_row
-from pdml_spdz.privacy.sampling import digest
 from pdml_spdz.privacy.symmetric import LowRank, OneMore, Symmetric, Whole
 from pdml_spdz.rows.base import RowsLike, as_rows
 

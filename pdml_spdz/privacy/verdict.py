@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from pdml_spdz.numerics.fixedpoint import Reals
-from pdml_spdz.privacy import learned, measures
+from pdml_spdz.privacy import measures
 from pdml_spdz.privacy.ksdp import Samples
 from pdml_spdz.privacy.mechanism import USER
 
@@ -95,7 +95,7 @@ def p_values(values: Reals, features: Reals | None) -> tuple[Reals, Reals]:
     p, D = measures.ks_p(steps, values.shape[-1]), steps / values.shape[-1]
     if features is None:
         return p, D
-    p_learned, D_learned = learned.cross_fitted_p(features[:, 0], features[:, 1])
+    p_learned, D_learned = measures.cross_fitted_p(features[:, 0], features[:, 1])
     return np.column_stack([p, p_learned]), np.column_stack([D, D_learned])
 
 
@@ -174,7 +174,7 @@ def _features(samples: Samples, view: str, values: Reals) -> Reals | None:
 
 
 def _with_scores(values: Reals, features: Reals) -> Reals:
-    a, b = learned.trained_on_first_half(features[:, 0], features[:, 1])
+    a, b = measures.trained_on_first_half(features[:, 0], features[:, 1])
     return np.concatenate([values, np.stack([a, b], axis=1)[:, None]], axis=1)
 
 

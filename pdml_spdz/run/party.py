@@ -10,16 +10,14 @@ import numpy as np
 
 from pdml_spdz.engines import transcript as transcripts
 from pdml_spdz.engines.base import Engine
-from pdml_spdz.engines.recording import RecordingEngine
 from pdml_spdz.engines.spec import Context, OfflinePhase
+from pdml_spdz.engines.transcript import RecordingEngine
 from pdml_spdz.errors import PdmlError, StudyError
 from pdml_spdz.fits.prepare import agreed, fitting
 from pdml_spdz.rows.data import Data
 from pdml_spdz.run import handshake
-from pdml_spdz.run.checkpoint import Checkpoints, finished_everywhere
-from pdml_spdz.run.context import PartyRun, rows_of, stock_root
-from pdml_spdz.run.output import Fitted, commit
-from pdml_spdz.run.report import two_parties
+from pdml_spdz.run.context import Checkpoints, PartyRun, finished_everywhere, rows_of, stock_root
+from pdml_spdz.run.output import Fitted, commit, two_parties
 from pdml_spdz.study.model import Study
 from pdml_spdz.transport import certs
 from pdml_spdz.transport.base import Link

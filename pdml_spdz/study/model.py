@@ -10,9 +10,21 @@ from typing import TYPE_CHECKING, Any
 
 from pdml_spdz.errors import StudyError
 from pdml_spdz.study.algorithm import ALGORITHMS, DEFAULT, SUMS, Algorithm, having
-from pdml_spdz.study.bound import USUAL_RANGE, WIDE_RANGE, check_bound, kind_of, parse_bound
 from pdml_spdz.study.engines import DEFAULTS, ENGINES, engines_that
-from pdml_spdz.study.values import CENTRES, SCALES, check_choice, check_rows, check_values, settle, shown
+from pdml_spdz.study.values import (
+    CENTRES,
+    SCALES,
+    USUAL_RANGE,
+    WIDE_RANGE,
+    check_bound,
+    check_choice,
+    check_rows,
+    check_values,
+    kind_of,
+    parse_bound,
+    settle,
+    shown,
+)
 
 if TYPE_CHECKING:
     from pdml_spdz.engines.spec import EngineSpec

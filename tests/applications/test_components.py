@@ -9,7 +9,7 @@ from sklearn.decomposition import PCA, TruncatedSVD
 from sklearn.linear_model import LinearRegression
 
 from pdml_spdz.applications import low_rank, regression
-from pdml_spdz.applications.score import Score, joint
+from pdml_spdz.applications.low_rank import Score, joint
 from pdml_spdz.applications.uplift import (
     Uplift,
     local_pca,

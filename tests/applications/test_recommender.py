@@ -12,13 +12,12 @@ import scipy.sparse as sp
 from pdml_spdz.algorithms.nmf import start_by_seed
 from pdml_spdz.algorithms.rri import Penalties
 from pdml_spdz.applications import recommender
-from pdml_spdz.applications.hyperband import Continued, hyperband, pd_nmf_loss, sample_penalties
-from pdml_spdz.applications.recommender import Scale
+from pdml_spdz.applications.recommender import Continued, Scale, hyperband, pd_nmf_loss, sample_penalties
 from pdml_spdz.applications.uplift import local_topics, own_settings, recommender_uplift, topics_error, topics_uplift
 from pdml_spdz.engines.secsum import SecSumEngine
 from pdml_spdz.errors import InputError
 from pdml_spdz.primitives.agree import Agreement
-from pdml_spdz.primitives.alone import Alone, own_sum
+from pdml_spdz.primitives.normed_sum import Alone, own_sum
 from tests.threads import run_threads
 
 SCALE = Scale(1, 5)

@@ -16,7 +16,7 @@ from pdml_spdz.algorithms.rri import FullPart, Penalties
 from pdml_spdz.engines.secsum import SecSumEngine
 from pdml_spdz.numerics.linalg import EPS
 from pdml_spdz.primitives.agree import Agreement
-from pdml_spdz.primitives.alone import own_sum
+from pdml_spdz.primitives.normed_sum import own_sum
 from pdml_spdz.primitives.sec_sum import SecSum
 from pdml_spdz.rows.base import RowsLike
 from pdml_spdz.transport.base import Link

@@ -17,11 +17,9 @@ from pdml_spdz.algorithms.nmf import Settings
 from pdml_spdz.algorithms.rri import Penalties, part
 from pdml_spdz.applications.uplift import local_pca, local_svd
 from pdml_spdz.errors import InputError, ResumeError
-from pdml_spdz.privacy.joined import Joined
-from pdml_spdz.privacy.ksdp import Experiment, compute, run
+from pdml_spdz.privacy.ksdp import WITH, Experiment, Store, Unit, compute, database, generator, make_plan, run
 from pdml_spdz.privacy.mechanism import Content, Mechanism, Observables, load_statistic
-from pdml_spdz.privacy.nmf_mechanism import NmfMechanism, box_coefficients
-from pdml_spdz.privacy.sampling import WITH, Store, Unit, database, generator, make_plan
+from pdml_spdz.privacy.nmf_mechanism import Joined, NmfMechanism, box_coefficients
 from pdml_spdz.privacy.svd_mechanism import SvdMechanism, correlation_statistics
 from pdml_spdz.privacy.symmetric import LowRank, OneMore, Whole
 from pdml_spdz.privacy.verdict import judge

@@ -38,8 +38,7 @@ from pdml_spdz.bench.results import (
     straight,
 )
 from pdml_spdz.bench.tables import cost_grid, number, paper_grid, spread_text
-from pdml_spdz.cli.bench import bench
-from pdml_spdz.cli.bench_show import Numbers, Words
+from pdml_spdz.cli.bench import Numbers, Words, bench
 from pdml_spdz.errors import InputError
 from pdml_spdz.numerics.linalg import gaussian, orthonormalise, sine
 

@@ -28,7 +28,7 @@ from pdml_spdz.primitives import masks
 from pdml_spdz.programs import precision
 from pdml_spdz.rows.data import Data
 from pdml_spdz.run import handshake
-from pdml_spdz.study import bound as study_bound
+from pdml_spdz.study import values as study_bound
 from pdml_spdz.transport import base
 from pdml_spdz.transport.base import Link
 from pdml_spdz.transport.inprocess import mesh

@@ -11,8 +11,7 @@ from pdml_spdz.algorithms import lengths
 from pdml_spdz.algorithms.rayleigh_ritz import groups
 from pdml_spdz.algorithms.svd import CONVERGED, Result, Settings, pd_svd, start_by_seed
 from pdml_spdz.numerics.linalg import EPS
-from pdml_spdz.primitives.alone import Alone
-from pdml_spdz.primitives.normed_sum import NormedColumns, NormedSum, unit_columns
+from pdml_spdz.primitives.normed_sum import Alone, NormedColumns, NormedSum, unit_columns
 from pdml_spdz.rows.covariance import GramMatrix
 from pdml_spdz.transport.clock import Clock
 from tests.unit.test_svd import with_spectrum

@@ -10,8 +10,7 @@ import pytest
 
 import pdml_spdz
 from pdml_spdz.engines.plain import PlainEngine
-from pdml_spdz.engines.recording import RecordingEngine
-from pdml_spdz.engines.transcript import RecordingWarning, Transcript, load
+from pdml_spdz.engines.transcript import RecordingEngine, RecordingWarning, Transcript, load
 from pdml_spdz.estimators import PDNMF, PDSVD
 from pdml_spdz.privacy.attack_run import attack
 from pdml_spdz.privacy.known import Known

@@ -25,7 +25,6 @@ from numpy.typing import NDArray
 
 from pdml_spdz.errors import InputError
 from pdml_spdz.numerics.fixedpoint import Reals
-from pdml_spdz.primitives.sec_sum import SecSum
 from pdml_spdz.rows.base import RowsLike, as_rows
 from pdml_spdz.rows.formats import save_npz
 from pdml_spdz.system.files import replaced
@@ -153,36 +152,6 @@ def document_frequencies(counts: RowsLike) -> tuple[Reals, int]:
     """(df, n): in how many of a party's own n documents each column occurs. Local."""
     present = as_rows(counts).present()
     return np.bincount(present.indices, minlength=counts.shape[1]).astype(np.float64), counts.shape[0]
-
-
-def global_frequencies(counts: RowsLike, sec_sum: SecSum, most: int) -> tuple[Reals, int]:
-    """(df, n) over the documents of all parties, party m's view.
-
-    1. df_m, n_m <- own documents                                   local
-    2. df, n <- SecSum(df_m, n_m)                                   one call
-
-    most : no party has more documents; public
-
-    Reveals: for each column the number of all documents that have it, and n. With hashed columns that is all that
-    anyone learns of a vocabulary. Cost: one SecSum of d + 1 numbers.
-    Ref: [PDML §Experiments: global IDF weights].
-    """
-    df, n = document_frequencies(counts)
-    if n > most:
-        raise InputError(f"this party has {n} documents.", f"at most the agreed {most}")
-    sums = np.rint(sec_sum(np.append(df, n), float(most), "frequencies"))
-    return sums[:-1], int(sums[-1])
-
-
-def frequent(df: Reals, least: int, largest_share: float = 1.0, n: int = 0) -> Columns:
-    """The columns in at least `least` of n documents, and in at most a share of them; the same at every party.
-
-    counts[:, frequent(df, 5)] is then a table with the same columns everywhere.
-    """
-    keep = df >= least
-    if largest_share < 1.0:
-        keep &= df <= largest_share * n
-    return np.flatnonzero(keep)
 
 
 def idf(df: Reals, n: int, *, smooth: bool = True) -> Reals:

@@ -12,7 +12,7 @@ import numpy as np
 from pdml_spdz.algorithms import nmf, svd
 from pdml_spdz.algorithms.nmf_start import fitted_error, own_topics
 from pdml_spdz.algorithms.rri import Penalties, part
-from pdml_spdz.applications import low_rank, recommender, regression
+from pdml_spdz.applications import low_rank, recommender
 from pdml_spdz.applications.recommender import Scale
 from pdml_spdz.numerics.fixedpoint import Reals
 from pdml_spdz.primitives.normed_sum import Alone, own_directions
@@ -59,18 +59,6 @@ def own_settings(X: RowsLike, tau: int, tol: float, penalties: Penalties | None,
     """Settings of PD-NMF for rows that are not sent anywhere: their own size is the bound."""
     bound = max(part(X, 1, weighted=weighted).norm(), 1.0)
     return nmf.Settings(tau, tol, bound, penalties or Penalties(), weighted)
-
-
-def regression_uplift(
-    X: RowsLike, y: Reals, held_out: tuple[RowsLike, Reals], V: Reals, mean: Reals | None, *, as_printed: bool = False
-) -> Uplift:
-    """RMSE of principal component regression with the party's own components, and with the common V and mean."""
-    V_m, mean_m = local_pca(X, V.shape[1])
-    errors = [
-        regression.fit(X, y, basis, centre, as_printed=as_printed).rmse(*held_out)
-        for basis, centre in ((V_m, mean_m), (V, mean))
-    ]
-    return Uplift(*errors)
 
 
 def low_rank_uplift(X: RowsLike, held_out: RowsLike, V: Reals) -> Uplift:

@@ -13,7 +13,7 @@ from click.core import ParameterSource
 from rich.console import Console
 from rich.table import Table
 
-from pdml_spdz.cli.options import CENTRE, FACTORISATION, STOCK, Option, options, stopping, study_settings
+from pdml_spdz.cli.options import CENTRE, FACTORISATION, HOME, STOCK, Option, options, stopping, study_settings
 from pdml_spdz.cli.party import address, listening_socket, supervised_run
 from pdml_spdz.cli.show import Watcher
 from pdml_spdz.engines.spec import Stocks
@@ -33,10 +33,10 @@ PROBLEM: list[Option] = [
     click.option("--parties", "-M", type=click.IntRange(2, MAX_PARTIES), default=3, show_default=True),
     click.option("--dim", "-d", type=click.IntRange(0), default=0, help="Number of features."),
     click.option("--rank", "-k", type=click.IntRange(1), default=1, show_default=True),
-    *stopping({}),
+    *stopping(ALGORITHMS[DEFAULT]),
     *FACTORISATION,
     *CENTRE,
-    click.option("--mp-spdz", type=click.Path(path_type=Path), help="Where MP-SPDZ is [default: MP_SPDZ_HOME]."),
+    HOME,
 ]
 
 

@@ -23,4 +23,10 @@ class PlainEngine(SumEngine):
         return ["every party's own S_m V_t in every iteration t, to every party", "V_t in every iteration t"]
 
 
-PLAIN = EngineSpec("plain", "sum", "INSECURE.", lambda context: PlainEngine(context.link), in_the_clear=True)
+PLAIN = EngineSpec(
+    "plain",
+    "sum",
+    "INSECURE: every party sees everyone's numbers.",
+    lambda context: PlainEngine(context.link),
+    in_the_clear=True,
+)

@@ -272,6 +272,7 @@ NMF = Algorithm(
     fit,
     result="T.npy",
     unit="topics",
+    change="no topic changes by more in a sweep (l1)",
     kept=("W.npy", "scale.npy"),
     starts=("centre.npz", "T0.npy"),
     needs=SUMS,

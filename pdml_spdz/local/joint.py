@@ -112,15 +112,19 @@ class LocalResult:
         return rows if self.scale is None else rows.over(self.scale)
 
 
-def local_study(parties: int, **settings: Any) -> Study:
-    """A study for parties on this machine; what the engine reveals is filled in here, ports when the run starts.
+def study_of(parties: Sequence[PartyEntry], settings: dict[str, Any]) -> Study:
+    """The study that these settings make; what the engine reveals is filled in here.
 
     settings : of a Study; `offsets` and `scales` may also be what `data.vector` takes
     """
-    settings["engine"], settings["reveal"] = choose_engine(
-        settings.get("engine"), settings.get("reveal"), settings.get("algorithm", DEFAULT)
-    )
-    return Study(parties=tuple(PartyEntry() for _ in range(parties)), **vector_settings(settings))
+    engine, reveal = (settings.get(name) for name in ("engine", "reveal"))
+    engine, reveal = choose_engine(engine, reveal, settings.get("algorithm", DEFAULT))
+    return Study(tuple(parties), **vector_settings(settings | {"engine": engine, "reveal": reveal}))
+
+
+def local_study(parties: int, **settings: Any) -> Study:
+    """A study for parties on this machine; their ports are filled in when the run starts."""
+    return study_of([PartyEntry()] * parties, settings)
 
 
 Compare = Callable[[LocalResult], dict[str, Any]]

@@ -86,7 +86,9 @@ def _mechanism(q: Question, others: RowsLike, size: int) -> Mechanism:
 
 
 def to_exclude(ksdp: dict[str, Any], *, level: float, epsilon: float | None, views: Sequence[str] = ()) -> list[int]:
-    """Records that can be told at this level after Holm's correction, or whose epsilon certainly exceeds the given."""
+    """Records that are distinguishable at this level after Holm's correction, or whose epsilon certainly exceeds the
+    given.
+    """
     found = set()
     for view in ksdp["views"]:
         if views and view["name"] not in views:

@@ -171,7 +171,7 @@ def _summary(views: list[dict[str, Any]], findings: list[dict[str, Any]], own: d
     lines = []
     for v in views:
         told, of = len(v["flagged"]), len(v["records"])
-        verdict = f"{told} of {of} records can be told" if told else f"none of {of} records could be told"
+        verdict = f"{told or 'none'} of {of} records are distinguishable"
         line = f"Who sees {v['observer']}: {verdict} (smallest p {_p(v['pi'])})"
         if v["largest_epsilon"] > 0:
             line += f"; as differential privacy counts, ε is at least {v['largest_epsilon']:.2f}"
@@ -189,13 +189,13 @@ def _advice(views: list[dict[str, Any]], findings: list[dict[str, Any]]) -> list
     lines = []
     if any(v["flagged"] for v in views):
         lines.append(
-            "Leave out the records that can be told (privacy exclude writes the list) and measure again, or join with "
+            "Leave out the distinguishable records (privacy exclude writes the list) and measure again, or join with "
             "more rows in each honest party: see the effective party size."
         )
     elif views:
         lines.append(
-            "No record could be told by these tests. That is no proof: the section on what is not covered, and the "
-            "smallest effect that so many samples find, belong to the answer."
+            "No record was distinguishable by these tests. That is no proof: the section on what is not covered, and "
+            "the smallest effect that so many samples find, belong to the answer."
         )
     if any(f["success"] for f in findings):
         lines.append(

@@ -21,7 +21,7 @@ from pdml_spdz.rows.formats import READERS, Columns, is_series, is_table, read_t
 from pdml_spdz.rows.names import Names, column
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Data:
     """Rows of whatever kind, and the names of their columns where they have some;
     warnings : what this party, and nobody else, should know of them
@@ -34,6 +34,10 @@ class Data:
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "rows", as_rows(self.rows))
+
+    def __repr__(self) -> str:
+        """Sizes, never the numbers or their names."""
+        return f"Data({self.source}: {self.n:,} rows x {self.d:,} columns)"
 
     @property
     def n(self) -> int:

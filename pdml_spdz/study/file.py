@@ -6,13 +6,15 @@ import json
 import re
 import tomllib
 from collections.abc import Mapping, Sequence
-from dataclasses import MISSING, fields, replace
+from dataclasses import fields, replace
 from pathlib import Path
 from typing import Any
 
 from pdml_spdz.errors import StudyError, did_you_mean
+from pdml_spdz.study.algorithm import SUMS
+from pdml_spdz.study.engines import ENGINES
 from pdml_spdz.study.model import NmfSettings, PartyEntry, PrecisionSettings, Study, Timeouts
-from pdml_spdz.study.values import typed
+from pdml_spdz.study.values import typed, usual_value
 from pdml_spdz.system.files import replaced
 
 TABLES: dict[str, type[Any]] = {"timeouts": Timeouts, "precision": PrecisionSettings, "nmf": NmfSettings}
@@ -26,13 +28,14 @@ def render(study: Study) -> str:
     env.filters["toml"] = _toml
     template = env.get_template("study.toml.j2")
     spec = study.spec
-    return template.render(study=study, spec=spec, size=spec.measure, written=lambda name: _written(study, name))
+    names = dict.fromkeys([*ENGINES.lines, study.engine])  # to look for those of other packages takes long
+    engines = [engine for engine in map(ENGINES.__getitem__, names) if spec.needs != SUMS or not engine.shares]
+    own = {"study": study, "spec": spec, "engines": engines, "size": spec.measure}
+    return template.render(**own, written=lambda name: _written(study, name))
 
 
 def _written(study: Study, name: str) -> bool:
-    f = Study.__dataclass_fields__[name]
-    usual = f.default if f.default_factory is MISSING else f.default_factory()
-    return name not in study.spec.idle or getattr(study, name) != usual
+    return name not in study.spec.idle or getattr(study, name) != usual_value(Study.__dataclass_fields__[name])
 
 
 def _toml(value: object) -> str:

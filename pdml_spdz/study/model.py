@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Iterable, Mapping
-from dataclasses import MISSING, asdict, dataclass, field, fields, is_dataclass
+from dataclasses import asdict, dataclass, field, fields, is_dataclass
 from typing import TYPE_CHECKING, Any
 
 from pdml_spdz.errors import StudyError
@@ -24,6 +24,7 @@ from pdml_spdz.study.values import (
     parse_bound,
     settle,
     shown,
+    usual_value,
 )
 
 if TYPE_CHECKING:
@@ -281,8 +282,7 @@ def _check_own(study: Study) -> None:
     """Settings of another algorithm are as they usually are."""
     for f in fields(study):
         value = getattr(study, f.name)
-        usual = f.default if f.default_factory is MISSING else f.default_factory()
-        if f.name not in OWN or f.name in study.spec.own or value == usual:
+        if f.name not in OWN or f.name in study.spec.own or value == usual_value(f):
             continue
         found = f"settings of [{f.name}] are given" if is_dataclass(value) else f"`{f.name}` is {value!r}"
         raise StudyError(f"{found} for {study.algorithm}.", f"the algorithm {having(f.name)} with that")

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Collection
-from dataclasses import fields
+from dataclasses import MISSING, Field, fields
 from numbers import Integral, Real
 from typing import TYPE_CHECKING, Any
 
@@ -41,6 +41,11 @@ MAX_SECONDS = 10**6  # the operating system counts milliseconds in 32 bits
 # allows for, are neither infinite nor denormal.
 SMALLEST, LARGEST = 2.0**-900, 2.0**900
 FINGERPRINT = re.compile(r"[0-9a-f]{64}")
+
+
+def usual_value(f: Field[Any]) -> Any:
+    """What a field is if nobody sets it."""
+    return f.default if f.default_factory is MISSING else f.default_factory()
 
 
 def settle(settings: Any, where: str) -> None:

@@ -317,3 +317,8 @@ def test_rows_as_in_a_run_have_the_order_of_its_report() -> None:
     np.testing.assert_array_equal(turned.as_in({"features": list(NAMES), "columns": "name"}).X, X)
     for report in ({"features": list(NAMES), "columns": "position"}, {"features": None, "columns": "name"}, {}):
         assert turned.as_in(report) is turned
+
+
+def test_repr_of_data_has_sizes_and_neither_numbers_nor_names() -> None:
+    found = data.Data(np.array([[1.25, 2.5], [3.75, 4.5]]), ("income", "age"), "rows.csv")
+    assert repr(found) == "Data(rows.csv: 2 rows x 2 columns)"

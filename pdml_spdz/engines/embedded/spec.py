@@ -8,7 +8,7 @@ SETUP = "pdml_spdz.engines.embedded.setup"
 EMBEDDED = EngineSpec(
     "embedded",
     "normed",
-    "secret shares.",
+    "secret shares; only directions are opened.",
     later(SETUP, "make"),
     offline=OfflinePhase(later(SETUP, "plan"), later(SETUP, "make_stock"), later(SETUP, "stocks")),
 )

@@ -130,12 +130,6 @@ def find(given: Path | None = None) -> Installation | None:
     return Installation(path.resolve()) if is_home(path) else None
 
 
-def find_home(given: Path | None = None) -> Path | None:
-    """The directory of `find`."""
-    found = find(given)
-    return found.path if found else None
-
-
 def require(given: Path | None = None) -> Installation:
     """`find`, or an error that says where it was looked for and how to get it."""
     found = find(given)

@@ -10,7 +10,7 @@ SETUP = "pdml_spdz.engines.mp_spdz.setup"
 MP_SPDZ = EngineSpec(
     "mp-spdz",
     "normed",
-    "the same on MP-SPDZ.",
+    "the same on MP-SPDZ, by one of its protocols.",
     later(SETUP, "make"),
     check=lambda study, want: protocol_of(study),  # StudyError if there is none of that name
     doctor=later("pdml_spdz.engines.mp_spdz.examine", "findings"),

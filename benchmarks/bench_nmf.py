@@ -22,7 +22,7 @@ import scipy.sparse as sp
 
 from benchmarks.experiments import datasets, official
 from benchmarks.parties import save
-from pdml_spdz.algorithms.nmf import Settings, State, pd_nmf_iter
+from pdml_spdz.algorithms.nmf import SweepSettings, SweepState, pd_nmf_iter
 from pdml_spdz.algorithms.rri import Penalties, part
 from pdml_spdz.applications.text import term_counts
 from pdml_spdz.bench.results import spread
@@ -72,9 +72,9 @@ def run(X: RowsLike, k: int, sweeps: int, directory: Path, **nmf: Any) -> list[d
 def plain_sweep(X: RowsLike, k: int) -> float:
     """Seconds of a sweep in this process, on all rows."""
     local, T = part(X, k, weighted=True), np.random.default_rng(0).uniform(size=(k, X.shape[1]))
-    settings = Settings(SWEEPS, 0.0, local.norm(), Penalties(beta=1.0, delta=1.0), weighted=True)
+    settings = SweepSettings(SWEEPS, 0.0, local.norm(), Penalties(beta=1.0, delta=1.0), weighted=True)
     began = time.perf_counter()
-    pd_nmf_iter(local, State(T / T.sum(axis=1, keepdims=True)), settings, own_sum, Alone(), clock=Clock())
+    pd_nmf_iter(local, SweepState(T / T.sum(axis=1, keepdims=True)), settings, own_sum, Alone(), clock=Clock())
     return (time.perf_counter() - began) / SWEEPS
 
 

@@ -14,7 +14,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from pdml_spdz.bench.normed_sum import Peer
+from pdml_spdz.bench.normed_sum import Framework
 from pdml_spdz.errors import EngineError
 from pdml_spdz.system import process
 
@@ -81,4 +81,4 @@ def _free_ports(M: int) -> int:
 
 
 PROTOCOLS = {"mpyc": "Shamir, honest majority", "spu": "ABY3, honest majority"}
-PEERS = tuple(Peer(name, text, partial(missing, name), partial(run, name)) for name, text in PROTOCOLS.items())
+PEERS = tuple(Framework(name, text, partial(missing, name), partial(run, name)) for name, text in PROTOCOLS.items())

@@ -17,7 +17,7 @@ from pdml_spdz.privacy.ksdp import Experiment, make_plan, run
 from pdml_spdz.privacy.mechanism import Mechanism
 from pdml_spdz.privacy.nmf_mechanism import NmfMechanism
 from pdml_spdz.privacy.svd_mechanism import SvdMechanism
-from pdml_spdz.privacy.verdict import View, judge
+from pdml_spdz.privacy.verdict import Observer, judge
 from pdml_spdz.rows.base import RowsLike
 
 RATINGS = Penalties(beta=1.0, delta=1.0)
@@ -69,7 +69,7 @@ def measured(
     return [_row(view, size) for view in found]
 
 
-def _row(view: View, size: int) -> Row:
+def _row(view: Observer, size: int) -> Row:
     best: dict[str, int] = {}
     for record in view.records:
         best[record.statistic] = best.get(record.statistic, 0) + 1

@@ -15,7 +15,7 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
-from pdml_spdz.algorithms.nmf import GO_ON, Settings, State, pd_nmf_iter
+from pdml_spdz.algorithms.nmf import GO_ON, SweepSettings, SweepState, pd_nmf_iter
 from pdml_spdz.algorithms.rri import Part, Penalties, part
 from pdml_spdz.applications.low_rank import Score, joint
 from pdml_spdz.errors import InputError
@@ -29,7 +29,7 @@ Numbers = NDArray[np.int64]
 
 
 @dataclass(frozen=True)
-class Scale:
+class RatingScale:
     """Ratings are from low to high; public."""
 
     low: float
@@ -69,20 +69,22 @@ def fit_users(ratings: RowsLike, T: Reals, penalties: Penalties | None = None) -
     return local.W
 
 
-def predict(W: Reals, T: Reals, users: Numbers, items: Numbers, scale: Scale) -> Reals:
+def predict(W: Reals, T: Reals, users: Numbers, items: Numbers, scale: RatingScale) -> Reals:
     """min(max((W T)_ij, low), high) for each pair of a user and an item. Local."""
     predicted: Reals = np.clip(np.einsum("ek,ke->e", W[users], T[:, items]), scale.low, scale.high)
     return predicted
 
 
-def squared_error(W: Reals, T: Reals, held_out: RowsLike, scale: Scale) -> Score:
+def squared_error(W: Reals, T: Reals, held_out: RowsLike, scale: RatingScale) -> Score:
     """Over the held-out ratings; `.rmse` is the measure. Local."""
     held_out = scale.check(held_out).tocoo()
     error = held_out.data - predict(W, T, held_out.row, held_out.col, scale)
     return Score(float(error @ error), len(error))
 
 
-def rmse(ratings: RowsLike, held_out: RowsLike, T: Reals, scale: Scale, penalties: Penalties | None = None) -> float:
+def rmse(
+    ratings: RowsLike, held_out: RowsLike, T: Reals, scale: RatingScale, penalties: Penalties | None = None
+) -> float:
     """Of a party's users: W from `ratings`, RMSE on `held_out`. Local."""
     return squared_error(fit_users(scale.check(ratings), T, penalties), T, held_out, scale).rmse
 
@@ -191,14 +193,14 @@ class Continued:
     Reveals and costs: what PD-NMF-Iter does.
     """
 
-    def __init__(self, ratings: RowsLike, start: State, bound: float, sec_sum: SecSum, agree: Agreement) -> None:
+    def __init__(self, ratings: RowsLike, start: SweepState, bound: float, sec_sum: SecSum, agree: Agreement) -> None:
         self.ratings, self.start, self.bound, self.sec_sum, self.agree = ratings, start, bound, sec_sum, agree
-        self._left_at: dict[Penalties, tuple[Part, State]] = {}
+        self._left_at: dict[Penalties, tuple[Part, SweepState]] = {}
 
     def __call__(self, penalties: Penalties, sweeps: int) -> Reals:
         fresh = part(self.ratings, len(self.start.T), weighted=True), self.start
         local, state = self._left_at.get(penalties, fresh)
-        settings = Settings(sweeps, 0.0, self.bound, penalties, weighted=True)
+        settings = SweepSettings(sweeps, 0.0, self.bound, penalties, weighted=True)
         if state.t < sweeps:
             state = replace(state, stop=GO_ON)
             state = pd_nmf_iter(local, state, settings, self.sec_sum, self.agree, clock=Clock()).state
@@ -209,7 +211,7 @@ class Continued:
 def pd_nmf_loss(
     run_nmf: Callable[[Penalties, int], Reals],
     ratings: tuple[RowsLike, RowsLike],
-    scale: Scale,
+    scale: RatingScale,
     sec_sum: SecSum,
     *,
     most: int,

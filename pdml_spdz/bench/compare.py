@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any, NamedTuple
 
-from pdml_spdz.bench.results import Cell, Measurement, Spread, exact
+from pdml_spdz.bench.results import Cell, Measurement, Quartiles, exact
 from pdml_spdz.errors import InputError
 
 FEW = 3  # repetitions below this say nothing about noise
@@ -17,7 +17,7 @@ class Change(NamedTuple):
     value: str
     a: float
     b: float
-    ratio: Spread
+    ratio: Quartiles
 
     @property
     def verdict(self) -> str:
@@ -29,12 +29,12 @@ class Change(NamedTuple):
         return "more" if self.ratio.median > 1 else "less"
 
 
-def ratio(a: Spread, b: Spread) -> Spread:
+def ratio(a: Quartiles, b: Quartiles) -> Quartiles:
     """a/b: of the medians, and at the least and at the most if both are anywhere between their quartiles."""
     if b.median == 0:
         return exact(1.0 if a.median == 0 else float("inf"))
     low = a.low / b.high if b.high else 0.0
-    return Spread(a.median / b.median, low, a.high / b.low if b.low else float("inf"), min(a.n, b.n))
+    return Quartiles(a.median / b.median, low, a.high / b.low if b.low else float("inf"), min(a.n, b.n))
 
 
 def compare(a: Measurement, b: Measurement) -> tuple[list[Change], list[str]]:

@@ -20,7 +20,7 @@ from pdml_spdz.primitives.masks import Keys
 from pdml_spdz.primitives.sec_sum import ClearSum, EngineSum, MaskedSum
 from pdml_spdz.programs.precision import FULL_G, Precision
 from pdml_spdz.programs.render import render
-from pdml_spdz.study.values import USUAL_RANGE, WIDE_RANGE
+from pdml_spdz.study.checks import USUAL_RANGE, WIDE_RANGE
 from pdml_spdz.transport.base import Link
 
 SESSION = b"bench"

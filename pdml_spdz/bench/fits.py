@@ -13,8 +13,8 @@ from typing import Any
 
 import numpy as np
 
-from pdml_spdz.bench.links import Costs, Meter, Wiring, costs, direct, run_processes, seconds
-from pdml_spdz.bench.results import Cell, Check, Key, Measurement, Spread, Step, constant, exact, spread, straight
+from pdml_spdz.bench.links import Costs, LinkMeter, Wiring, costs, direct, run_processes, seconds
+from pdml_spdz.bench.results import Cell, Check, Key, Measurement, Quartiles, Step, constant, exact, spread, straight
 from pdml_spdz.local.joint import local_study
 from pdml_spdz.local.threads import run_on_link
 from pdml_spdz.numerics.fixedpoint import Reals
@@ -94,7 +94,7 @@ def run(
                     steps.append(meter.read())
 
             link.all_to_all("barrier", b"")
-            meter, whole = Meter(link), Meter(link)
+            meter, whole = LinkMeter(link), LinkMeter(link)
             run_on_link(link, study, X, Path(directory), notify)
             return PartyCosts(whole.read(), steps, peak_memory(), X.nbytes)
 
@@ -125,7 +125,7 @@ NOTES = (
 )
 
 
-def per_iteration(runs: list[list[PartyCosts]], iterations: int) -> dict[str, Spread]:
+def per_iteration(runs: list[list[PartyCosts]], iterations: int) -> dict[str, Quartiles]:
     """Of the slowest party of each run: its iterations after the first, and its whole fit."""
     slow = [max(parties, key=lambda f: f.whole.seconds) for parties in runs]
     steps = [step for fit in slow for step in fit.steps[1:]]
@@ -150,7 +150,7 @@ def _key(algorithm: str, engine: str, size: FitSize) -> Key:
     return {"algorithm": algorithm, "engine": engine} | asdict(size)
 
 
-def _raw(size: FitSize, repeats: int) -> dict[str, Spread]:
+def _raw(size: FitSize, repeats: int) -> dict[str, Quartiles]:
     """No privacy and no iterations: every party sends its rows to all others, once."""
 
     def party(link: Link) -> list[tuple[float, int]]:

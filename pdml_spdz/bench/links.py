@@ -17,7 +17,7 @@ from typing import Any, TypeVar
 
 from threadpoolctl import threadpool_limits
 
-from pdml_spdz.bench.results import Spread, spread
+from pdml_spdz.bench.results import Quartiles, spread
 from pdml_spdz.errors import SECONDARY, EngineError, PdmlError
 from pdml_spdz.system import process
 from pdml_spdz.transport import certs
@@ -119,7 +119,7 @@ class Costs:
         return self.online + self.offline
 
 
-class Meter:
+class LinkMeter:
     """What a link has cost since the last reading."""
 
     def __init__(self, link: Link) -> None:
@@ -133,7 +133,7 @@ class Meter:
 def costs(link: Link, call: Callable[..., T], *arguments: Any) -> tuple[Costs, T]:
     """What call(*arguments) costs at this party, and what it returns; all parties begin together."""
     link.all_to_all("barrier", b"")
-    meter = Meter(link)
+    meter = LinkMeter(link)
     made = call(*arguments)
     return meter.read(), made
 
@@ -156,7 +156,7 @@ def slowest(parties: list[list[Costs]]) -> list[Costs]:
     return [max(together, key=lambda c: c.seconds) for together in zip(*parties, strict=True)]
 
 
-def seconds(calls: Sequence[Costs]) -> dict[str, Spread]:
+def seconds(calls: Sequence[Costs]) -> dict[str, Quartiles]:
     """Online time and its parts over repetitions, and CPU time."""
     names = ("online", "local", "wait", "transport", "crypto", "cpu")
     return {f"{name} s": spread([getattr(c, name) for c in calls]) for name in names}

@@ -18,7 +18,7 @@ from typing import NamedTuple
 import numpy as np
 
 from pdml_spdz.bench.links import run_processes
-from pdml_spdz.bench.results import ERROR, Spread, exact, spread
+from pdml_spdz.bench.results import ERROR, Quartiles, exact, spread
 from pdml_spdz.engines.mp_spdz import offline
 from pdml_spdz.engines.mp_spdz.compiler import Counts, compile_program
 from pdml_spdz.engines.mp_spdz.execution import MpSpdzRunner
@@ -195,14 +195,16 @@ def settings(M: int, bits: int, name: str, limit: float = 300.0) -> Iterator[Spd
         yield setting
 
 
-def projection(M: int, d: int, bits: int, name: str, where: str, repeats: int) -> dict[str, Spread]:
+def projection(M: int, d: int, bits: int, name: str, where: str, repeats: int) -> dict[str, Quartiles]:
     """NormedSecSum by projection: cold, or a column of a fit with k = 1."""
     job = Job(COLD, d) if where == "cold" else Job(FIT, d, COLUMNS)
     with settings(M, bits, name) as setting:
         return _values(measure(setting, *[job] * repeats), setting.counts(job), job.columns)
 
 
-def paper(M: int, dims: Sequence[int], bits: int, name: str, limit: float) -> dict[int, tuple[dict[str, Spread], int]]:
+def paper(
+    M: int, dims: Sequence[int], bits: int, name: str, limit: float
+) -> dict[int, tuple[dict[str, Quartiles], int]]:
     """The paper's program for each d: values, and the length that was measured if that was another (else 0)."""
     with settings(M, bits, name, limit) as setting:
         longest = longest_of_paper(setting, max(dims), limit)
@@ -215,7 +217,7 @@ def paper(M: int, dims: Sequence[int], bits: int, name: str, limit: float) -> di
         }
 
 
-def _values(runs: Sequence[Run], counts: Counts, columns: int) -> dict[str, Spread]:
+def _values(runs: Sequence[Run], counts: Counts, columns: int) -> dict[str, Quartiles]:
     """Of one column."""
     values = {name: spread([run[name] / columns for run in runs]) for name in COSTS}
     return values | {

@@ -21,7 +21,7 @@ from pdml_spdz.bench.results import (
     Check,
     Key,
     Measurement,
-    Spread,
+    Quartiles,
     Step,
     exact,
     line,
@@ -62,7 +62,7 @@ class TableRequest:
 
 
 @dataclass(frozen=True)
-class Peer:
+class Framework:
     """The same by another framework.
 
     missing : why it cannot be run for M parties, and what to do about it; empty if it can
@@ -88,7 +88,7 @@ class TableRow:
         return asdict(self) | {"d": d}
 
 
-def rows(r: TableRequest, peers: Sequence[Peer] = ()) -> Iterator[TableRow]:
+def rows(r: TableRequest, peers: Sequence[Framework] = ()) -> Iterator[TableRow]:
     """The engines by turns for each M, so that what is compared was measured close together."""
     for M in r.parties:
         for bits in r.bits:
@@ -106,7 +106,9 @@ def rows(r: TableRequest, peers: Sequence[Peer] = ()) -> Iterator[TableRow]:
                 yield from (TableRow(peer.name, peer.protocol, "norm", "cold", f, M) for peer in peers)
 
 
-def measure(request: TableRequest, step: Step = lambda done, of, text: None, peers: Sequence[Peer] = ()) -> Measurement:
+def measure(
+    request: TableRequest, step: Step = lambda done, of, text: None, peers: Sequence[Framework] = ()
+) -> Measurement:
     """The whole table; `step` is told how many cells are done."""
     cells: list[Cell] = []
     plan, named = list(rows(request, peers)), {peer.name: peer for peer in peers}
@@ -190,7 +192,7 @@ def _not_installed(protocol: str) -> str:
     return ""
 
 
-def _cell(row: TableRow, d: int, request: TableRequest, peer: Peer | None) -> Cell:
+def _cell(row: TableRow, d: int, request: TableRequest, peer: Framework | None) -> Cell:
     if peer is not None:
         found = peer.run(row.M, d, row.bits, max(2, request.repeats // 2))
         values = {"online s": spread([f["seconds"] for f in found]), ERROR: exact(max(f["error"] for f in found))}
@@ -203,7 +205,7 @@ def _cell(row: TableRow, d: int, request: TableRequest, peer: Peer | None) -> Ce
     return Cell(row.key(d), values)
 
 
-def _cold(row: TableRow, d: int, repeats: int) -> dict[str, Spread]:
+def _cold(row: TableRow, d: int, repeats: int) -> dict[str, Quartiles]:
     parties = run_processes(row.M, lambda link: embedded.cold(link, d, row.bits, repeats))
     calls, material, base = (slowest([getattr(p, name) for p in parties]) for name in ("calls", "material", "base"))
     whole = list(zip(calls, material, base, strict=True))
@@ -217,7 +219,7 @@ def _cold(row: TableRow, d: int, repeats: int) -> dict[str, Spread]:
     return values | _material(parties[0].plan, 1, parties)
 
 
-def _fit(row: TableRow, d: int, k: int, repeats: int) -> dict[str, Spread]:
+def _fit(row: TableRow, d: int, k: int, repeats: int) -> dict[str, Quartiles]:
     """One of the k columns of an iteration; what a fit pays once apart."""
     parties = run_processes(row.M, lambda link: embedded.fit(link, d, k, row.bits, repeats))
     calls, sums = slowest([p.calls for p in parties]), slowest([list(p.sums) for p in parties])
@@ -229,7 +231,7 @@ def _fit(row: TableRow, d: int, k: int, repeats: int) -> dict[str, Spread]:
         "rounds": spread([c.rounds for c in calls]),  # of the whole block: columns share them
         "offline s": exact(offline),
         "base OT s": exact(max(p.base[0].offline for p in parties)),
-        "total s": Spread(online.median + offline, online.low + offline, online.high + offline, online.n),
+        "total s": Quartiles(online.median + offline, online.low + offline, online.high + offline, online.n),
         "offline MB": exact(max(p.material[0].offline_sent for p in parties) / columns / 1e6),
         "scale once s": exact(max(p.once.online for p in parties if p.once)),
         "iteration s": spread([c.online for c in calls]),
@@ -239,12 +241,12 @@ def _fit(row: TableRow, d: int, k: int, repeats: int) -> dict[str, Spread]:
     return values | _material(parties[0].plan, columns, parties)
 
 
-def _online(calls: list[Costs]) -> dict[str, Spread]:
+def _online(calls: list[Costs]) -> dict[str, Quartiles]:
     counts = {"rounds": spread([c.rounds for c in calls]), "online MB": spread([c.sent / 1e6 for c in calls])}
     return seconds(calls) | counts
 
 
-def _material(plan: Any, columns: int, parties: list[Any]) -> dict[str, Spread]:
+def _material(plan: Any, columns: int, parties: list[Any]) -> dict[str, Quartiles]:
     return {
         "triples": exact(plan.triples / columns),
         "numbers": exact(plan.numbers / columns),

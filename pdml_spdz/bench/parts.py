@@ -15,7 +15,7 @@ from pdml_spdz.algorithms.rri import Penalties, part
 from pdml_spdz.bench import embedded
 from pdml_spdz.bench.fits import PAPER_TOPIC_MB
 from pdml_spdz.bench.links import Costs, run_processes, seconds, slowest, wire_bytes_received
-from pdml_spdz.bench.results import Cell, Check, Measurement, Spread, Step, exact, spread, straight
+from pdml_spdz.bench.results import Cell, Check, Measurement, Quartiles, Step, exact, spread, straight
 from pdml_spdz.numerics.linalg import orthonormalise
 from pdml_spdz.rows.covariance import GramMatrix, GramOperator
 from pdml_spdz.transport.base import Link
@@ -113,7 +113,7 @@ def local(
     return Measurement("local", {"sizes": list(sizes), "k": k, "repeats": repeats}, cells, notes=[note])
 
 
-def _local(n: int, d: int, k: int, rows: str, repeats: int) -> dict[str, Spread]:
+def _local(n: int, d: int, k: int, rows: str, repeats: int) -> dict[str, Quartiles]:
     rng = np.random.default_rng(0)
     X: Any = np.abs(rng.standard_normal((n, d)))
     if rows == "sparse":
@@ -140,7 +140,7 @@ def _local(n: int, d: int, k: int, rows: str, repeats: int) -> dict[str, Spread]
     return values
 
 
-def timed(call: Callable[[], Any], repeats: int) -> Spread:
+def timed(call: Callable[[], Any], repeats: int) -> Quartiles:
     took = []
     for _ in range(repeats + 1):
         began = time.perf_counter()

@@ -31,7 +31,7 @@ Key = dict[str, str | int]
 Step = Callable[[int, int, str], None]  # how many are done, of how many, and what comes next
 
 
-class Spread(NamedTuple):
+class Quartiles(NamedTuple):
     """Median and quartiles of n repetitions; of one, or of a count, all three are the same."""
 
     median: float
@@ -39,20 +39,20 @@ class Spread(NamedTuple):
     high: float
     n: int = 1
 
-    def times(self, factor: float) -> Spread:
-        return Spread(self.median * factor, self.low * factor, self.high * factor, self.n)
+    def times(self, factor: float) -> Quartiles:
+        return Quartiles(self.median * factor, self.low * factor, self.high * factor, self.n)
 
 
-def spread(values: Sequence[float]) -> Spread:
+def spread(values: Sequence[float]) -> Quartiles:
     if len(values) == 1:
         return exact(values[0])
     low, median, high = statistics.quantiles([float(v) for v in values], n=4, method="inclusive")
-    return Spread(median, low, high, len(values))
+    return Quartiles(median, low, high, len(values))
 
 
-def exact(value: float) -> Spread:
+def exact(value: float) -> Quartiles:
     """A number that does not vary, such as a count."""
-    return Spread(float(value), float(value), float(value))
+    return Quartiles(float(value), float(value), float(value))
 
 
 class StraightLine(NamedTuple):
@@ -117,7 +117,7 @@ class Cell:
     """
 
     key: Key
-    values: dict[str, Spread] = field(default_factory=dict)
+    values: dict[str, Quartiles] = field(default_factory=dict)
     scaled_from: int = 0
     missing: str = ""
 
@@ -185,7 +185,7 @@ def load(path: Path) -> Measurement:
         if content.pop("format") != FORMAT:
             raise ValueError("another format")
         cells = [
-            Cell(**(c | {"values": {n: Spread(**v) for n, v in c["values"].items()}})) for c in content.pop("cells")
+            Cell(**(c | {"values": {n: Quartiles(**v) for n, v in c["values"].items()}})) for c in content.pop("cells")
         ]
         checks = [Check(**{n: v for n, v in c.items() if n != "ok"}) for c in content.pop("checks")]
         return Measurement(cells=cells, checks=checks, **content)

@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
 from pdml_spdz.bench.normed_sum import PAPER
-from pdml_spdz.bench.results import ERROR, Cell, Measurement, Spread
+from pdml_spdz.bench.results import ERROR, Cell, Measurement, Quartiles
 
 # What the table of costs shows of a NormedSecSum beside its online time.
 SECONDS = ("offline s", "base OT s", "total s", "with start s", "cpu s")
@@ -29,7 +29,7 @@ def number(value: float, unit: str = "") -> str:
     return f"{_digits(value * factor)} {unit}".rstrip()
 
 
-def spread_text(value: Spread, unit: str) -> str:
+def spread_text(value: Quartiles, unit: str) -> str:
     if value.n < 2 or value.low == value.high:
         return number(value.median, unit)
     factor, unit = _scale(value.median, unit)
@@ -56,7 +56,7 @@ def label_of(name: str) -> str:
     return name.removesuffix(f" {unit}") if unit == "s" else name
 
 
-def entry(cell: Cell, name: str, text: Callable[[Spread, str], str] = spread_text) -> str:
+def entry(cell: Cell, name: str, text: Callable[[Quartiles, str], str] = spread_text) -> str:
     value = cell.values.get(name)
     if value is None:
         return ""

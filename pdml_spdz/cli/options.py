@@ -10,6 +10,7 @@ import click
 from click.shell_completion import CompletionItem
 
 from pdml_spdz.study.algorithm import Algorithm
+from pdml_spdz.study.checks import CENTRES, usual_value
 from pdml_spdz.study.engines import DEFAULTS, ENGINES
 from pdml_spdz.study.model import (
     COLUMNS,
@@ -25,7 +26,6 @@ from pdml_spdz.study.model import (
     Study,
     Timeouts,
 )
-from pdml_spdz.study.values import CENTRES, usual_value
 
 F = TypeVar("F", bound=Callable[..., Any])
 Option = Callable[[Any], Any]

@@ -33,7 +33,7 @@ from pdml_spdz.privacy.known import Known
 from pdml_spdz.privacy.ksdp import run
 from pdml_spdz.privacy.nmf_mechanism import STARTS
 from pdml_spdz.privacy.svd_mechanism import VIEWS
-from pdml_spdz.privacy.verdict import View, judge
+from pdml_spdz.privacy.verdict import Observer, judge
 from pdml_spdz.rows import data as data_files
 from pdml_spdz.system.files import writing
 
@@ -83,7 +83,9 @@ def privacy() -> None:
     """
 
 
-def _ksdp(file: Path, out: Path, as_json: bool, jobs: int, given: dict[str, Any]) -> tuple[dict[str, Any], list[View]]:
+def _ksdp(
+    file: Path, out: Path, as_json: bool, jobs: int, given: dict[str, Any]
+) -> tuple[dict[str, Any], list[Observer]]:
     judged = {name: given.pop(name) for name in ("pi", "level", "delta")}
     own, others = data_files.load(file), given.pop("others")
     rows = own.X
@@ -131,7 +133,7 @@ def _documents(text: str) -> int | list[int]:
         raise InputError(f"--documents is {text!r}.", "a number, all, or @FILE with row numbers from 0") from None
 
 
-def _show(console: Console, views: list[View]) -> None:
+def _show(console: Console, views: list[Observer]) -> None:
     table = Table("observer", "distinguishable", "pi", "mean min p", "by chance", "mean AUC", "epsilon >=")
     for v in views:
         table.add_row(

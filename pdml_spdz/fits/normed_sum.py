@@ -18,8 +18,8 @@ from pdml_spdz.run import repeats
 from pdml_spdz.run.context import Checkpoints, PartyRun, showing
 from pdml_spdz.run.output import Fitted, Outcome, run_report
 from pdml_spdz.study.algorithm import Algorithm, Want
+from pdml_spdz.study.checks import BOUNDS, shown
 from pdml_spdz.study.model import Study
-from pdml_spdz.study.values import BOUNDS, shown
 from pdml_spdz.transport.base import Link
 
 

@@ -51,7 +51,7 @@ class PartyCommands:
 
 
 @dataclass
-class _Outcome:
+class _Ended:
     code: int | None = None
     report: dict[str, Any] | None = None
     error: Event | None = None
@@ -73,7 +73,7 @@ def supervise(commands: PartyCommands) -> list[dict[str, Any]]:
     return [o.report for o in outcomes if o.report is not None]
 
 
-def _run_processes(commands: PartyCommands, private: Path) -> list[_Outcome]:
+def _run_processes(commands: PartyCommands, private: Path) -> list[_Ended]:
     M = commands.study.M
     # Bound before the study is written, and handed over: no other program can take the port in between.
     listeners = [socket.create_server(("127.0.0.1", 0), backlog=128) for _ in range(M)]
@@ -148,8 +148,8 @@ def _follow(m: int, child: subprocess.Popen[str], events: queue.SimpleQueue[tupl
 
 def _collect(
     commands: PartyCommands, children: list[subprocess.Popen[str]], events: queue.SimpleQueue[tuple[int, Event | None]]
-) -> list[_Outcome]:
-    outcomes = [_Outcome() for _ in children]
+) -> list[_Ended]:
+    outcomes = [_Ended() for _ in children]
     running = len(children)
     while running:
         m, event = events.get()
@@ -165,7 +165,7 @@ def _collect(
     return outcomes
 
 
-def _failure(commands: PartyCommands, outcomes: list[_Outcome]) -> PdmlError:
+def _failure(commands: PartyCommands, outcomes: list[_Ended]) -> PdmlError:
     """The error of the party that failed of itself; those of the others are its consequences."""
     lines, roots = [], []
     for m, outcome in enumerate(outcomes):

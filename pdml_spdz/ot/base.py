@@ -13,7 +13,7 @@ from pdml_spdz.ot.prg import WORD, Blocks, digest
 from pdml_spdz.transport.base import Link
 
 
-class Transcript:
+class BaseTranscript:
     """Turns the shared point of OT number i between one ordered pair of parties into a key."""
 
     def __init__(self, session: bytes, sender: int, receiver: int) -> None:
@@ -23,11 +23,11 @@ class Transcript:
         return digest(b"pdml-base-ot", *self._who, i.to_bytes(8, "little"), first, point, shared)
 
 
-class Sender:
+class BaseSender:
     """Gets `count` pairs of random keys; `first` is its one message."""
 
     def __init__(self, session: bytes, me: int, peer: int) -> None:
-        self._peer, self._transcript = peer, Transcript(session, me, peer)
+        self._peer, self._transcript = peer, BaseTranscript(session, me, peer)
         self._a = group.random_scalar()
         self.first = group.base_times(self._a)
 
@@ -45,11 +45,11 @@ class Sender:
         return np.frombuffer(raw, WORD).reshape(count, 2, 2)
 
 
-class Receiver:
+class BaseReceiver:
     """Gets the key of each pair that its bit in `choices` says."""
 
     def __init__(self, session: bytes, me: int, peer: int, choices: NDArray[np.bool_]) -> None:
-        self._peer, self._transcript = peer, Transcript(session, peer, me)
+        self._peer, self._transcript = peer, BaseTranscript(session, peer, me)
         self._choices = choices
 
     def reply(self, message: memoryview) -> tuple[bytes, Blocks]:
@@ -70,7 +70,7 @@ def run(
 ) -> tuple[dict[int, Blocks], dict[int, Blocks]]:
     """Random 1-of-2 OTs with every peer, in both directions at once.
 
-    For each ordered pair (sender, receiver), with G the group's generator and H the hash `Transcript.key`:
+    For each ordered pair (sender, receiver), with G the group's generator and H the hash `BaseTranscript.key`:
 
     1. the sender draws a and sends first = a*G;
     2. the receiver draws b_i for each i and sends point_i = b_i*G + c_i*first;
@@ -85,8 +85,8 @@ def run(
     *Cost:* 2 rounds; 32 bytes one way and 32 * count the other; about 3 multiplications of a point per OT in all.
     *Ref:* Chou and Orlandi, "The simplest protocol for oblivious transfer", Latincrypt 2015.
     """
-    senders = {peer: Sender(session, link.me, peer) for peer in link.peers}
-    receivers = {peer: Receiver(session, link.me, peer, choices[peer]) for peer in link.peers}
+    senders = {peer: BaseSender(session, link.me, peer) for peer in link.peers}
+    receivers = {peer: BaseReceiver(session, link.me, peer, choices[peer]) for peer in link.peers}
     first = link.exchange("ot:base-a", {peer: s.first for peer, s in senders.items()}, link.peers)
     replies = {peer: r.reply(first[peer]) for peer, r in receivers.items()}
     points = link.exchange("ot:base-b", {peer: message for peer, (message, _) in replies.items()}, link.peers)

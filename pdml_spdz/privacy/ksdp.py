@@ -43,7 +43,7 @@ class Experiment:
     """
 
     X: RowsLike
-    plan: Plan
+    plan: SamplePlan
     mechanism: Mechanism
     user: tuple[Statistic | str, ...] = ()
     store: Path | None = None
@@ -135,7 +135,7 @@ def _one_thread_each() -> Iterator[None]:
                 os.environ[name] = value
 
 
-def _collected(plan: Plan, outcomes: dict[Unit, Outcome]) -> Samples:
+def _collected(plan: SamplePlan, outcomes: dict[Unit, Outcome]) -> Samples:
     first_values, first_features = next(iter(outcomes.values()))
     names = tuple(first_values[0])
     values = np.empty((len(plan.documents), len(names), 2, plan.samples))
@@ -156,7 +156,7 @@ ARMS = ("with", "without")
 
 
 @dataclass(frozen=True)
-class Plan:
+class SamplePlan:
     """Everything that determines the samples.
 
     documents : rows of the population whose privacy is measured; size : rows of the victim's database
@@ -194,7 +194,7 @@ class Unit:
         return f"{ARMS[self.arm]}-{self.g}-{self.j}.npz"
 
 
-def make_plan(n: int, documents: Sequence[int], size: int, samples: int, seed: int, group: int = 0) -> Plan:
+def make_plan(n: int, documents: Sequence[int], size: int, samples: int, seed: int, group: int = 0) -> SamplePlan:
     """A plan that the population of n rows has room for."""
     if samples < 4:
         raise InputError(f"there are {samples} samples in an arm.", "at least 4: half of them choose, half judge")
@@ -210,15 +210,15 @@ def make_plan(n: int, documents: Sequence[int], size: int, samples: int, seed: i
             f"a size from 2 to {max(2, n - 2)}, better at most half of the rows",
             "pass a smaller --size",
         )
-    return Plan(documents, size, samples, seed, group)
+    return SamplePlan(documents, size, samples, seed, group)
 
 
-def generator(plan: Plan, unit: Unit) -> np.random.Generator:
+def generator(plan: SamplePlan, unit: Unit) -> np.random.Generator:
     """Of this sample alone: what was computed before it, or in which order, changes nothing."""
     return np.random.default_rng(np.random.SeedSequence(plan.seed, spawn_key=(unit.g, unit.arm, unit.j)))
 
 
-def database(plan: Plan, n: int, unit: Unit, rng: np.random.Generator) -> Any:
+def database(plan: SamplePlan, n: int, unit: Unit, rng: np.random.Generator) -> Any:
     """Rows of the population in this sample: without x all of them, with x all but x itself."""
     group = [plan.documents[i] for i in plan.groups()[unit.g]]
     pool = np.setdiff1d(np.arange(n), group)
@@ -234,7 +234,7 @@ class Store:
 
     directory: Path
 
-    def begin(self, plan: Plan, settings: dict[str, Any], population: str) -> None:
+    def begin(self, plan: SamplePlan, settings: dict[str, Any], population: str) -> None:
         """Start, or go on with the same plan; refuse another one."""
         content = {
             "plan": asdict(plan) | {"documents": list(plan.documents)},

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from pdml_spdz.algorithms.nmf import Settings, State, Summands, pd_nmf_iter
+from pdml_spdz.algorithms.nmf import Summands, SweepSettings, SweepState, pd_nmf_iter
 from pdml_spdz.algorithms.nmf_start import own_topics
 from pdml_spdz.algorithms.rri import Penalties, part
 from pdml_spdz.errors import InputError
@@ -66,14 +66,14 @@ class NmfMechanism(Mechanism):
         if self.start == "pd":
             if "topics" not in self._own:
                 self._own["topics"] = self._own_topics(self.others)
-            first = _swept((self._own_topics(X), self._own["topics"]), T, Settings(self.sweeps, 0.0, 1.0))
+            first = _swept((self._own_topics(X), self._own["topics"]), T, SweepSettings(self.sweeps, 0.0, 1.0))
             seen, T = {f"init_{name}": value for name, value in first.items()}, first["T"]
         penalties = self.penalties if self.weighted else Penalties()
-        return seen | _swept((X, self.others), T, Settings(self.sweeps, 0.0, 1.0, penalties, self.weighted))
+        return seen | _swept((X, self.others), T, SweepSettings(self.sweeps, 0.0, 1.0, penalties, self.weighted))
 
     def _own_topics(self, X: RowsLike) -> Reals:
         """That (k, d) of PD-NMF-Init: k rows that stand for X."""
-        W, T = own_topics(X, self.k, Settings(self.sweeps, 0.0, 1.0))
+        W, T = own_topics(X, self.k, SweepSettings(self.sweeps, 0.0, 1.0))
         return np.asarray(np.linalg.norm(W, axis=0)[:, None] * T)
 
     def sample_without(self, X: RowsLike, rng: np.random.Generator) -> Content:
@@ -99,7 +99,7 @@ class NmfMechanism(Mechanism):
         return {"pd-nmf": np.concatenate([np.sort(a), np.sort(a * seen["den"]), np.sort(seen["num"] @ x)])}
 
 
-def _swept(tables: tuple[RowsLike, RowsLike], T: Reals, settings: Settings) -> Content:
+def _swept(tables: tuple[RowsLike, RowsLike], T: Reals, settings: SweepSettings) -> Content:
     """T of PD-NMF-Iter, and the victim's (the first table's) own num and den of the last sweep, den in one number for
     each topic.
 
@@ -191,6 +191,6 @@ class Joined:
         for one in self.parts:
             one.moved(t, before, T)
 
-    def iterate(self, T: Reals, settings: Settings) -> Reals:
+    def iterate(self, T: Reals, settings: SweepSettings) -> Reals:
         """PD-NMF-Iter from T; nothing is sent."""
-        return pd_nmf_iter(self, State(T), settings, own_sum, Alone(), clock=Clock()).T
+        return pd_nmf_iter(self, SweepState(T), settings, own_sum, Alone(), clock=Clock()).T

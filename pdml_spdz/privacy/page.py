@@ -16,7 +16,7 @@ from pdml_spdz.errors import InputError
 from pdml_spdz.privacy.assess import EffectiveSize, OwnRisks
 from pdml_spdz.privacy.attacks import Finding
 from pdml_spdz.privacy.plots import Curve, chart
-from pdml_spdz.privacy.verdict import View
+from pdml_spdz.privacy.verdict import Observer
 from pdml_spdz.programs.render import environment
 from pdml_spdz.system.files import replaced, save_json
 
@@ -55,7 +55,7 @@ MEANING = {
 }
 
 
-def save_ksdp(directory: Path, settings: dict[str, Any], views: Sequence[View]) -> dict[str, Any]:
+def save_ksdp(directory: Path, settings: dict[str, Any], views: Sequence[Observer]) -> dict[str, Any]:
     content = {"version": __version__, "settings": settings, "views": [v.to_json() for v in views]}
     save_json(directory / KSDP, content)
     return content

@@ -114,7 +114,7 @@ class SvdMechanism(Mechanism):
 
     def observables(self, content: Content, i: int | None, x: Reals) -> Observables:
         n, mean = int(content["n"]), content["mean"]
-        seen = _Seen(estimate=self._own["estimate"], trace=self._own["trace"])
+        seen = _SvdObservables(estimate=self._own["estimate"], trace=self._own["trace"])
         base = content.setdefault("whole", Whole(content["S"])) if "S" in content else None
         if i is None:
             nothing = np.zeros(len(x))
@@ -154,7 +154,7 @@ class SvdMechanism(Mechanism):
         return {view: by_view[view] for view in self.views}
 
 
-class _Seen(dict[str, Any]):
+class _SvdObservables(dict[str, Any]):
     """What is seen; "S", which may be large, is formed when a statistic asks for it."""
 
     def __missing__(self, name: str) -> Any:

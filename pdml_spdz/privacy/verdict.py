@@ -40,7 +40,7 @@ class Record:
 
 
 @dataclass(frozen=True)
-class View:
+class Observer:
     """What one kind of observer can tell. statistics : their names, the learned attacker last
 
     pi : the smallest p; passes : pi >= the wanted one, the paper's definition
@@ -81,7 +81,7 @@ def views(samples: Samples) -> list[str]:
 
 def judge(
     samples: Samples, documents: Sequence[int], *, pi: float = 0.05, level: float = 0.05, delta: float = 0.0
-) -> list[View]:
+) -> list[Observer]:
     """A verdict for each view."""
     return [_view(samples, view, documents, pi, level, delta) for view in views(samples)]
 
@@ -99,7 +99,7 @@ def p_values(values: Reals, features: Reals | None) -> tuple[Reals, Reals]:
     return np.column_stack([p, p_learned]), np.column_stack([D, D_learned])
 
 
-def _view(samples: Samples, name: str, documents: Sequence[int], pi: float, level: float, delta: float) -> View:
+def _view(samples: Samples, name: str, documents: Sequence[int], pi: float, level: float, delta: float) -> Observer:
     chosen = [i for i, full in enumerate(samples.names) if full.split("/", 1)[0] == name]
     values = samples.values[:, chosen]
     features = _features(samples, name, values)
@@ -108,7 +108,7 @@ def _view(samples: Samples, name: str, documents: Sequence[int], pi: float, leve
     adjusted = measures.holm(p.reshape(1, -1)).reshape(p.shape)
     records = _records(documents, statistics, (p, D, adjusted), values, features, level, delta)
     smallest, n = p.min(axis=1), values.shape[-1]
-    return View(
+    return Observer(
         name=name,
         statistics=tuple(statistics),
         constant=tuple(s for s, v in zip(statistics, np.moveaxis(values, 1, 0), strict=False) if _constant(v)),

@@ -94,17 +94,17 @@ class Data:
 
 
 @dataclass(frozen=True)
-class Vector:
+class FeatureVector:
     """One number for each feature, and their names; no names: in the order of the result."""
 
     values: tuple[float, ...]
     features: Names = ()
 
 
-def vector(given: Any, what: str) -> Vector:
+def vector(given: Any, what: str) -> FeatureVector:
     """A file with a single row, a table with one, a column of pandas whose labels are names, or plain numbers."""
     found = load(Path(given), vector=True) if isinstance(given, str | Path) else from_rows(given, what, vector=True)
-    return Vector(tuple(float(x) for x in found.rows.dense()[0]), found.features or ())
+    return FeatureVector(tuple(float(x) for x in found.rows.dense()[0]), found.features or ())
 
 
 def vector_settings(settings: Mapping[str, Any]) -> dict[str, Any]:

@@ -6,7 +6,6 @@ import hashlib
 import json
 import secrets
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -36,13 +35,6 @@ COMPARED = {
 }
 
 
-@dataclass(frozen=True)
-class Agreed:
-    """run : the identity of this run, fresh from every party's nonce."""
-
-    run: bytes
-
-
 def required_fingerprints(study: Study) -> dict[int, str]:
     """Every party's, as the study states it: without them two parties could have pinned different keys of a third."""
     missing = [f"P{i}" for i, party in enumerate(study.parties) if not party.fingerprint]
@@ -56,8 +48,8 @@ def required_fingerprints(study: Study) -> dict[int, str]:
     return {i: party.fingerprint for i, party in enumerate(study.parties)}
 
 
-def meet(link: Link, study: Study, fingerprints: Sequence[str], *, resume: bool) -> Agreed:
-    """Compare what was agreed beforehand.
+def meet(link: Link, study: Study, fingerprints: Sequence[str], *, resume: bool) -> bytes:
+    """Compare what was agreed beforehand; returns the identity of this run, fresh from every party's nonce.
 
     1. each party sends protocol and package version, digests of the build, of the study and of all M
        certificates' fingerprints as it has pinned them (its own included), whether it resumes, and a nonce
@@ -83,7 +75,7 @@ def meet(link: Link, study: Study, fingerprints: Sequence[str], *, resume: bool)
         for name, (what, do) in COMPARED.items():
             _compare(peer, what, own[name], theirs.get(name), do)
     parts = [own["build"], own["study"], own["certificates"], *(nonces[p] for p in range(link.M))]
-    return Agreed(hashlib.sha256("|".join(parts).encode()).digest())
+    return hashlib.sha256("|".join(parts).encode()).digest()
 
 
 def compare_features(link: Link, data: Data, study: Study, run: bytes) -> Data:

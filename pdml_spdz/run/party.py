@@ -42,11 +42,11 @@ def run_party(run: PartyRun, link: Link | None = None) -> dict[str, Any]:
             raise
         run.note(data.summary())
         link = held.enter_context(place.meet())
-        met = handshake.meet(link, run.study, place.identity.fingerprints, resume=run.resume)
-        data = agreed(handshake.compare_features(link, data, run.study, met.run), run.study)
+        session = handshake.meet(link, run.study, place.identity.fingerprints, resume=run.resume)
+        data = agreed(handshake.compare_features(link, data, run.study, session), run.study)
         for warning in data.warnings:
             run.note(warning)
-        return run_fit(run, data, link, met.run, place.identity)
+        return run_fit(run, data, link, session, place.identity)
 
 
 def run_fit(run: PartyRun, data: Data, link: Link, session: bytes, identity: Identity) -> dict[str, Any]:
@@ -113,8 +113,8 @@ def make_stock(run: PartyRun) -> dict[str, Any]:
     phase = offline_phase(run.study)
     network = _Network(run)
     with network.meet() as link:
-        met = handshake.meet(link, run.study, network.identity.fingerprints, resume=False)
-        made = phase.make_stock(context_of(run, link, met.run, network.identity))
+        session = handshake.meet(link, run.study, network.identity.fingerprints, resume=False)
+        made = phase.make_stock(context_of(run, link, session, network.identity))
         traffic = link.offline_traffic
         return {
             "engine": run.study.engine,

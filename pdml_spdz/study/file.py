@@ -12,9 +12,9 @@ from typing import Any
 
 from pdml_spdz.errors import StudyError, did_you_mean
 from pdml_spdz.study.algorithm import SUMS
+from pdml_spdz.study.checks import typed, usual_value
 from pdml_spdz.study.engines import ENGINES
 from pdml_spdz.study.model import NmfSettings, PartyEntry, PrecisionSettings, Study, Timeouts
-from pdml_spdz.study.values import typed, usual_value
 from pdml_spdz.system.files import replaced
 
 TABLES: dict[str, type[Any]] = {"timeouts": Timeouts, "precision": PrecisionSettings, "nmf": NmfSettings}

@@ -10,8 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from pdml_spdz.errors import StudyError
 from pdml_spdz.study.algorithm import ALGORITHMS, DEFAULT, SUMS, Algorithm, having
-from pdml_spdz.study.engines import DEFAULTS, ENGINES, engines_that
-from pdml_spdz.study.values import (
+from pdml_spdz.study.checks import (
     CENTRES,
     SCALES,
     USUAL_RANGE,
@@ -26,6 +25,7 @@ from pdml_spdz.study.values import (
     shown,
     usual_value,
 )
+from pdml_spdz.study.engines import DEFAULTS, ENGINES, engines_that
 
 if TYPE_CHECKING:
     from pdml_spdz.engines.spec import EngineSpec

@@ -68,17 +68,17 @@ def test_base_ots_give_one_key_of_each_pair(M: int) -> None:
 
 
 def test_base_ots_of_different_sessions_do_not_match() -> None:
-    sender, bits = base.Sender(b"one", 0, 1), prg.random_bits(4)
-    message, keys = base.Receiver(b"two", 1, 0, bits).reply(memoryview(sender.first))
+    sender, bits = base.BaseSender(b"one", 0, 1), prg.random_bits(4)
+    message, keys = base.BaseReceiver(b"two", 1, 0, bits).reply(memoryview(sender.first))
     assert not (chosen(sender.keys(memoryview(message), 4), bits) == keys).any()
 
 
 def test_base_ot_names_the_party_that_sent_no_point() -> None:
     with pytest.raises(ProtocolError, match="P7 sent 32 bytes that are no group element") as caught:
-        base.Receiver(b"s", 1, 7, prg.random_bits(1)).reply(memoryview(b"\xff" * 32))
+        base.BaseReceiver(b"s", 1, 7, prg.random_bits(1)).reply(memoryview(b"\xff" * 32))
     assert caught.value.culprit == 7
     with pytest.raises(ProtocolError, match="P1 sent 31 bytes in a base OT"):
-        base.Sender(b"s", 0, 1).keys(memoryview(bytes(31)), 1)
+        base.BaseSender(b"s", 0, 1).keys(memoryview(bytes(31)), 1)
 
 
 @pytest.mark.parametrize("depth", [1, 3, 5])

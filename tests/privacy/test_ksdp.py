@@ -13,7 +13,7 @@ import pytest
 import scipy.sparse as sp
 from scipy import optimize
 
-from pdml_spdz.algorithms.nmf import Settings
+from pdml_spdz.algorithms.nmf import SweepSettings
 from pdml_spdz.algorithms.rri import Penalties, part
 from pdml_spdz.applications.uplift import local_pca, local_svd
 from pdml_spdz.errors import InputError, ResumeError
@@ -249,7 +249,7 @@ def test_sweeps_on_all_rows_at_once_are_those_of_two_parties(weighted: bool) -> 
         if weighted:
             p.fit(T, penalties, sweeps=5)
     both = Joined(parts)
-    T = both.iterate(T, Settings(6, 0.0, 1e9, penalties, weighted))
+    T = both.iterate(T, SweepSettings(6, 0.0, 1e9, penalties, weighted))
     # Sums in another order: a few EPS in each of 6 x 3 updates, of numbers of about 10, on a problem of this condition.
     close = 1e-9
     assert found["T"] == pytest.approx(T, abs=close)

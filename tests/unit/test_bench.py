@@ -27,7 +27,7 @@ from pdml_spdz.bench.results import (
     Cell,
     Check,
     Measurement,
-    Spread,
+    Quartiles,
     constant,
     exact,
     line,
@@ -52,8 +52,8 @@ ORIGIN = {
 ROW = TableRow("embedded", "OT", "projection", "cold", 31, 3)
 
 
-def cell(d: int, seconds: Spread | float, row: TableRow = ROW, **values: float) -> Cell:
-    online = seconds if isinstance(seconds, Spread) else Spread(seconds, seconds, seconds, 5)
+def cell(d: int, seconds: Quartiles | float, row: TableRow = ROW, **values: float) -> Cell:
+    online = seconds if isinstance(seconds, Quartiles) else Quartiles(seconds, seconds, seconds, 5)
     return Cell(row.key(d), {"online s": online} | {name.replace("_", " "): exact(v) for name, v in values.items()})
 
 
@@ -65,7 +65,7 @@ def result(*cells: Cell, checks: list[Check] | None = None) -> Measurement:
 
 
 def test_a_ratio_has_the_bounds_of_both_quartiles() -> None:
-    found = ratio(Spread(10, 8, 12, 5), Spread(5, 4, 6, 7))
+    found = ratio(Quartiles(10, 8, 12, 5), Quartiles(5, 4, 6, 7))
     assert (found.median, found.low, found.high, found.n) == (2.0, 8 / 6, 3.0, 5)
 
 
@@ -105,7 +105,7 @@ def test_noise_that_falls_with_d_is_not_taken_for_a_line() -> None:
 
 
 def test_quartiles_are_scaled_with_their_median() -> None:
-    found = scaled([cell(100, 1.0), cell(200, Spread(2.0, 1.0, 4.0, 5))], ROW.key(400), 400).values["online s"]
+    found = scaled([cell(100, 1.0), cell(200, Quartiles(2.0, 1.0, 4.0, 5))], ROW.key(400), 400).values["online s"]
     assert (found.median, found.low, found.high) == pytest.approx((4.0, 2.0, 8.0))
 
 
@@ -173,8 +173,12 @@ def test_what_is_no_result_is_refused(tmp_path: Path, text: str) -> None:
 
 
 def test_changes_beyond_noise_are_told_from_noise() -> None:
-    a = result(cell(10, Spread(1.0, 0.9, 1.1, 5)), cell(100, Spread(1.0, 0.9, 1.1, 5), rounds=2), cell(1000, exact(1)))
-    b = result(cell(10, Spread(1.1, 1.0, 1.2, 5)), cell(100, Spread(0.5, 0.4, 0.6, 5), rounds=3), cell(1000, exact(9)))
+    a = result(
+        cell(10, Quartiles(1.0, 0.9, 1.1, 5)), cell(100, Quartiles(1.0, 0.9, 1.1, 5), rounds=2), cell(1000, exact(1))
+    )
+    b = result(
+        cell(10, Quartiles(1.1, 1.0, 1.2, 5)), cell(100, Quartiles(0.5, 0.4, 0.6, 5), rounds=3), cell(1000, exact(9))
+    )
     changes, notes = compare(a, b)
     assert [c.verdict for c in changes] == ["same", "less", "more", "too few"]
     assert changes[1].ratio == pytest.approx((0.5, 0.4 / 1.1, 0.6 / 0.9, 5))
@@ -282,7 +286,7 @@ def test_the_table_has_the_papers_figures_marks_and_missing_engines() -> None:
 
 def test_numbers_are_short() -> None:
     assert [number(v, "s") for v in (0.0000123, 0.0123, 1.5, 12345.0)] == ["12.3 µs", "12.3 ms", "1.5 s", "12,345 s"]
-    assert spread_text(Spread(0.01, 0.008, 0.012, 5), "s") == "10 (8 .. 12) ms"
+    assert spread_text(Quartiles(0.01, 0.008, 0.012, 5), "s") == "10 (8 .. 12) ms"
     assert number(math.nan) == "nan"
 
 

@@ -296,10 +296,10 @@ def test_vectors_come_from_files_tables_series_and_numbers(tmp_path: Path) -> No
     path = written_csv(tmp_path / "v.csv", "a,b", "1,2.5")
     series = pd.Series({"a": 1.0, "b": 2.5})
     for given in (path, str(path), series, pd.DataFrame([series]), pa.table({"a": [1], "b": [2.5]})):
-        assert data.vector(given, "offsets") == data.Vector((1.0, 2.5), ("a", "b"))
+        assert data.vector(given, "offsets") == data.FeatureVector((1.0, 2.5), ("a", "b"))
     np.save(tmp_path / "v.npy", np.array([1.0, 2.5]))
     for given in (tmp_path / "v.npy", [1, 2.5], np.array([1.0, 2.5]), pd.Series([1.0, 2.5])):
-        assert data.vector(given, "offsets") == data.Vector((1.0, 2.5))
+        assert data.vector(given, "offsets") == data.FeatureVector((1.0, 2.5))
     with pytest.raises(InputError, match="holds 2 rows"):
         data.vector(np.ones((2, 2)), "offsets")
 

@@ -16,7 +16,7 @@ from pdml_spdz.ot.prg import BLOCK
 from pdml_spdz.programs.precision import FULL_G, Precision
 from pdml_spdz.run import repeats
 from pdml_spdz.study import model as study
-from pdml_spdz.study.values import USUAL_RANGE, WIDE_RANGE
+from pdml_spdz.study.checks import USUAL_RANGE, WIDE_RANGE
 
 ROOT = Path(__file__).parents[2]
 

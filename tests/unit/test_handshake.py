@@ -28,7 +28,7 @@ from pdml_spdz.primitives import masks
 from pdml_spdz.programs import precision
 from pdml_spdz.rows.data import Data
 from pdml_spdz.run import handshake
-from pdml_spdz.study import values as study_bound
+from pdml_spdz.study import checks as study_bound
 from pdml_spdz.transport import base
 from pdml_spdz.transport.base import Link
 from pdml_spdz.transport.inprocess import mesh
@@ -41,7 +41,7 @@ CERTIFICATES = ["aa" * 32, "bb" * 32]
 
 def test_runs_of_the_same_study_have_different_identities() -> None:
     first, second = (
-        run_threads(2, lambda link: handshake.meet(link, STUDY, CERTIFICATES, resume=False).run) for _ in range(2)
+        run_threads(2, lambda link: handshake.meet(link, STUDY, CERTIFICATES, resume=False)) for _ in range(2)
     )
     assert first[0] == first[1]
     assert first[0] != second[0]
@@ -86,7 +86,7 @@ def test_different_keys_pinned_for_a_third_party_are_noticed() -> None:
 
     def party(link: Link) -> bytes:
         own = [*pinned[:2], "dd" * 32] if link.me == 1 else pinned
-        return handshake.meet(link, study, own, resume=False).run
+        return handshake.meet(link, study, own, resume=False)
 
     with pytest.raises(MismatchError, match="has another list of pinned certificates than this party"):
         run_threads(3, party)
@@ -96,7 +96,7 @@ def test_certificates_and_build_are_part_of_the_identity_of_a_run(monkeypatch: p
     monkeypatch.setattr(handshake.secrets, "token_hex", lambda n: "00" * n)
 
     def run(certificates: list[str]) -> bytes:
-        return run_threads(2, lambda link: handshake.meet(link, STUDY, certificates, resume=False).run)[0]
+        return run_threads(2, lambda link: handshake.meet(link, STUDY, certificates, resume=False))[0]
 
     first = run(CERTIFICATES)
     assert run(CERTIFICATES) == first

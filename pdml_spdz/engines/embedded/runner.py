@@ -12,7 +12,7 @@ import numpy as np
 
 from pdml_spdz.engines.embedded import machine
 from pdml_spdz.engines.embedded.backend import Backend
-from pdml_spdz.engines.embedded.products import Lazy, Numbers, Outer, Product, Products, Scaling
+from pdml_spdz.engines.embedded.products import Lazy, Numbers, Outer, Products, Scaling, TripleProduct
 from pdml_spdz.engines.embedded.session import Session
 from pdml_spdz.engines.embedded.values import Scalars, Wide
 from pdml_spdz.engines.projection import Execution, Runner, decode
@@ -118,7 +118,7 @@ class Shares(Backend):
     def narrow(self, a: list[int]) -> Lazy:
         return Lazy(len(a), self.bits, (), (ring.from_ints([z % (1 << self.bits) for z in a], self.bits),))
 
-    def scale(self, c: Scalars, a: Numbers, n: int) -> Product:
+    def scale(self, c: Scalars, a: Numbers, n: int) -> TripleProduct:
         """[c] times the shared vector [x].
 
         With VOLE w = u delta + v for every ordered pair (l, m): u and v at l, w and delta at m; l has one u for all m,
@@ -135,9 +135,9 @@ class Shares(Backend):
         computation", CCS 2019 (VOLE).
         """
         x = self._value(a)  # first: it may be a product that waits itself
-        return self.products.wait(Product(self._scaling(c), x, self.bits))
+        return self.products.wait(TripleProduct(self._scaling(c), x, self.bits))
 
-    def outer(self, c: Scalars, w: Wide) -> Product:
+    def outer(self, c: Scalars, w: Wide) -> TripleProduct:
         """[c] times the numbers of [w], which meets many scalars: as `scale`, with the scalars' and vector's parts
         exchanged. Every number of w has a delta of its own, and c is what u hides, once for each of them.
 

@@ -29,9 +29,7 @@ class Part(NamedTuple):
 
 
 SVD = fits.FitRequest(
-    size=FitSize(3000, 1000, 7, 3),
-    growth=(("n", (300, 30_000)), ("d", (250, 500, 2000)), ("M", (2, 4, 5))),
-    repeats=3,
+    size=FitSize(3000, 1000, 7, 3), growth=(("n", (300, 30_000)), ("d", (250, 500, 2000)), ("M", (2, 4, 5))), repeats=3
 )
 NMF = fits.FitRequest("nmf", ("plain", "secsum"), FitSize(2000, 10_000, 7, 5), iterations=5, repeats=1)
 TABLE = normed_sum.TableRequest(repeats=5, limit=90.0)

@@ -60,9 +60,7 @@ def bounds(svd: list[Row]) -> Answer:
     lower, cells, texts, test = paired(svd, "sigma", "transcript")
     answer = "yes" if lower == cells else "no"
     return Answer(
-        claim,
-        answer,
-        f"mean smallest p of both: {texts}. Lower in {lower} of {cells} cells (Wilcoxon p {test:.2g})",
+        claim, answer, f"mean smallest p of both: {texts}. Lower in {lower} of {cells} cells (Wilcoxon p {test:.2g})"
     )
 
 

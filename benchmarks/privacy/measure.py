@@ -116,11 +116,7 @@ def cells(directory: Path, *, full: bool) -> dict[str, list[Cell]]:
     documents, samples = (200, 50) if full else (40, 50)
     terms = 2000 if full else 1000
     found["svd"] = [
-        Cell(
-            _settings(name, 7, share, documents, samples),
-            svd,
-            (directory, name, terms, 7, share, documents, samples),
-        )
+        Cell(_settings(name, 7, share, documents, samples), svd, (directory, name, terms, 7, share, documents, samples))
         for name in ("Songs", "Enron")
         if data.has(directory, name)
         for share in (0.005, 0.03, 0.1, 0.333)

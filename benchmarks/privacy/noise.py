@@ -45,14 +45,7 @@ def _bases(X: RowsLike, k: int, mean: Reals | None, seed: int) -> dict[str, Real
     found = {"exact": uplift.local_svd(X, k, mean=mean, tol=1e-7)}
     for neighbours in ("entry", "row"):
         found[f"dp-{neighbours}"] = private_power_method(
-            X,
-            k,
-            ITERATIONS,
-            SVD_BUDGET,
-            length=length,
-            neighbours=neighbours,
-            seed=seed,
-            mean=mean,
+            X, k, ITERATIONS, SVD_BUDGET, length=length, neighbours=neighbours, seed=seed, mean=mean
         )
     return found
 

@@ -134,12 +134,7 @@ class Search(Generic[C]):
 
 
 def hyperband(
-    sample: Callable[[np.random.Generator], C],
-    evaluate: Evaluate[C],
-    max_resource: int,
-    eta: int = 3,
-    *,
-    seed: int = 0,
+    sample: Callable[[np.random.Generator], C], evaluate: Evaluate[C], max_resource: int, eta: int = 3, *, seed: int = 0
 ) -> Search[C]:
     """The best of many configurations, most of which are given up early; R = max_resource.
 

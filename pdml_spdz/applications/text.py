@@ -16,11 +16,10 @@ from dataclasses import dataclass, field
 from functools import cache
 from importlib import resources
 from pathlib import Path
-from typing import IO, Protocol
+from typing import IO, Any, Protocol
 
 import numpy as np
 import scipy.sparse as sp
-import snowballstemmer
 from numpy.typing import NDArray
 
 from pdml_spdz.errors import InputError
@@ -46,6 +45,18 @@ def tokenise(text: str) -> list[str]:
     return WORD.findall(text.lower())
 
 
+def _stemmer(language: str) -> Any:
+    try:
+        import snowballstemmer
+    except ImportError:
+        found = "stemming needs the package snowballstemmer, which is not installed."
+        do = "pip install 'pdml-spdz[text]', or leave words as they are (--language none)"
+        raise InputError(found, do=do) from None
+    if language not in (known := sorted(snowballstemmer.algorithms())):
+        raise InputError(f"there is no stemmer for {language!r}.", f"one of {', '.join(known)}, or none")
+    return snowballstemmer.stemmer(language)
+
+
 class Terms:
     """Documents as terms: words without stop words, stemmed (Snowball). Local; one for each thread, it remembers stems.
 
@@ -53,11 +64,8 @@ class Terms:
     """
 
     def __init__(self, language: str | None = "english", stop: frozenset[str] | None = None) -> None:
-        if language is not None and language not in snowballstemmer.algorithms():
-            known = ", ".join(sorted(snowballstemmer.algorithms()))
-            raise InputError(f"there is no stemmer for {language!r}.", f"one of {known}, or none")
         self.stop = stop_words() if stop is None else stop
-        self._stemmer = None if language is None else snowballstemmer.stemmer(language)
+        self._stemmer = None if language is None else _stemmer(language)
         self._known: dict[str, str] = {}
 
     def __call__(self, text: str) -> list[str]:

@@ -157,7 +157,7 @@ FACTORISATION: list[Option] = [
     *ENGINE,
 ]
 CENTRE: list[Option] = [
-    _choice("--centre", CENTRES, "pca: around a mean that every party sees, or that nobody sees, or around zero."),
+    _choice("--centre", CENTRES, "pca: around a mean that every party sees, or that nobody sees, or around zero.")
 ]
 VARIANCE: Option = click.option(
     "--variance", is_flag=True, help="Reveal the explained variance of each component (--centre open, none)."

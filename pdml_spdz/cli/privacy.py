@@ -217,12 +217,7 @@ def _sizes(text: str | None) -> list[EffectiveSize]:
 @click.option("--id", "me", type=click.IntRange(0), default=0, show_default=True, help="Whose transcript.")
 @_json
 def attack_command(
-    directory: Path,
-    own: tuple[Path, ...],
-    honest: tuple[Path, ...],
-    repeat: tuple[Path, ...],
-    me: int,
-    as_json: bool,
+    directory: Path, own: tuple[Path, ...], honest: tuple[Path, ...], repeat: tuple[Path, ...], me: int, as_json: bool
 ) -> None:
     """What one party, or a coalition, makes of a recorded run: DIRECTORY is the --out of one with --record-transcript.
 

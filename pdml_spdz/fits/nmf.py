@@ -239,9 +239,7 @@ def check(study: Study, want: Want) -> None:
         needs = f"{first} (or {others}): PD-NMF needs sums, not directions"
         raise StudyError(f"`engine` is {study.engine!r} for nmf.", needs)
     want(
-        not any(study.offsets),
-        "`offsets` are given for nmf.",
-        "scales only: rows less an offset have negative entries",
+        not any(study.offsets), "`offsets` are given for nmf.", "scales only: rows less an offset have negative entries"
     )
     for name, choices in (("init", INITS), ("w_start", W_STARTS)):
         check_choice(f"nmf.{name}", getattr(study.nmf, name), choices)

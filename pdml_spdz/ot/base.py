@@ -103,8 +103,5 @@ def _point(raw: memoryview, peer: int) -> bytes:
 
 def _malformed(peer: int, found: str, wanted: str) -> ProtocolError:
     return ProtocolError(
-        f"P{peer} sent {found} in a base OT.",
-        wanted,
-        "the same version of pdml-spdz at every party",
-        culprit=peer,
+        f"P{peer} sent {found} in a base OT.", wanted, "the same version of pdml-spdz at every party", culprit=peer
     )

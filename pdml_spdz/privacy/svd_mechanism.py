@@ -143,10 +143,7 @@ class SvdMechanism(Mechanism):
     def features(self, seen: Observables, x: Reals) -> dict[str, Reals]:
         y = x - seen["mean"] if self.centred else x
         share = (seen["V"].T @ y) ** 2 / max(float(y @ y), 1e-300)
-        by_view = {
-            "pd-svd": share,
-            "sigma": np.concatenate([share, seen["values"], share * seen["values"]]),
-        }
+        by_view = {"pd-svd": share, "sigma": np.concatenate([share, seen["values"], share * seen["values"]])}
         S = seen["covariance"]
         if S is not None:
             Sy, diagonal = S.times(y), S.diagonal()

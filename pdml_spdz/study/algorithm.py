@@ -79,12 +79,10 @@ ALGORITHMS: Registry[Algorithm] = Registry(
     "algorithm",
     {
         "svd": Line(
-            "pdml_spdz.fits.svd:SVD",
-            "The top singular vectors of the rows of all FILES, one party for each file.",
+            "pdml_spdz.fits.svd:SVD", "The top singular vectors of the rows of all FILES, one party for each file."
         ),
         "pca": Line(
-            "pdml_spdz.fits.pca:PCA",
-            "The principal components of the rows of all FILES, one party for each file.",
+            "pdml_spdz.fits.pca:PCA", "The principal components of the rows of all FILES, one party for each file."
         ),
         "nmf": Line(
             "pdml_spdz.fits.nmf:NMF",

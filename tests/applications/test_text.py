@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections import Counter
 
 import numpy as np
@@ -85,6 +86,13 @@ def test_tf_idf_equals_scikit_learn(smooth: bool, sublinear: bool, norm: str | N
     weights = text.idf(*text.document_frequencies(counts), smooth=smooth)
     ours = text.tf_idf(counts, weights, sublinear=sublinear, unit_rows=norm == "l2")
     np.testing.assert_allclose(ours.toarray(), wanted.toarray(), rtol=1e-12)
+
+
+def test_without_the_stemmer_it_says_how_to_get_one(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "snowballstemmer", None)
+    assert text.Terms(None)("Some words") == ["words"]
+    with pytest.raises(InputError, match=r"needs the package snowballstemmer[^$]*pip install 'pdml-spdz\[text\]'"):
+        text.Terms()
 
 
 def test_weights_fit_the_columns() -> None:

@@ -21,9 +21,8 @@ from pdml_spdz.bench.links import run_processes
 from pdml_spdz.bench.results import ERROR, Quartiles, exact, spread
 from pdml_spdz.engines.mp_spdz import offline
 from pdml_spdz.engines.mp_spdz.compiler import Counts, compile_program
-from pdml_spdz.engines.mp_spdz.execution import MpSpdzRunner
+from pdml_spdz.engines.mp_spdz.execution import MpSpdzRunner, PaperColumns
 from pdml_spdz.engines.mp_spdz.home import Installation, require
-from pdml_spdz.engines.mp_spdz.paper import PaperColumns
 from pdml_spdz.engines.mp_spdz.place import Place
 from pdml_spdz.engines.mp_spdz.protocols import Protocol, protocol
 from pdml_spdz.engines.projection import FixedScale, PerColumn

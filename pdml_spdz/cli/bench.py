@@ -15,10 +15,9 @@ from rich.markup import escape
 from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 from rich.table import Table
 
-from pdml_spdz.bench import compare as comparison
 from pdml_spdz.bench import fits, normed_sum, parts
 from pdml_spdz.bench.results import Measurement, Step, load
-from pdml_spdz.bench.tables import Grid, grids, number, unit_of
+from pdml_spdz.bench.tables import Grid, compare, grids, number, unit_of
 from pdml_spdz.cli.options import Option, options
 
 if TYPE_CHECKING:
@@ -284,7 +283,7 @@ def compare_(before: Path, after: Path, everything: bool) -> None:
     """
     out = console()
     a, b = load(before), load(after)
-    changes, notes = comparison.compare(a, b)
+    changes, notes = compare(a, b)
     rows = []
     for c in changes:
         if everything or c.verdict != "same":

@@ -19,7 +19,6 @@ from benchmarks.performance.__main__ import LENGTHS, QUESTIONS
 from benchmarks.performance.network import CONTINENT, LOOPBACK
 from benchmarks.performance.page import write
 from benchmarks.performance.peers import PEERS
-from pdml_spdz.bench.compare import compare, ratio
 from pdml_spdz.bench.normed_sum import PAPER, TableRequest, TableRow, checks, climb, forecast, rows
 from pdml_spdz.bench.results import (
     ERROR,
@@ -37,7 +36,7 @@ from pdml_spdz.bench.results import (
     spread,
     straight,
 )
-from pdml_spdz.bench.tables import cost_grid, number, paper_grid, spread_text
+from pdml_spdz.bench.tables import compare, cost_grid, number, paper_grid, ratio, spread_text
 from pdml_spdz.cli.bench import Numbers, Words, bench
 from pdml_spdz.errors import InputError
 from pdml_spdz.numerics.linalg import gaussian, orthonormalise, sine

@@ -27,7 +27,7 @@ EXEMPT = (
     "transport/*",
 )
 # In several rooms, and the same idea there: a party's command and its run, a fit and its algorithm.
-SAME_IDEA = {"__init__", "base", "certs", "engine", "mp_spdz", "nmf", "normed_sum", "offline", "paper", "party"}
+SAME_IDEA = {"__init__", "base", "certs", "engine", "mp_spdz", "nmf", "normed_sum", "offline", "party"}
 SAME_IDEA |= {"setup", "spec", "svd"}
 
 

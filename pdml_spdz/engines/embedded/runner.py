@@ -5,19 +5,22 @@ up to M - 1 colluding parties, semi-honest.
 from __future__ import annotations
 
 import secrets
-from collections.abc import Sequence
+from collections import deque
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
+from greenlet import getcurrent, greenlet
 
 from pdml_spdz.engines.embedded import machine
 from pdml_spdz.engines.embedded.backend import Backend
 from pdml_spdz.engines.embedded.products import Lazy, Numbers, Outer, Products, Scaling, TripleProduct
-from pdml_spdz.engines.embedded.session import Session
 from pdml_spdz.engines.embedded.values import Scalars, Wide
 from pdml_spdz.engines.projection import Execution, Runner, decode
+from pdml_spdz.errors import EngineError
 from pdml_spdz.numerics import ring
 from pdml_spdz.numerics.fixedpoint import Reals, Ring
+from pdml_spdz.numerics.ring import Vector
 from pdml_spdz.offline.material import Material
 from pdml_spdz.primitives.sec_sum import MaskedSum
 from pdml_spdz.programs.precision import SIGMA, Precision
@@ -210,3 +213,54 @@ class Shares(Backend):
     def random(self, n: int) -> list[int]:
         """Uniform numbers that no coalition knows. No communication."""
         return [secrets.randbits(self.wide) for _ in range(n)]
+
+
+class Session:
+    """Queues between a caller and a running program that takes inputs and gives outputs while it runs.
+
+    The two take turns in one thread: the program runs until it wants an input that is not there yet.
+    """
+
+    def __init__(self) -> None:
+        self._inputs: deque[Vector] = deque()
+        self._publics: deque[int] = deque()
+        self._outputs: deque[Any] = deque()
+        self._program: greenlet | None = None
+
+    def start(self, run: Callable[[], None]) -> None:
+        """`run` executes the program on a backend that reads and writes here."""
+        self._program = greenlet(run)
+
+    def call(self, inputs: Sequence[Vector], publics: Sequence[int]) -> Any:
+        """Hand over what the program asks for next and return what it then puts out."""
+        self._inputs.extend(inputs)
+        self._publics.extend(publics)
+        if self._program is None or self._program.dead:
+            raise EngineError("the program has ended.", "one call for each of its iterations")
+        self._program.switch()
+        if not self._outputs:
+            raise EngineError("the program wants more input than it was given.", "the inputs of one iteration")
+        return self._outputs.popleft()
+
+    # ---- the program's side
+
+    def next_input(self, n: int) -> Vector:
+        while not self._inputs:
+            self._wait()
+        x = self._inputs.popleft()
+        if len(x) != n:
+            raise EngineError(f"the program wants a vector of {n} numbers.", f"one of {len(x)}")
+        return x
+
+    def next_public(self) -> int:
+        while not self._publics:
+            self._wait()
+        return self._publics.popleft()
+
+    def write(self, numbers: Any) -> None:
+        self._outputs.append(numbers)
+
+    def _wait(self) -> None:
+        parent = getcurrent().parent
+        assert parent is not None  # programs run in greenlets of their own
+        parent.switch()

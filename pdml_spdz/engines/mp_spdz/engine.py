@@ -8,8 +8,7 @@ from typing import Any
 from pdml_spdz.engines.base import EngineBase, Security, Shape
 from pdml_spdz.engines.centred import CentredScale
 from pdml_spdz.engines.mp_spdz.compiler import Compiled
-from pdml_spdz.engines.mp_spdz.execution import MpSpdzRunner
-from pdml_spdz.engines.mp_spdz.paper import PaperColumns
+from pdml_spdz.engines.mp_spdz.execution import MpSpdzRunner, PaperColumns
 from pdml_spdz.engines.mp_spdz.place import Place
 from pdml_spdz.engines.projection import COARSE, FixedScale, PerColumn, observables, scale_for
 from pdml_spdz.primitives.agree import Agreement

@@ -13,7 +13,7 @@ MP_SPDZ = EngineSpec(
     "the same on MP-SPDZ, by one of its protocols.",
     later(SETUP, "make"),
     check=lambda study, want: protocol_of(study),  # StudyError if there is none of that name
-    doctor=later("pdml_spdz.engines.mp_spdz.examine", "findings"),
+    doctor=later("pdml_spdz.engines.mp_spdz.home", "findings"),
     offline=OfflinePhase(later(SETUP, "plan"), later(SETUP, "make_stock"), later(SETUP, "stocks")),
     settings=("protocol", "insecure_benchmark"),
     programs=("projection", "paper"),

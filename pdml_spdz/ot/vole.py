@@ -22,7 +22,7 @@ from pdml_spdz.errors import ProtocolError
 from pdml_spdz.numerics import ring
 from pdml_spdz.numerics.ring import Vector, limbs
 from pdml_spdz.ot import extension, ggm
-from pdml_spdz.ot.leafsums import Columns, Horner, LeafSums, settle, to_columns, to_words
+from pdml_spdz.ot.ggm import Columns, Horner, LeafSums, settle, to_columns, to_words
 from pdml_spdz.ot.prg import Blocks, random_bits
 from pdml_spdz.transport.base import Link
 

@@ -9,7 +9,7 @@ import pytest
 
 from pdml_spdz.errors import ProtocolError
 from pdml_spdz.numerics import ring
-from pdml_spdz.ot import extension, leafsums, prg, vole
+from pdml_spdz.ot import extension, ggm, prg, vole
 from pdml_spdz.transport.base import Link
 from tests.ot.ot_pairs import bytes_are_uniform, ot_ends, vole_pairs, words_are_uniform
 from tests.threads import run_threads
@@ -99,11 +99,11 @@ def test_sums_match_integers() -> None:
     leaves, w, n, position = prg.random_blocks(8), 2, 6, 10
     x = np.array([stream_numbers(leaf, position, w, n, 77) for leaf in leaves], dtype=object)
     for hole in (None, 0, 5, 7):
-        plain, weighted = leafsums.LeafSums(leaves, hole, position, w, 77).next(n)
+        plain, weighted = ggm.LeafSums(leaves, hole, position, w, 77).next(n)
         kept = [j for j in range(8) if j != hole]
         for columns, weights in ((plain, [1] * 8), (weighted, range(8))):
             expected = sum(weights[j] * x[j] for j in kept) % 2**128
-            assert ring.to_ints(np.ascontiguousarray(leafsums.to_words(leafsums.settle(columns)).T)) == list(expected)
+            assert ring.to_ints(np.ascontiguousarray(ggm.to_words(ggm.settle(columns)).T)) == list(expected)
 
 
 def test_receiver_lacks_the_leaf_that_hides_u(ends: list[extension.Ends]) -> None:
@@ -148,7 +148,7 @@ def test_no_part_of_a_stream_is_read_twice(ends: list[extension.Ends], monkeypat
             return super().fill(j, out)
 
     sender, _ = vole_pairs(ends, 192, kappa=2)[0]
-    monkeypatch.setattr(leafsums, "Streams", Spy)
+    monkeypatch.setattr(ggm, "Streams", Spy)
     monkeypatch.setattr(vole, "CHUNK", 16)
     for n in (1, 2, 5, 40, 7, 16, 33):
         extend(sender, n)

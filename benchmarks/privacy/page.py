@@ -49,7 +49,7 @@ def measured(row: Row) -> list[str]:
     ]
 
 
-MEASURED = ["records, samples", "mean smallest p", "by chance", "π", "told", "mean AUC", "ε ≥"]
+MEASURED = ["records, samples", "mean smallest p", "by chance", "π", "distinguishable", "mean AUC", "ε ≥"]
 
 
 def nmf_table(rows: list[Row]) -> list[str]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -10,8 +10,8 @@ import click
 from click.shell_completion import CompletionItem
 
 from pdml_spdz.registry import Registry
-from pdml_spdz.rows.data import vector_settings
-from pdml_spdz.study.algorithm import DEFAULT
+from pdml_spdz.study.algorithm import Algorithm
+from pdml_spdz.study.checks import CENTRES, usual_value
 from pdml_spdz.study.engines import ENGINES
 from pdml_spdz.study.levels import LEVELS, SUM
 from pdml_spdz.study.model import (
@@ -26,9 +26,7 @@ from pdml_spdz.study.model import (
     PrecisionSettings,
     Study,
     Timeouts,
-    choose_engine,
 )
-from pdml_spdz.study.preparation import CENTRES
 from pdml_spdz.study.solvers import DEFAULT_SOLVER, SOLVERS
 
 F = TypeVar("F", bound=Callable[..., Any])
@@ -36,7 +34,7 @@ Option = Callable[[Any], Any]
 
 
 def _default(name: str) -> Any:
-    return Study.__dataclass_fields__[name].default
+    return usual_value(Study.__dataclass_fields__[name])
 
 
 def _choice(name: str, choices: tuple[str, ...], text: str) -> Option:
@@ -140,21 +138,21 @@ ENGINE: list[Option] = [
     _choice("--vole", VOLE, "lpn: expand correlations under the LPN assumption (embedded). ot: OT only, slower."),
     *COMMON,
 ]
-CHANGE = "Stop when the subspace changes by less (sine of the largest angle)."
 
 
-def stopping(defaults: Mapping[str, Any], change: str = CHANGE) -> list[Option]:
-    """defaults : of an algorithm, where they are not those of a Study"""
-    usual = {name: defaults.get(name, _default(name)) for name in ("iterations", "tol")}
+def stopping(spec: Algorithm) -> list[Option]:
+    """By the algorithm's defaults, where they are not those of a Study."""
+    own = {name: spec.defaults.get(name, _default(name)) for name in ("iterations", "tol")}
+    text = f"Stop when {spec.change}."
     return [
         click.option(
             "--iterations",
             type=click.IntRange(1),
-            default=usual["iterations"],
+            default=own["iterations"],
             show_default=True,
             help="Maximum number of iterations.",
         ),
-        click.option("--tol", type=click.FloatRange(0), default=usual["tol"], show_default=True, help=change),
+        click.option("--tol", type=click.FloatRange(0), default=own["tol"], show_default=True, help=text),
     ]
 
 
@@ -166,7 +164,7 @@ FACTORISATION: list[Option] = [
     *ENGINE,
 ]
 CENTRE: list[Option] = [
-    _choice("--centre", CENTRES, "pca: around a mean that every party sees, or that nobody sees, or around zero."),
+    _choice("--centre", CENTRES, "pca: around a mean that every party sees, or that nobody sees, or around zero.")
 ]
 VARIANCE: Option = click.option(
     "--variance", is_flag=True, help="Reveal the explained variance of each component (--centre open, none)."
@@ -214,11 +212,10 @@ STOCK: Option = click.option(
     type=click.Path(path_type=Path),
     help="Where offline stocks are [default: offline/ in a checkout, else in the user's data directory].",
 )
+HOME: Option = click.option(
+    "--mp-spdz", type=click.Path(path_type=Path), help="Where MP-SPDZ is [default: MP_SPDZ_HOME, or installed]."
+)
 LOCAL: list[Option] = [
-    STOCK,
-    click.option(
-        "--mp-spdz", type=click.Path(path_type=Path), help="Where MP-SPDZ is [default: MP_SPDZ_HOME, or installed]."
-    ),
     RECORD,
     click.option("--force", is_flag=True, help="Replace a finished run in --out."),
     click.option("--json", "as_json", is_flag=True, help="Print report.json, and nothing else, on standard output."),
@@ -246,18 +243,11 @@ def study_settings(given: dict[str, Any]) -> dict[str, Any]:
     settings["timeouts"] = Timeouts(settings.pop("connect_timeout"), settings.pop("timeout"))
     if "bits" in settings:
         settings["precision"] = PrecisionSettings(settings.pop("bits"), settings.pop("range_"))
-    settings["engine"], settings["reveal"] = choose_engine(
-        settings.get("engine"), settings.get("reveal"), settings.get("algorithm", DEFAULT)
-    )
     if settings.get("seed") is not None:
         settings["start"] = "seed"
-    return settings | _feature_settings(settings.pop("offset", None), settings.pop("scale", None))
-
-
-def _feature_settings(offset: Path | None, scale: str | None) -> dict[str, Any]:
-    settings: dict[str, Any] = {"scale": "secsum"} if scale == "secsum" else {}
+    offset, scale = settings.pop("offset", None), settings.pop("scale", None)
     if offset is not None:
         settings["offsets"] = offset
-    if scale is not None and scale != "secsum":
-        settings["scales"] = Path(scale)
-    return vector_settings(settings)
+    if scale is not None:
+        settings |= {"scale": scale} if scale == "secsum" else {"scales": Path(scale)}
+    return settings

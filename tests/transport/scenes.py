@@ -8,11 +8,11 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from pdml_spdz.offline.spend import claim
 
 from pdml_spdz.engines.mp_spdz.place import Place
 from pdml_spdz.local.joint import local_study
 from pdml_spdz.offline.material import Plan
+from pdml_spdz.offline.numbers import claim
 from pdml_spdz.offline.stock import find
 from pdml_spdz.ot import extension, triples, vole
 from pdml_spdz.primitives.largest import largest

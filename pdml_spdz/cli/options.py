@@ -37,8 +37,13 @@ def _default(name: str) -> Any:
     return usual_value(Study.__dataclass_fields__[name])
 
 
-def _choice(name: str, choices: tuple[str, ...], text: str) -> Option:
-    return click.option(name, type=click.Choice(choices), default=choices[0], show_default=True, help=text)
+def shown(name: str, default: Any, text: str, *more: str, **settings: Any) -> Option:
+    """An option whose default the help shows."""
+    return click.option(name, *more, default=default, show_default=True, help=text, **settings)
+
+
+def _choice(name: str, choices: tuple[str, ...], text: str, *more: str) -> Option:
+    return shown(name, choices[0], text, *more, type=click.Choice(choices))
 
 
 class NamedOption(click.Option):
@@ -89,41 +94,20 @@ PRECISION: list[Option] = [
     ),
 ]
 COMMON: list[Option] = [
-    click.option(
-        "--columns-by",
-        "columns",
-        type=click.Choice(COLUMNS),
-        default=COLUMNS[0],
-        show_default=True,
-        help="Match the parties' columns by name, in any order, or by position, ignoring names.",
-    ),
-    click.option(
+    _choice("--columns-by", COLUMNS, "Match columns by name, in any order, or by position, ignoring names.", "columns"),
+    shown(
         "--bound",
-        default=_default("bound"),
-        show_default=True,
-        metavar="B|rows:R,N|auto|window|exponent|secsum",
-        help="B: agreed maximum of any party's ||X_m^T X_m||_F (nmf: ||X_m||_F^2, normed-sum: ||x_m||). "
+        _default("bound"),
+        "B: agreed maximum of any party's ||X_m^T X_m||_F (nmf: ||X_m||_F^2, normed-sum: ||x_m||). "
         "rows:R,N: the same from at most N rows a party, none longer than R. window: no bound is needed for sums "
         "between 2^-32 and 2^64, and none is shown. exponent: shows the size of the rows to a factor of 2^16. "
         "secsum: shows the sum of the parties' norms. auto: window; exponent on mp-spdz; secsum where the sums are "
         "shown anyway.",
+        metavar="B|rows:R,N|auto|window|exponent|secsum",
     ),
-    click.option(
-        "--aggregator",
-        default="auto",
-        show_default=True,
-        metavar="auto|none|ID",
-        help="Party that adds up the sums; auto: party 0 with more than five parties.",
-    ),
-    click.option("--connect-timeout", type=_seconds, default=60.0, show_default=True, metavar="S"),
-    click.option(
-        "--timeout",
-        type=_seconds,
-        default=300.0,
-        show_default=True,
-        metavar="S",
-        help="Give up on a party that is silent for S seconds.",
-    ),
+    shown("--aggregator", "auto", "Adds up the sums; auto: party 0 if there are more than 5.", metavar="auto|none|ID"),
+    shown("--connect-timeout", 60.0, "", type=_seconds, metavar="S"),
+    shown("--timeout", 300.0, "Give up on a party that is silent for S seconds.", type=_seconds, metavar="S"),
 ]
 ENGINE: list[Option] = [
     click.option("--engine", cls=NamedOption, registry=ENGINES, usual=_default("engine")),
@@ -145,14 +129,8 @@ def stopping(spec: Algorithm) -> list[Option]:
     own = {name: spec.defaults.get(name, _default(name)) for name in ("iterations", "tol")}
     text = f"Stop when {spec.change}."
     return [
-        click.option(
-            "--iterations",
-            type=click.IntRange(1),
-            default=own["iterations"],
-            show_default=True,
-            help="Maximum number of iterations.",
-        ),
-        click.option("--tol", type=click.FloatRange(0), default=own["tol"], show_default=True, help=text),
+        shown("--iterations", own["iterations"], "Maximum number of iterations.", type=click.IntRange(1)),
+        shown("--tol", own["tol"], text, type=click.FloatRange(0)),
     ]
 
 
@@ -186,9 +164,7 @@ SCALING: list[Option] = [
 _penalty = click.FloatRange(0)
 NMF: list[Option] = [
     _choice("--init", INITS, "By PD-NMF-Init, at random, from singular vectors (PD-SVD). best_of_M: NOT PRIVATE."),
-    click.option(
-        "--init-iterations", type=click.IntRange(1), default=20, show_default=True, help="Iterations of --init."
-    ),
+    shown("--init-iterations", 20, "Iterations of --init.", type=click.IntRange(1)),
     _choice("--w-start", W_STARTS, "Coefficients are zero at first, or fitted to the first topics."),
     click.option(
         "--weighted",

@@ -14,7 +14,7 @@ import click
 from rich.console import Console
 from rich.table import Table
 
-from pdml_spdz.cli.options import Option, options
+from pdml_spdz.cli.options import Option, options, shown
 from pdml_spdz.cli.show import Screen, Watcher
 from pdml_spdz.cli.words import echo
 from pdml_spdz.engines import transcript as transcripts
@@ -264,13 +264,7 @@ def report(directory: Path) -> None:
 
 @privacy.command()
 @click.argument("directory", type=_path)
-@click.option(
-    "--level",
-    type=click.FloatRange(0, 1),
-    default=0.05,
-    show_default=True,
-    help="Largest adjusted p of a record that is left out.",
-)
+@shown("--level", 0.05, "Largest adjusted p of a record that is left out.", type=click.FloatRange(0, 1))
 @click.option("--epsilon", type=click.FloatRange(0), help="And records whose epsilon certainly exceeds this.")
 @click.option("--view", "views", multiple=True, help="Only by these observers [default: any].")
 @click.option("--out", type=_path, help="File to write [default: DIRECTORY/exclude.txt].")

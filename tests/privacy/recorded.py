@@ -33,7 +33,7 @@ def record(tables: Sequence[RowsLike], out: Path, *, resume: bool = False, **set
                 with run.output():
                     data = prepare.agreed(Data(tables[link.me], None, "rows"), study)
                     met = handshake.meet(link, study, (), resume=resume)
-                    run_fit(run, data, link, met.run, Identity(link.me, out, {}))
+                    run_fit(run, data, link, met, Identity(link.me, out, {}))
         except BaseException as error:  # noqa: BLE001
             errors.append(error)
 

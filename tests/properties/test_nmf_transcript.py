@@ -43,8 +43,8 @@ def whole_fit(tables: Sequence[RowsLike], out: Path, wire: Wire | None = None, *
         with run.output():
             data = Data(tables[link.me], None, run.data.name)
             agreed = handshake.meet(link, study, (), resume=False)
-            data = handshake.compare_features(link, data, study, agreed.run)
-            return run_fit(run, data, link, agreed.run, None)  # type: ignore[arg-type]
+            data = handshake.compare_features(link, data, study, agreed)
+            return run_fit(run, data, link, agreed, None)  # type: ignore[arg-type]
 
     links = mesh(study.M)
     return run_threads(study.M, party, wire.tap(links) if wire else links)

@@ -18,6 +18,7 @@ from pdml_spdz.errors import EngineError, MismatchError, StudyError
 from pdml_spdz.rows import names
 from pdml_spdz.rows.data import Data
 from pdml_spdz.study.model import Study
+from pdml_spdz.study.values import shown
 from pdml_spdz.transport.base import Link
 from pdml_spdz.transport.content import read_object
 
@@ -170,9 +171,11 @@ def _exchange(link: Link, step: str, content: dict[str, Any]) -> dict[int, dict[
 
 
 def _compare(peer: int, what: str, own: object, theirs: object, do: str) -> None:
+    if type(own) is not type(theirs):
+        raise _unreadable(peer)
     if own != theirs:
         raise MismatchError(
-            f"P{peer} has another {what} than this party (there {theirs!r}, here {own!r}).",
+            f"P{peer} has another {what} than this party (there {shown(theirs)}, here {shown(own)}).",
             f"the same {what} at every party",
             do,
             culprit=peer,

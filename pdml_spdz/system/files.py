@@ -10,12 +10,12 @@ import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import IO, Any
-
-import numpy as np
-from numpy.typing import NDArray
+from typing import IO, TYPE_CHECKING, Any
 
 from pdml_spdz.errors import RESUME, PdmlError, StorageError
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
 
 DIGEST = 16  # bytes of the BLAKE2b digests of files
 KEPT = "free some room or choose another --out; finished iterations are kept, `--resume` goes on from them"
@@ -117,8 +117,10 @@ def write_all(fd: int, data: bytes) -> None:
 
 
 def save_array(path: Path, array: NDArray[Any]) -> None:
+    import numpy  # which commands that only say something do without
+
     with replaced(path, synced=True) as temporary, temporary.open("wb") as file:
-        np.save(file, array, allow_pickle=False)
+        numpy.save(file, array, allow_pickle=False)
 
 
 def save_json(path: Path, content: Any, *, private: bool = False) -> None:

@@ -19,6 +19,8 @@ import time
 from collections import Counter, deque
 from collections.abc import Callable
 
+from pdml_spdz.errors import PeerError
+
 HANDSHAKE_SECONDS = 10.0
 FULL_SECONDS = 0.1  # when the system has no room for another connection
 NOTICE_SECONDS = 10.0  # a flood is not repeated line by line
@@ -64,7 +66,12 @@ class Acceptor:
     def __enter__(self) -> Acceptor:
         self._listener.setblocking(False)
         self._selector.register(self._listener, selectors.EVENT_READ)
-        self._thread.start()
+        try:
+            self._thread.start()
+        except RuntimeError as error:
+            raise PeerError(
+                f"this machine starts no more threads ({error}).", "one that takes connections", "end other programs"
+            ) from None
         return self
 
     def __exit__(self, *error: object) -> None:

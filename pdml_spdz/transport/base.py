@@ -248,7 +248,7 @@ def stalled(peers: list[int], seconds: float, step: str) -> PeerError:
     return PeerError(
         f"{names} sent nothing for {seconds:g} s at step {step!r}.",
         "an answer, or a word that it is still working, within the study's time-outs",
-        "look at that party: it has stopped, or is cut off; raise `timeouts.work` in the study if its local work takes "
-        f"longer than that; {RESUME}",
+        "look at that party: it has stopped, or is cut off; raise `timeouts.work` (and `timeouts.round`) in the study "
+        f"if its local work takes longer than that; {RESUME}",
         culprit=peers[0],
     )

@@ -1,7 +1,8 @@
 """Build the mesh: every party listens, the one with the higher number connects, both show their pinned certificate.
 
-Parties may start in any order within the connect time-out. A connection that shows no pinned certificate is dropped
-and the party goes on listening, so that a stranger who finds the port cannot end a run.
+Parties may start in any order within the connect time-out, and one that dies may come back: the mesh is complete when
+all connections are there at the same time. A connection that shows no pinned certificate is dropped and the party
+goes on listening (`acceptor`), so that a stranger who finds the port cannot end a run.
 """
 
 from __future__ import annotations
@@ -139,22 +140,23 @@ class _Mesh:
 
     def _dial(self, party: int) -> ssl.SSLSocket:
         host, port = self.meeting.addresses[party]
-        reason = "no attempt was made in time"
+        reasons: list[str] = []
         while (left := self.deadline - time.monotonic()) > 0:
             try:
                 return self._greet(party, socket.create_connection((host, port), timeout=min(left, ATTEMPT_SECONDS)))
             except PdmlError:
                 raise
-            except ssl.SSLEOFError as error:  # it went away again: perhaps the party is about to start
-                reason = str(error)
+            except ssl.SSLEOFError:  # perhaps the party is about to start
+                reason = "it went away again"
             except ssl.SSLError as error:
                 reason = f"what it sent is damaged, or it is no party: {error.reason}"
             except OSError as error:
                 reason = str(error.strerror or error)
+            reasons = [*(r for r in reasons if r != reason), reason][-3:]  # attempts may fail in more than one way
             time.sleep(RETRY_SECONDS)
         raise PeerError(
             f"P{party} at {shown(host, port)} could not be reached within {self.meeting.connect_timeout:g} s "
-            f"({reason}).",
+            f"({'; '.join(reasons) or 'no attempt was made in time'}).",
             "every party to start within the connect time-out",
             f"start P{party}, check host, port and firewall, or raise `timeouts.connect` in the study",
             culprit=party,

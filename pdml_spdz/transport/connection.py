@@ -123,6 +123,11 @@ class Connection:
         return bool(self.expected or self.outbox)
 
     @property
+    def left(self) -> Frame | None:
+        """The peer's farewell, unless it came after the frame that the round wanted: that is used first."""
+        return self.farewell if self._frame is None else None
+
+    @property
     def reads(self) -> bool:
         return not (self.closed or self._held or self.error or self.farewell)
 
@@ -153,6 +158,8 @@ class Connection:
                 self._filled += n
                 if self._filled == self._target.nbytes:
                     self._complete()
+                    if self._frame is not None:
+                        return  # what was wanted; to ask for more costs as much again, and mostly there is nothing
         except (ssl.SSLWantReadError, ssl.SSLWantWriteError):
             pass
         except (ssl.SSLEOFError, ssl.SSLZeroReturnError):

@@ -81,8 +81,8 @@ class TlsLink(Link):
     def _notice(self) -> None:
         """Raise if a party has said farewell or broken the rules, or if one that is still needed has gone."""
         for party, peer in self._connections.items():
-            if peer.farewell is not None:
-                raise aborted(peer.farewell, party, self.me, self.M)
+            if peer.left is not None:
+                raise aborted(peer.left, party, self.me, self.M)
             if peer.error is not None:
                 raise peer.error
         for peer in self._connections.values():
@@ -97,14 +97,14 @@ class TlsLink(Link):
                 ready.append(peer)  # it is in TLS's own buffer: the socket shows nothing
         with self.clock("wait"):
             events = self._selector.select(0.0 if ready else timeout) if self._selector.get_map() else []
-        with whole():
-            for key, mask in events:
-                if mask & selectors.EVENT_WRITE:
+        for key, mask in events:
+            if mask & selectors.EVENT_WRITE:
+                with whole():
                     key.data.write()
-                if mask & selectors.EVENT_READ and key.data not in ready:
-                    ready.append(key.data)
-            for peer in ready:
-                peer.read()
+            if mask & selectors.EVENT_READ and key.data not in ready:
+                ready.append(key.data)
+        for peer in ready:
+            peer.read()
 
     # ---- the other thread
 

@@ -22,10 +22,11 @@ from tests.parties.helpers import Ended, Parties, slow_rows
 TIMES = Timeouts(connect=4.0, round=4.0)
 SETTINGS: dict[str, Any] = {"rank": 1, "tol": 0.0, "start": "seed", "seed": 7, "bound": "2", "timeouts": TIMES}
 ENGINES = {"secsum": "sum", "plain": "sum", "embedded": "normed"}
-ITERATIONS = {"secsum": 300, "plain": 300, "embedded": 150}
+ITERATIONS = {"secsum": 150, "plain": 150, "embedded": 60}
 KILLED = -9
 KNOWN = {c.code for c in CLASSES if c is not PdmlError} | {0, INTERRUPTED, KILLED}
 ENDS = 60.0  # seconds within which every party has ended, whatever happened
+LATER = 1.2  # a moment may be after the end, too
 TRACES = ("Traceback", "Exception ignored", "unexpected error")
 
 
@@ -145,3 +146,12 @@ def completed(site: Parties) -> None:
     for m, end in enumerate(ends):
         want(end.code == 0, f"P{m} did not complete the run: {end.err[-1000:]}")
     right(site)
+
+
+def some_time(case: Case, site: Parties) -> None:
+    time.sleep(case.chance.random() * LATER * reference_of(site).seconds)
+
+
+def start_all(site: Parties, *options: str) -> None:
+    for m in range(site.M):
+        site.start(m, *options)

@@ -12,8 +12,7 @@ import numpy as np
 from pdml_spdz.engines.mp_spdz.place import Place
 from pdml_spdz.local.joint import local_study
 from pdml_spdz.offline.material import Plan
-from pdml_spdz.offline.numbers import claim
-from pdml_spdz.offline.stock import find
+from pdml_spdz.offline.numbers import NumberStock, claim
 from pdml_spdz.ot import extension, triples, vole
 from pdml_spdz.primitives.largest import largest
 from pdml_spdz.rows.data import Data
@@ -67,7 +66,7 @@ def _material(link: Link, directory: Path) -> Any:
 
 def _claims(link: Link, directory: Path) -> Any:
     fake_part(directory, 2, link.me)
-    material = claim(link, find(directory, fake_kind(2), link.me), Plan(4, (3,)), b"run")
+    material = claim(link, NumberStock.find(directory, fake_kind(2), link.me), Plan(4, (3,)), b"run")
     return material.triples(4)
 
 

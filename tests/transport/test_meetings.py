@@ -26,7 +26,7 @@ from pdml_spdz.transport.base import Link
 from pdml_spdz.transport.connect import Meeting, listen
 from pdml_spdz.transport.patience import Patience
 from tests.parties.conftest import parties  # noqa: F401
-from tests.parties.helpers import Parties, free_ports, until
+from tests.parties.helpers import PATIENCE, Parties, free_ports, until
 from tests.transport.meshes import Outcome, contexts
 
 
@@ -176,9 +176,12 @@ class Between:
 
 def passed_on(sock: socket.socket, target: tuple[str, int], flip: int = -1) -> None:
     """flip : the number of a byte to P0 of which a bit is changed"""
-    other = socket.create_connection(target)
-    ends = [threading.Thread(target=_pump, args=(other, sock, -1), daemon=True)]
-    ends[0].start()
+    try:
+        other = socket.create_connection(target)
+    except OSError:
+        sock.close()
+        return
+    threading.Thread(target=_pump, args=(other, sock, -1), daemon=True).start()
     _pump(sock, other, flip)
 
 
@@ -241,7 +244,7 @@ class _Ended(Outcome):
 
 def test_damage_is_not_taken_for_a_certificate(parties: Callable[..., Parties]) -> None:  # noqa: F811
     """Every attempt is damaged: in the end P0 could not be reached, and that says why."""
-    site = parties(timeouts=replace(parties().study.timeouts, connect=3.0))
+    site = parties(timeouts=replace(PATIENCE, connect=3.0))
     listener = socket.create_server(("127.0.0.1", free_ports(1)[0]))
     target = ("127.0.0.1", site.study.parties[0].port)
 
@@ -254,8 +257,8 @@ def test_damage_is_not_taken_for_a_certificate(parties: Callable[..., Parties]) 
     threading.Thread(target=run, daemon=True).start()
     entries = [replace(p) for p in site.study.parties]
     entries[0] = replace(entries[0], port=listener.getsockname()[1])
-    site.start(0, "--listen", f"127.0.0.1:{target[1]}")
+    site.change_study(0, timeouts=PATIENCE)
+    site.start(0)
     site.change_study(1, parties=tuple(entries))
-    site.start(1)
-    site.processes[1].end().failed(PeerError, "could not be reached within 3 s (", "BAD_RECORD_MAC")
-    listener.close()
+    with listener:
+        site.start(1).end().failed(PeerError, "could not be reached within 3 s (", "BAD_RECORD_MAC")

@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 
 from pdml_spdz.errors import PeerAborted, PeerError, ProtocolError
-from pdml_spdz.transport.base import DATA, WORKING, Link, header
+from pdml_spdz.transport.base import ABORT, DATA, WORKING, Link, header
 from pdml_spdz.transport.connection import Connection
 from pdml_spdz.transport.inprocess import mesh as mesh_of_queues
 from pdml_spdz.transport.patience import Patience
@@ -47,7 +47,7 @@ def send(peer: Connection, data: bytes) -> None:
 def test_silence() -> None:
     said = against(lambda peer, over: None)
     assert "P1 sent nothing for " in said
-    assert "raise `timeouts.work` in the study" in said
+    assert "raise `timeouts.work` (and `timeouts.round`) in the study" in said
 
 
 def drip(data: bytes, pause: float = 0.05) -> Callable[[Connection, threading.Event], None]:
@@ -197,7 +197,8 @@ def test_damaged_record_is_called_that_at_both_ends() -> None:
     ]
 
     def party(link: Link) -> object:
-        return link.all_to_all("test", bytes(10**5))
+        link.all_to_all("test", bytes(10**5))  # whose frame is not damaged may have it, and has not looked further
+        return link.all_to_all("more", bytes(10))
 
     for m, outcome in enumerate([Outcome(party, link) for link in links]):
         error = outcome.end().error
@@ -211,3 +212,24 @@ def test_peer_that_is_gone_in_the_middle_of_a_frame() -> None:
         connection.sock.close()
 
     assert "P1 closed the connection in the middle of the run" in against(peer)
+
+
+def test_farewell_does_not_hide_the_frame_before_it() -> None:
+    """What P1 said before it left may tell P0 more than that it left; P2 is late."""
+    own, first, second = ends(3)
+    send(first[0], header(DATA, "test", 1, 1) + b"x" + header(ABORT, "abort", 1, 3) + bytes([1, 1, 5]))
+    link = TlsLink(0, 3, own, patience=Patience(20.0))
+
+    def party(link: Link) -> bytes:
+        received = link.exchange("test", {}, link.each(1))
+        with pytest.raises(PeerAborted, match="P1 ended the run: it holds a different study"):
+            link.exchange("more", {}, link.each(1))
+        return bytes(received[1]) + bytes(received[2])
+
+    outcome = Outcome(party, link)
+    time.sleep(0.3)
+    send(second[0], header(DATA, "test", 1, 1) + b"y")
+    assert outcome.end().error is None
+    assert outcome.value == b"xy"
+    for peer in (*first.values(), *second.values()):
+        peer.sock.close()

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from pdml_spdz.errors import InputError, ResumeError, StockError, StorageError
-from pdml_spdz.offline.stock import Stock
+from pdml_spdz.offline.numbers import NumberStock
 from pdml_spdz.rows import data
 from pdml_spdz.run import repeats
 from pdml_spdz.run.context import Checkpoints
@@ -94,7 +94,7 @@ def test_marks_of_a_run_that_are_none_are_told_from_a_run(tmp_path: Path, conten
 def test_deep_files_of_stocks_and_repeats_cannot_be_used(tmp_path: Path) -> None:
     (tmp_path / "manifest.json").write_text(DEEP)
     with pytest.raises(StockError, match="nested too deeply"):
-        Stock(tmp_path)
+        NumberStock(tmp_path)
     (tmp_path / "repeats.json").write_text(DEEP)
     with pytest.raises(StorageError, match="cannot be read"):
         repeats.count(b"x", tmp_path / "repeats.json")

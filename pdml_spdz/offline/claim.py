@@ -158,7 +158,10 @@ def _catch_up(stock: Stock[D, P, T], ledger: Ledger | None, offers: Offers, run:
     after = before.join(_joined(offers, stock.id))
     if after != before:
         stock.scrub_last(ledger)  # another run may have claimed and been killed a moment ago
-        ledger.append(_line(run, (after.record, after.record), burnt=tuple(sorted(after.items - before.items))))
+        try:
+            ledger.append(_line(run, (after.record, after.record), burnt=tuple(sorted(after.items - before.items))))
+        except ValueError as error:
+            raise stock.error(f"another party has used what is not in it: {error}") from None
         stock.scrub_last(ledger)
 
 

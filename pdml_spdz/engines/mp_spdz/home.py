@@ -13,7 +13,6 @@ from typing import NamedTuple
 
 import platformdirs
 
-from pdml_spdz.engines.mp_spdz import home as homes
 from pdml_spdz.engines.mp_spdz.protocols import PROTOCOLS, Protocol
 from pdml_spdz.engines.mp_spdz.spec import MP_SPDZ
 from pdml_spdz.engines.spec import Diagnosis
@@ -217,11 +216,11 @@ def _commit(path: Path) -> str | None:
 
 
 def findings(home: Path | None) -> Iterator[Diagnosis]:
-    found = homes.find(home)
+    found = find(home)
     if found is None:
         *others, last = (name for name in ENGINES.names() if name != MP_SPDZ.name)
         needed = f"Not needed for the engines {', '.join(others)} and {last}."
-        yield Diagnosis("note", "MP-SPDZ", f"{homes.missing_text(home)} {needed}")
+        yield Diagnosis("note", "MP-SPDZ", f"{missing_text(home)} {needed}")
         return
     yield Diagnosis("ok", "MP-SPDZ", str(found.path))
     yield Diagnosis("ok", "MP-SPDZ version", found.version())

@@ -69,8 +69,13 @@ def test_a_byte_now_and_then_holds_nobody_for_ever(length: int) -> None:
 
 def test_signs_of_work_that_never_end() -> None:
     """One is enough for another 0.4 s; after `work` seconds they are of no use."""
-    signs = drip(b"".join([header(WORKING, "working", 0, 0)]) * 100, 0.005)
-    said = against(signs, patience=Patience(0.4, work=1.0, least_rate=1000.0))
+
+    def peer(connection: Connection, over: threading.Event) -> None:
+        with contextlib.suppress(OSError):  # P0 has gone
+            while not over.wait(0.05):
+                send(connection, header(WORKING, "working", 0, 0))
+
+    said = against(peer, patience=Patience(0.4, work=1.0, least_rate=1000.0))
     assert "P1 sent nothing for " in said
 
 

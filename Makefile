@@ -55,7 +55,7 @@ lint: $(VENV)/.dev-stamp ## ruff and mypy --strict
 	$(BIN)/mypy
 
 bench: $(VENV)/.dev-stamp ## what everything costs, wanted and found (a quarter of an hour; ARGS=--full: the whole; ARGS="--only normed-sum")
-	$(BIN)/pdml-spdz bench all $(ARGS)
+	$(BIN)/python -m benchmarks.performance $(ARGS)
 
 experiments: $(VENV)/.dev-stamp ## the paper's experiments (PDML_DATA=DIR: where the official data sets are), a small grid; ARGS=--full: the whole
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check -e '.[experiments]'

@@ -19,10 +19,9 @@ import scipy.sparse as sp
 
 from benchmarks.parties import save
 from pdml_spdz.applications.uplift import local_svd
-from pdml_spdz.privacy.ksdp import Experiment, compute, run
-from pdml_spdz.privacy.sampling import WITH, Unit, database, generator, make_plan
+from pdml_spdz.privacy.ksdp import WITH, Experiment, Unit, compute, database, generator, make_plan, run
 from pdml_spdz.privacy.svd_mechanism import SvdMechanism
-from pdml_spdz.rows.make import RowsLike
+from pdml_spdz.rows.base import RowsLike
 
 N, SIZE, K, TRIED = 6000, 1000, 7, 4
 

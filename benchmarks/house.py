@@ -19,6 +19,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
+import jinja2
+
 from benchmarks.walks import ROOT, count
 
 PACKAGE = ROOT / "pdml_spdz"
@@ -174,35 +176,22 @@ def draw() -> str:
     found = direct(lines(places))
     where = ports(found)
     sizes = Counter(room(path) for path in modules() if path.name != "__init__.py")
-    height = TOP + ROW * (len(LAYERS) - 1) + BAND + 16
-    out = [
-        f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {WIDTH} {height}" font-family="sans-serif">',
-        "<!-- drawn by benchmarks/house.py from the imports; do not edit -->",
-        f'<rect width="{WIDTH}" height="{height}" fill="#fff"/>',
-        *(f'<text x="12" y="{20 + 19 * i}" font-size="13" fill="#444">{text}</text>' for i, text in enumerate(KEY)),
+    curves = [
+        (line, *shape(line, where[line, "source"], where[line, "target"]), COLOURS[line.source.rank])
+        for line in sorted(found, key=lambda li: li.width)
     ]
-    for rank, what in enumerate(LAYERS):
-        y = TOP + ROW * rank
-        out.append(f'<rect y="{y}" width="{WIDTH}" height="{BAND}" fill="#f1f3f5"/>')
-        out.append(f'<text x="12" y="{y + BAND / 2 + 4:g}" font-size="12" fill="#444">{what}</text>')
-    for line in sorted(found, key=lambda li: li.width):
-        dashed = "" if line.at_once else ' stroke-dasharray="5 4"'
-        curve, head = shape(line, where[line, "source"], where[line, "target"])
-        colour = COLOURS[line.source.rank]
-        out += [
-            f'<path d="{curve}" fill="none" stroke="{colour}" stroke-width="{line.width}"{dashed}>'
-            f"<title>{line.source.name} imports from {line.target.name}</title></path>",
-            f'<path d="{head}" fill="{colour}"/>',
-        ]
-    for box in places.values():
-        x, many = box.x - BOX[0] / 2, f"{sizes[box.name]} modules" if sizes[box.name] > 1 else "1 module"
-        out += [
-            f'<rect x="{x:g}" y="{box.y:g}" width="{BOX[0]}" height="{BOX[1]}" rx="5" fill="#fff" stroke="#343a40"/>',
-            f'<text x="{box.x:g}" y="{box.y + 18:g}" font-size="14" font-weight="bold" text-anchor="middle">'
-            f"{box.name}</text>",
-            f'<text x="{box.x:g}" y="{box.y + 34:g}" font-size="11" fill="#444" text-anchor="middle">{many}</text>',
-        ]
-    return "\n".join([*out, "</svg>", ""])
+    template = Path(__file__).with_suffix(".svg.j2").read_text(encoding="utf-8")
+    picture: str = jinja2.Template(template, trim_blocks=True, lstrip_blocks=True, keep_trailing_newline=True).render(
+        width=WIDTH,
+        height=TOP + ROW * (len(LAYERS) - 1) + BAND + 16,
+        key=KEY,
+        band=BAND,
+        bands=[(what, TOP + ROW * rank) for rank, what in enumerate(LAYERS)],
+        curves=curves,
+        size=BOX,
+        boxes=[(box, sizes[box.name]) for box in places.values()],
+    )
+    return picture
 
 
 def main() -> None:

@@ -1,4 +1,4 @@
-"""What the benchmarks of this directory share with `pdml_spdz.bench`, and where their results go."""
+"""Where the results of this directory's benchmarks go."""
 
 from __future__ import annotations
 
@@ -6,11 +6,8 @@ import json
 from pathlib import Path
 from typing import Any
 
-from pdml_spdz.bench.links import run_processes
-from pdml_spdz.bench.origin import origin
-from pdml_spdz.bench.stats import quartiles
+from pdml_spdz.bench.results import origin
 
-__all__ = ["quartiles", "run_processes", "save"]
 RESULTS = Path(__file__).parent / "results"
 
 

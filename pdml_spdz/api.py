@@ -6,11 +6,10 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, TypeAlias, cast
 
-from pdml_spdz.local.calls import checking_keywords, run_all, run_one
-from pdml_spdz.local.joint import Event
-from pdml_spdz.local.result_classes import NMFResult, NormedSumResult, PCAResult, SVDResult
+from pdml_spdz.local.calls import NMFResult, NormedSumResult, PCAResult, SVDResult, checking_keywords, run_all, run_one
 from pdml_spdz.numerics.fixedpoint import Reals
-from pdml_spdz.rows.make import RowsLike
+from pdml_spdz.rows.base import RowsLike
+from pdml_spdz.run.context import Event
 from pdml_spdz.study.model import NmfSettings, PartyEntry, PrecisionSettings, Study, Timeouts
 from pdml_spdz.study.solvers import DEFAULT_SOLVER
 

@@ -19,8 +19,8 @@ from pdml_spdz.offline.on_demand import OnDemand
 from pdml_spdz.primitives.agree import Agreement
 from pdml_spdz.primitives.bound import bound_by_sec_sum
 from pdml_spdz.programs.precision import Precision
+from pdml_spdz.rows.base import RowsLike
 from pdml_spdz.rows.covariance import covariance
-from pdml_spdz.rows.make import RowsLike
 from pdml_spdz.study.levels import OPENINGS
 from pdml_spdz.transport.base import Link
 from pdml_spdz.transport.inprocess import between_threads as run_threads

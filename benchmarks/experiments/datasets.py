@@ -12,13 +12,13 @@ import numpy as np
 import scipy.sparse as sp
 
 from benchmarks.experiments import official
-from pdml_spdz.applications.recommender import Scale
+from pdml_spdz.applications.recommender import RatingScale
 from pdml_spdz.applications.text import Columns, Terms, Vocabulary, columns
 from pdml_spdz.numerics.fixedpoint import Reals
-from pdml_spdz.rows.make import RowsLike
+from pdml_spdz.rows.base import RowsLike
 
 HELD_OUT = 0.2
-STARS = Scale(1.0, 5.0)
+STARS = RatingScale(1.0, 5.0)
 
 
 @dataclass(frozen=True)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import csv
 import gzip
 import html
 import io
@@ -29,27 +30,13 @@ class Official:
     rows: int
 
 
-OFFICIAL = {
-    "20NG": Official(
-        "20_newsgroups.tar.gz", "UCI KDD archive", "newsgroups20.jsonl.gz", "a JSON line a post, `text`", 19_997
-    ),
-    "Enron": Official(
-        "enron_mail_20150507.tar.gz", "CMU", "enron_mail.jsonl.gz", "a JSON line a mail, `text`", 517_401
-    ),
-    "Reuters": Official(
-        "reuters21578.tar.gz", "UCI KDD archive", "reuters21578.jsonl.gz", "a JSON line a story, `body`", 21_578
-    ),
-    "ML-1M": Official(
-        "ml-1m.zip", "GroupLens", "movielens1m_ratings.csv.gz", "user,movie,rating under a header", 1_000_209
-    ),
-    "News": Official(
-        "OnlineNewsPopularity.zip", "UCI 332", "online_news.csv.gz", "the CSV file with its header", 39_644
-    ),
-    "Songs": Official(
-        "YearPredictionMSD.txt.zip", "UCI 203", "million_songs_subset.csv.gz", "`year` and features, header", 515_345
-    ),
-    "Blogs": Official("BlogFeedback.zip", "UCI 304", "blog_feedback.csv.gz", "blogData_train.csv", 52_397),
-}
+def _read() -> dict[str, Official]:
+    with Path(__file__).with_suffix(".csv").open(newline="", encoding="utf-8") as file:
+        lines = [*csv.reader(file)][1:]
+    return {name: Official(archive, where, text, form, int(rows)) for name, archive, where, text, form, rows in lines}
+
+
+OFFICIAL = _read()
 
 
 def find(directory: Path, name: str) -> Path | None:

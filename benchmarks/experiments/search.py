@@ -12,8 +12,15 @@ from benchmarks.experiments import datasets, official
 from benchmarks.experiments.cells import Cell, Row
 from pdml_spdz.algorithms.nmf import start_by_seed
 from pdml_spdz.algorithms.rri import Penalties, part
-from pdml_spdz.applications.hyperband import Continued, Evaluate, Search, hyperband, pd_nmf_loss, sample_penalties
-from pdml_spdz.applications.recommender import hold_out
+from pdml_spdz.applications.recommender import (
+    Continued,
+    Evaluate,
+    Search,
+    hold_out,
+    hyperband,
+    pd_nmf_loss,
+    sample_penalties,
+)
 from pdml_spdz.engines.secsum import SecSumEngine
 from pdml_spdz.primitives.agree import Agreement
 from pdml_spdz.transport.base import Link

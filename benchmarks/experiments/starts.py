@@ -17,13 +17,13 @@ import numpy as np
 from benchmarks.experiments import datasets, official, search
 from benchmarks.experiments.cells import Cell, Row
 from pdml_spdz.applications import recommender, topics
-from pdml_spdz.applications.score import Score
+from pdml_spdz.applications.low_rank import Score
 from pdml_spdz.applications.text import document_frequencies, idf, term_counts, tf_idf
 from pdml_spdz.applications.uplift import local_topics, own_settings, topics_error
 from pdml_spdz.local.joint import LocalRun, local_study, run_local
 from pdml_spdz.numerics.fixedpoint import Reals
-from pdml_spdz.rows.make import RowsLike
-from pdml_spdz.run.checkpoint import Checkpoints
+from pdml_spdz.rows.base import RowsLike
+from pdml_spdz.run.context import Checkpoints
 from pdml_spdz.study.model import NmfSettings
 
 TAUS = (5, 10, 20, 50)

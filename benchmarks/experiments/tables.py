@@ -144,15 +144,7 @@ def duel(rows: list[Row], value: str) -> list[str]:
         for tau in sorted({int(r["tau"]) for r in rows}):
             percents = [100 * (r["relative"] - 1) for r in relative if r["start"] == start and int(r["tau"]) == tau]
             mean, error = mean_and_error(percents)
-            verdict = (
-                ""
-                if not np.isfinite(error)
-                else " worse"
-                if mean > 3 * error
-                else " better"
-                if mean < -3 * error
-                else ""
-            )
+            verdict = " worse" if mean > 3 * error else " better" if mean < -3 * error else ""  # with nan: neither
             shown.append(f"{mean:+.2f} ± {3 * error:.2f}{verdict}")
         lines.append(f"| {start} | {' | '.join(shown)} |")
     taus = sorted({int(r["tau"]) for r in rows})

@@ -15,7 +15,7 @@ from pdml_spdz.applications.recommender import hold_out
 from pdml_spdz.applications.text import document_frequencies, idf, term_counts, tf_idf
 from pdml_spdz.local.joint import local_study
 from pdml_spdz.local.threads import run_in_threads
-from pdml_spdz.rows.make import RowsLike
+from pdml_spdz.rows.base import RowsLike
 from pdml_spdz.study.model import NmfSettings
 
 

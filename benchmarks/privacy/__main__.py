@@ -20,9 +20,7 @@ def main() -> None:
     parser.add_argument("--out", type=Path, default=Path("runs/privacy"))
     parser.add_argument("--page", type=Path, help="where the page goes [OUT/small/README.md]")
     parser.add_argument(
-        "--full",
-        action="store_true",
-        help="the paper's grid; small cells stand in for those not there",
+        "--full", action="store_true", help="the paper's grid; small cells stand in for those not there"
     )
     parser.add_argument("--only", nargs="*", help="nmf, svd, noise, attacks")
     parser.add_argument("--so-far", action="store_true", help="compute nothing: a page of what is there")

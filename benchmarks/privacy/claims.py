@@ -60,9 +60,7 @@ def bounds(svd: list[Row]) -> Answer:
     lower, cells, texts, test = paired(svd, "sigma", "transcript")
     answer = "yes" if lower == cells else "no"
     return Answer(
-        claim,
-        answer,
-        f"mean smallest p of both: {texts}. Lower in {lower} of {cells} cells (Wilcoxon p {test:.2g})",
+        claim, answer, f"mean smallest p of both: {texts}. Lower in {lower} of {cells} cells (Wilcoxon p {test:.2g})"
     )
 
 
@@ -106,11 +104,11 @@ def size(rows: list[Row], what: str) -> Answer:
 def private(rows: list[Row], what: str, view: str) -> Answer:
     chosen = of(rows, view=view)
     passed = [r for r in chosen if float(r["pi"]) >= 0.05]
-    told = ", ".join(f"{cell_name(r)}: {r['flagged']} of {r['records']}" for r in chosen)
+    found = ", ".join(f"{cell_name(r)}: {r['flagged']} of {r['records']}" for r in chosen)
     return Answer(
         f"{what} satisfies π-KSDP with π = 0.05",
         "yes" if len(passed) == len(chosen) else "no",
-        f"π is at least 0.05 in {len(passed)} of {len(chosen)} cells; records told after correction: {told}",
+        f"π is at least 0.05 in {len(passed)} of {len(chosen)} cells; distinguishable after correction: {found}",
     )
 
 

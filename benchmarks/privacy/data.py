@@ -7,7 +7,7 @@ from pathlib import Path
 import scipy.sparse as sp
 
 from benchmarks.experiments import datasets, official, uplift
-from pdml_spdz.rows.make import RowsLike
+from pdml_spdz.rows.base import RowsLike
 from pdml_spdz.system.files import replaced
 
 CACHE = Path("runs/privacy/cache")

@@ -13,13 +13,12 @@ from benchmarks.experiments import pcr
 from benchmarks.experiments.cells import Cell, Row
 from benchmarks.privacy import data
 from pdml_spdz.algorithms.rri import Penalties
-from pdml_spdz.privacy.ksdp import Experiment, run
+from pdml_spdz.privacy.ksdp import Experiment, make_plan, run
 from pdml_spdz.privacy.mechanism import Mechanism
 from pdml_spdz.privacy.nmf_mechanism import NmfMechanism
-from pdml_spdz.privacy.sampling import make_plan
 from pdml_spdz.privacy.svd_mechanism import SvdMechanism
-from pdml_spdz.privacy.verdict import View, judge
-from pdml_spdz.rows.make import RowsLike
+from pdml_spdz.privacy.verdict import Observer, judge
+from pdml_spdz.rows.base import RowsLike
 
 RATINGS = Penalties(beta=1.0, delta=1.0)
 SAMPLES = Path("runs/privacy/samples")
@@ -70,7 +69,7 @@ def measured(
     return [_row(view, size) for view in found]
 
 
-def _row(view: View, size: int) -> Row:
+def _row(view: Observer, size: int) -> Row:
     best: dict[str, int] = {}
     for record in view.records:
         best[record.statistic] = best.get(record.statistic, 0) + 1
@@ -117,11 +116,7 @@ def cells(directory: Path, *, full: bool) -> dict[str, list[Cell]]:
     documents, samples = (200, 50) if full else (40, 50)
     terms = 2000 if full else 1000
     found["svd"] = [
-        Cell(
-            _settings(name, 7, share, documents, samples),
-            svd,
-            (directory, name, terms, 7, share, documents, samples),
-        )
+        Cell(_settings(name, 7, share, documents, samples), svd, (directory, name, terms, 7, share, documents, samples))
         for name in ("Songs", "Enron")
         if data.has(directory, name)
         for share in (0.005, 0.03, 0.1, 0.333)

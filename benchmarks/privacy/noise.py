@@ -12,17 +12,17 @@ from benchmarks.experiments.cells import Cell, Row
 from benchmarks.experiments.pcr import table
 from benchmarks.experiments.uplift import summary, topics_gain
 from benchmarks.privacy import data
-from pdml_spdz.algorithms.nmf import Settings
+from pdml_spdz.algorithms.nmf import SweepSettings
 from pdml_spdz.algorithms.nmf_start import rri_nmf
 from pdml_spdz.algorithms.rri import FullPart, ObservedPart, Penalties
 from pdml_spdz.applications import regression, uplift
 from pdml_spdz.applications.low_rank import reconstruction_error
 from pdml_spdz.applications.recommender import hold_out
 from pdml_spdz.numerics.fixedpoint import Reals
-from pdml_spdz.privacy.dp import Budget, private_nmf, private_power_method, row_norms, usual_clipping
-from pdml_spdz.rows.make import RowsLike, as_rows, stacked
+from pdml_spdz.privacy.dp import PrivacyBudget, private_nmf, private_power_method, row_norms, usual_clipping
+from pdml_spdz.rows.base import RowsLike, as_rows, stacked
 
-SVD_BUDGET, NMF_BUDGET = Budget(0.1, 1e-5), Budget(0.25, 0.01)  # the paper's
+SVD_BUDGET, NMF_BUDGET = PrivacyBudget(0.1, 1e-5), PrivacyBudget(0.25, 0.01)  # the paper's
 ITERATIONS, SWEEPS = 10, 10
 
 
@@ -45,14 +45,7 @@ def _bases(X: RowsLike, k: int, mean: Reals | None, seed: int) -> dict[str, Real
     found = {"exact": uplift.local_svd(X, k, mean=mean, tol=1e-7)}
     for neighbours in ("entry", "row"):
         found[f"dp-{neighbours}"] = private_power_method(
-            X,
-            k,
-            ITERATIONS,
-            SVD_BUDGET,
-            length=length,
-            neighbours=neighbours,
-            seed=seed,
-            mean=mean,
+            X, k, ITERATIONS, SVD_BUDGET, length=length, neighbours=neighbours, seed=seed, mean=mean
         )
     return found
 
@@ -89,7 +82,7 @@ def topics(directory: Path, name: str, limit: int, terms: int, k: int, share: fl
     T = _start(k, X.shape[1], trial)
     parts = [FullPart(X[r], k) for r in rows]
     exact = topics_gain([X[r] for r in rows], X[held], k)
-    noisy = private_nmf(parts, T, Settings(SWEEPS, 0.0, 1.0), usual_clipping(parts, T), NMF_BUDGET, trial)
+    noisy = private_nmf(parts, T, SweepSettings(SWEEPS, 0.0, 1.0), usual_clipping(parts, T), NMF_BUDGET, trial)
     private = uplift.Uplift(exact.local, uplift.topics_error(X[held], noisy))
     return _gains({"exact": [exact], "dp-row": [private]}, beta="")
 
@@ -103,7 +96,7 @@ def recommender(directory: Path, k: int, share: float, M: int, trial: int) -> li
     known = [kept for kept, _ in halves]
     pooled = stacked(known)
     parts = [ObservedPart(kept, k) for kept in known]
-    settings = Settings(SWEEPS, 0.0, 1.0, p, True)
+    settings = SweepSettings(SWEEPS, 0.0, 1.0, p, True)
     found = {
         "exact": rri_nmf(pooled, T, uplift.own_settings(pooled, SWEEPS, 0.0, p, True))[1],
         "dp-row": private_nmf(parts, T, settings, usual_clipping(parts, T), NMF_BUDGET, trial),

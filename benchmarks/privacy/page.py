@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from benchmarks.experiments.cells import Row
@@ -49,42 +49,40 @@ def measured(row: Row) -> list[str]:
     ]
 
 
-MEASURED = ["records, samples", "mean smallest p", "by chance", "π", "told", "mean AUC", "ε ≥"]
+MEASURED = ["records, samples", "mean smallest p", "by chance", "π", "distinguishable", "mean AUC", "ε ≥"]
+
+
+def ksdp_table(rows: list[Row], columns: dict[str, str], more: dict[str, Callable[[Row], str]]) -> list[str]:
+    """columns : what they are called in front of the figures -> in a row; more : behind them"""
+    lines = [
+        [
+            *(_percent(row[name]) if name == "party_share" else row[name] for name in columns.values()),
+            *measured(row),
+            row["best_statistic"],
+            *(make(row) for make in more.values()),
+        ]
+        for row in rows
+    ]
+    return table([*columns, *MEASURED, "most telling", *more], lines)
+
+
+def _percent(share: str) -> str:
+    return f"{100 * float(share):g} %"
 
 
 def nmf_table(rows: list[Row]) -> list[str]:
-    head = ["data", "k", "party size", "rows", "start", *MEASURED, "most telling", "paper"]
-    lines = [
-        [
-            row["data"],
-            row["k"],
-            f"{100 * float(row['party_share']):g} %",
-            row["rows"],
-            row["start"],
-            *measured(row),
-            row["best_statistic"],
-            PAPER.get((row["data"], row["party_share"]), "") if row["start"] == "random" else "",
-        ]
-        for row in sorted(rows, key=lambda r: (r["data"], int(r["k"]), r["start"], float(r["party_share"])))
-    ]
-    return table(head, lines)
+    def of_paper(row: Row) -> str:
+        return PAPER.get((row["data"], row["party_share"]), "") if row["start"] == "random" else ""
+
+    rows = sorted(rows, key=lambda r: (r["data"], int(r["k"]), r["start"], float(r["party_share"])))
+    columns = {"data": "data", "k": "k", "party size": "party_share", "rows": "rows", "start": "start"}
+    return ksdp_table(rows, columns, {"paper": of_paper})
 
 
 def svd_table(rows: list[Row]) -> list[str]:
-    head = ["data", "party size", "rows", "observer sees", *MEASURED, "most telling"]
-    order = {"pd-svd": 0, "sigma": 1, "transcript": 2}
-    lines = [
-        [
-            row["data"],
-            f"{100 * float(row['party_share']):g} %",
-            row["rows"],
-            row["view"],
-            *measured(row),
-            row["best_statistic"],
-        ]
-        for row in sorted(rows, key=lambda r: (r["data"], float(r["party_share"]), order[r["view"]]))
-    ]
-    return table(head, lines)
+    order = ("pd-svd", "sigma", "transcript").index
+    rows = sorted(rows, key=lambda r: (r["data"], float(r["party_share"]), order(r["view"])))
+    return ksdp_table(rows, {"data": "data", "party size": "party_share", "rows": "rows", "observer sees": "view"}, {})
 
 
 def noise_table(rows: list[Row], methods: dict[str, str]) -> list[str]:
@@ -94,7 +92,7 @@ def noise_table(rows: list[Row], methods: dict[str, str]) -> list[str]:
     for data, share in sorted({key[:2] for key in groups}, key=lambda key: (key[0], float(key[1]))):
         found = [groups[data, share, method] for method in methods]
         shown = ["{:+.2f} ± {:.2f}".format(*mean_and_error(values)) for values in found]
-        lines.append([data, f"{100 * float(share):g} %", *shown, str(len(found[0]))])
+        lines.append([data, _percent(share), *shown, str(len(found[0]))])
     return table(["data", "party size", *(f"{name}, %" for name in methods.values()), "trials"], lines)
 
 

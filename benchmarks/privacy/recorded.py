@@ -16,8 +16,8 @@ from pdml_spdz.engines.mp_spdz import home
 from pdml_spdz.local.joint import LocalRun, local_study, run_local
 from pdml_spdz.privacy.attack_run import attack
 from pdml_spdz.privacy.known import Known
+from pdml_spdz.rows.base import RowsLike
 from pdml_spdz.rows.formats import save
-from pdml_spdz.rows.make import RowsLike
 from pdml_spdz.study.model import NmfSettings
 
 M, K, ITERATIONS, TERMS = 3, 8, 15, 200

@@ -11,7 +11,6 @@ from typing import Protocol
 import numpy as np
 
 from pdml_spdz.algorithms.rri import CAP, Penalties
-from pdml_spdz.algorithms.simplex import project
 from pdml_spdz.errors import ProtocolError, QuotaError
 from pdml_spdz.numerics.fixedpoint import Reals
 from pdml_spdz.numerics.linalg import EPS
@@ -27,7 +26,7 @@ LEAST_BITS = 24  # of a party's largest addend, above the last place that is ope
 
 
 @dataclass(frozen=True)
-class Settings:
+class SweepSettings:
     """Public parameters of a fit.
 
     tau : sweeps at most; tol : stop when no topic changes by more, in l1, in a sweep (0: never)
@@ -49,7 +48,7 @@ class Settings:
 
 
 @dataclass(frozen=True)
-class State:
+class SweepState:
     """All that a sweep hands on; public. T : (k, d); strikes : (k,) sweeps in a row in which no row used the topic."""
 
     T: Reals
@@ -60,9 +59,9 @@ class State:
 
 
 @dataclass(frozen=True)
-class Result:
+class SweepResult:
     T: Reals
-    state: State
+    state: SweepState
     warnings: list[str] = field(default_factory=list)
 
 
@@ -78,14 +77,14 @@ class Summands(Protocol):
 
 def pd_nmf_iter(
     part: Summands,
-    state: State,
-    settings: Settings,
+    state: SweepState,
+    settings: SweepSettings,
     sec_sum: SecSum,
     agree: Agreement,
     *,
     clock: Clock,
-    done: Callable[[State], None] = lambda state: None,
-) -> Result:
+    done: Callable[[SweepState], None] = lambda state: None,
+) -> SweepResult:
     """Topics T that, with W of all parties, minimise 1/2 ||X - W T||_F^2 + penalties locally; party m's view.
 
     1. repeat, for t = 1 .. k:
@@ -134,7 +133,7 @@ def pd_nmf_iter(
     return finish(state, settings)
 
 
-def new_topic(before: Reals, num: Reals, den: Reals, settings: Settings) -> Reals:
+def new_topic(before: Reals, num: Reals, den: Reals, settings: SweepSettings) -> Reals:
     """Step 4: T_t from the sums, the same at every party."""
     p = settings.penalties
     if not settings.simplex:
@@ -147,7 +146,7 @@ def new_topic(before: Reals, num: Reals, den: Reals, settings: Settings) -> Real
     return project(np.maximum(quotient, 0.0) if settings.paper_order else quotient)
 
 
-def least_use(d: int, accuracy: Accuracy, settings: Settings) -> float:
+def least_use(d: int, accuracy: Accuracy, settings: SweepSettings) -> float:
     """Of a den, relative to its bound: what is not above it may be what opening the sums leaves of nothing.
 
     An entry of num/den is off by at most `tolerance` w square / den, with the names of `addend_bounds`, which is w^-1/4
@@ -157,24 +156,24 @@ def least_use(d: int, accuracy: Accuracy, settings: Settings) -> float:
     return 4.0 * accuracy.tolerance * (1.0 if settings.weighted else math.sqrt(d))
 
 
-def step(state: State, T: Reals, dead: Reals, settings: Settings) -> State:
+def step(state: SweepState, T: Reals, dead: Reals, settings: SweepSettings) -> SweepState:
     """What one party makes of a sweep."""
     before = np.array(state.strikes or (0,) * len(T))
     strikes = np.where(dead, before + 1, 0)
     change = float(np.max(np.sum(np.abs(T - state.T), axis=1)))
     t = state.t + 1
-    new = State(T, t, change, tuple(int(s) for s in strikes))
+    new = SweepState(T, t, change, tuple(int(s) for s in strikes))
     return replace(new, stop=verdict(new, settings))
 
 
-def verdict(state: State, settings: Settings) -> int:
+def verdict(state: SweepState, settings: SweepSettings) -> int:
     """Whether a fit with these settings ends here."""
     if settings.tol > 0 and state.change < settings.tol:
         return CONVERGED
     return EXHAUSTED if state.t >= settings.tau else GO_ON
 
 
-def finish(state: State, settings: Settings) -> Result:
+def finish(state: SweepState, settings: SweepSettings) -> SweepResult:
     warnings = []
     if state.stop == EXHAUSTED and settings.tol > 0:
         warnings.append(
@@ -183,15 +182,15 @@ def finish(state: State, settings: Settings) -> Result:
         )
     if count := died(state):
         warnings.append(f"{count} of {len(state.T)} topics died: no party's rows use them; ask for a smaller --rank")
-    return Result(state.T, state, warnings)
+    return SweepResult(state.T, state, warnings)
 
 
-def died(state: State) -> int:
+def died(state: SweepState) -> int:
     """How many topics no row uses: for three sweeps in a row, or in the last one where nothing changes any more."""
     return sum(s >= (1 if state.stop == CONVERGED else STRIKES) for s in state.strikes)
 
 
-def addend_bounds(T_t: Reals, k: int, settings: Settings) -> Reals:
+def addend_bounds(T_t: Reals, k: int, settings: SweepSettings) -> Reals:
     """What no addend of (num, den) of a topic exceeds, number by number; from public numbers.
 
     -W T <= R_t - X <= 0, entry by entry, so ||R_t||^2 <= ||X||^2 + ||X - W T||^2 at each party, and the latter is at
@@ -240,12 +239,12 @@ def check_bits(largest: float, accuracy: Accuracy) -> None:
         )
 
 
-def check_size(norm: float, settings: Settings, accuracy: Accuracy) -> None:
+def check_size(norm: float, settings: SweepSettings, accuracy: Accuracy) -> None:
     """The same before anything is sent, from ||X||_F^2 of a party: no addend is larger beside its bound."""
     check_bits(norm / (2.0 * settings.bound), accuracy)
 
 
-def start_by_sec_sum(d: int, k: int, M: int, sec_sum: SecSum, agree: Agreement) -> State:
+def start_by_sec_sum(d: int, k: int, M: int, sec_sum: SecSum, agree: Agreement) -> SweepState:
     """T_0 that no coalition of fewer than M parties chose.  [PDML Alg. PD-NMF-Init, lines 6-8]
 
     1. T_0^(m) <- U[0, 1], k x d; 2. T_0 <- SecSum(T_0^(m) / M); 3. rows of T_0 are scaled to sum 1
@@ -256,12 +255,12 @@ def start_by_sec_sum(d: int, k: int, M: int, sec_sum: SecSum, agree: Agreement) 
     return _started(sec_sum(rng.uniform(size=(k, d)) / M, 1.0, "start"), agree)
 
 
-def start_by_seed(d: int, k: int, seed: int, agree: Agreement) -> State:
+def start_by_seed(d: int, k: int, seed: int, agree: Agreement) -> SweepState:
     """T_0 from a public generator; the study's seed makes it the same at every party."""
     return _started(np.random.default_rng(seed).uniform(size=(k, d)), agree)
 
 
-def _started(T: Reals, agree: Agreement) -> State:
+def _started(T: Reals, agree: Agreement) -> SweepState:
     T = np.maximum(T, 0.0)
     if not np.all(T.sum(axis=1) > 0):
         raise ProtocolError(
@@ -270,4 +269,21 @@ def _started(T: Reals, agree: Agreement) -> State:
             "check that all parties run the same version",
         )
     T = T / T.sum(axis=1, keepdims=True)
-    return State(agree(T, (), np.full(T.shape[1], 1e-10))[0])
+    return SweepState(agree(T, (), np.full(T.shape[1], 1e-10))[0])
+
+
+def project(x: Reals) -> Reals:
+    """argmin ||y - x||_2 over y >= 0 with sum(y) = 1, exactly: y = [x - theta]_+ for the theta that makes the sum 1.
+
+    Only numbers above max(x) - 1 can stay positive (what is cut off them sums to 1). The theta of a set that contains
+    those that stay is never too large, so what is not above it goes; when nothing goes, it is theta. No sorting.
+    Ref: Michelot, J. Optim. Theory Appl. 1986; the filter as in Condat, Math. Programming 2016.
+    """
+    x = x - x.max()  # for accuracy: the same theta, shifted, for numbers of any size
+    kept, count = x[x > -1.0], 0
+    while len(kept) != count:
+        count = len(kept)
+        theta = (kept.sum() - 1.0) / count  # below 0, which is the largest number: it never goes
+        kept = kept[kept > theta]
+    y = np.maximum(x - theta, 0.0)
+    return np.asarray(y / y.sum())

@@ -8,17 +8,17 @@ from dataclasses import replace
 import numpy as np
 import scipy.sparse.linalg as sla
 
-from pdml_spdz.algorithms.nmf import Settings, State, pd_nmf_iter, start_by_sec_sum
+from pdml_spdz.algorithms.nmf import SweepSettings, SweepState, pd_nmf_iter, start_by_sec_sum
 from pdml_spdz.algorithms.rri import FullPart, Penalties, part
 from pdml_spdz.numerics.fixedpoint import Reals
 from pdml_spdz.primitives.agree import Agreement
-from pdml_spdz.primitives.alone import Alone, own_sum
+from pdml_spdz.primitives.normed_sum import Alone, own_sum
 from pdml_spdz.primitives.sec_sum import SecSum
-from pdml_spdz.rows.make import RowsLike, as_rows
+from pdml_spdz.rows.base import RowsLike, as_rows
 from pdml_spdz.transport.clock import Clock
 
 
-def rri_nmf(X: RowsLike, T: Reals, settings: Settings, *, w_start: str = "zero") -> tuple[Reals, Reals]:
+def rri_nmf(X: RowsLike, T: Reals, settings: SweepSettings, *, w_start: str = "zero") -> tuple[Reals, Reals]:
     """(W, T) of RRI-NMF on one party's rows from T: PD-NMF-Iter with one party, nothing is sent.
 
     w_start : "zero", or "nnls" for W fitted to T
@@ -26,7 +26,7 @@ def rri_nmf(X: RowsLike, T: Reals, settings: Settings, *, w_start: str = "zero")
     local = part(X, len(T), weighted=settings.weighted)
     if w_start == "nnls":
         local.fit(T, settings.penalties)
-    result = pd_nmf_iter(local, State(T), settings, own_sum, Alone(), clock=Clock())
+    result = pd_nmf_iter(local, SweepState(T), settings, own_sum, Alone(), clock=Clock())
     return local.W, result.T
 
 
@@ -52,7 +52,7 @@ def sizes_by_sign(XV: Reals) -> Reals:
     return np.stack([np.sum(np.maximum(sign * XV, 0.0) ** 2, axis=0) for sign in (1.0, -1.0)])
 
 
-def own_topics(X: RowsLike, k: int, settings: Settings) -> tuple[Reals, Reals]:
+def own_topics(X: RowsLike, k: int, settings: SweepSettings) -> tuple[Reals, Reals]:
     """(W, T) of one party's rows from its own singular vectors: RRI-NMF(X, nnsvd(X, k)), whose bound is their size."""
     bound = max(part(X, 1, weighted=settings.weighted).norm(), 1.0)
     return rri_nmf(X, nnsvd(X, k), replace(settings, bound=bound))
@@ -76,15 +76,15 @@ def positive_topics(V: Reals, sizes: Reals, k: int) -> Reals:
     return np.asarray(mixed / mixed.sum(axis=1, keepdims=True))
 
 
-def from_singular_vectors(V: Reals, sizes: Reals, k: int, agree: Agreement) -> State:
+def from_singular_vectors(V: Reals, sizes: Reals, k: int, agree: Agreement) -> SweepState:
     """T_0 from public singular vectors (rows of V) and the summed sizes of their two signs."""
     T = positive_topics(V, sizes, k)
-    return State(agree(T, (), np.full(T.shape[1], 1e-10))[0])
+    return SweepState(agree(T, (), np.full(T.shape[1], 1e-10))[0])
 
 
 def pd_nmf_init(
-    X: RowsLike, k: int, M: int, settings: Settings, sec_sum: SecSum, agree: Agreement, *, clock: Clock
-) -> State:
+    X: RowsLike, k: int, M: int, settings: SweepSettings, sec_sum: SecSum, agree: Agreement, *, clock: Clock
+) -> SweepState:
     """T_init: the topics of the parties' own topics, party m's view.
 
     1. T_loc <- nnsvd(X_m, k); W, T_m <- RRI-NMF(X_m, T_loc)                          local
@@ -106,19 +106,19 @@ def pd_nmf_init(
     # W_j T_j <= W T, entry by entry, and ||W T|| <= 2 ||X||: That is at most four times as large as X.
     on_topics = replace(settings, bound=4.0 * settings.bound)
     result = pd_nmf_iter(FullPart(That, k), start, on_topics, sec_sum, agree, clock=clock)
-    return State(result.T)
+    return SweepState(result.T)
 
 
 def best_of_M(
     X: RowsLike,
     k: int,
-    settings: Settings,
+    settings: SweepSettings,
     publish: Callable[[Reals], list[Reals]],
     sec_sum: SecSum,
     agree: Agreement,
     *,
     clock: Clock,
-) -> State:
+) -> SweepState:
     """T_0: of all parties' own topics those that explain everyone's rows best. NOT PRIVATE, for comparison only.
 
     1. T_m <- RRI-NMF(X_m, nnsvd(X_m, k))                                             local
@@ -136,7 +136,7 @@ def best_of_M(
         own = np.array([fitted_error(X, T, settings.penalties, weighted=settings.weighted) for T in candidates])
     total = sec_sum(own / settings.bound, 1.0, "errors")
     T = candidates[int(np.argmin(total))]
-    return State(agree(T, (), np.full(T.shape[1], 1e-10))[0])
+    return SweepState(agree(T, (), np.full(T.shape[1], 1e-10))[0])
 
 
 def fitted_error(X: RowsLike, T: Reals, penalties: Penalties, *, weighted: bool = False) -> float:

@@ -14,7 +14,7 @@ import scipy.sparse as sp
 from numpy.typing import NDArray
 
 from pdml_spdz.numerics.fixedpoint import Reals
-from pdml_spdz.rows.make import RowsLike, as_rows
+from pdml_spdz.rows.base import RowsLike, as_rows
 
 BLOCK_NUMBERS = 1 << 20  # of normal equations at a time
 CAP = 8.0  # where entries are missing: no coefficient is more than so many times d ||X_i||

@@ -6,13 +6,12 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from pdml_spdz.applications.low_rank import coordinates
-from pdml_spdz.applications.score import Score
+from pdml_spdz.applications.low_rank import Score, coordinates
 from pdml_spdz.errors import InputError, QuotaError
 from pdml_spdz.numerics.fixedpoint import Reals
 from pdml_spdz.numerics.linalg import EPS
 from pdml_spdz.primitives.sec_sum import SecSum
-from pdml_spdz.rows.make import RowsLike
+from pdml_spdz.rows.base import RowsLike
 
 CLEAR = 256.0  # a direction whose moment is not known to 8 bits is none
 

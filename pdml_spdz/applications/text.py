@@ -1,25 +1,32 @@
-"""From documents to rows: words, stems, columns that the parties agree on without showing documents, TF-IDF."""
+"""From documents to rows: words, stems, columns that the parties agree on without showing documents, TF-IDF.
+
+A file of rows has the names of its columns, and the parties compare them before a run: an agreed list of terms, or
+hashed features, of which nobody says which terms it has. Words are stemmed by Snowball: pip install 'pdml-spdz[text]'.
+"""
 
 from __future__ import annotations
 
+import gzip
 import hashlib
+import json
 import re
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import cache
 from importlib import resources
-from typing import Protocol
+from pathlib import Path
+from typing import IO, Any, Protocol
 
 import numpy as np
 import scipy.sparse as sp
-import snowballstemmer
 from numpy.typing import NDArray
 
 from pdml_spdz.errors import InputError
 from pdml_spdz.numerics.fixedpoint import Reals
-from pdml_spdz.primitives.sec_sum import SecSum
-from pdml_spdz.rows.make import RowsLike, as_rows
+from pdml_spdz.rows.base import RowsLike, as_rows
+from pdml_spdz.rows.formats import save_npz
+from pdml_spdz.system.files import replaced
 
 WORD = re.compile(r"[^\W\d_]{2,}")  # two letters or more of any alphabet
 
@@ -38,6 +45,18 @@ def tokenise(text: str) -> list[str]:
     return WORD.findall(text.lower())
 
 
+def _stemmer(language: str) -> Any:
+    try:
+        import snowballstemmer
+    except ImportError:
+        found = "stemming needs the package snowballstemmer, which is not installed."
+        do = "pip install 'pdml-spdz[text]', or leave words as they are (--language none)"
+        raise InputError(found, do=do) from None
+    if language not in (known := sorted(snowballstemmer.algorithms())):
+        raise InputError(f"there is no stemmer for {language!r}.", f"one of {', '.join(known)}, or none")
+    return snowballstemmer.stemmer(language)
+
+
 class Terms:
     """Documents as terms: words without stop words, stemmed (Snowball). Local; one for each thread, it remembers stems.
 
@@ -45,11 +64,8 @@ class Terms:
     """
 
     def __init__(self, language: str | None = "english", stop: frozenset[str] | None = None) -> None:
-        if language is not None and language not in snowballstemmer.algorithms():
-            known = ", ".join(sorted(snowballstemmer.algorithms()))
-            raise InputError(f"there is no stemmer for {language!r}.", f"one of {known}, or none")
         self.stop = stop_words() if stop is None else stop
-        self._stemmer = None if language is None else snowballstemmer.stemmer(language)
+        self._stemmer = None if language is None else _stemmer(language)
         self._known: dict[str, str] = {}
 
     def __call__(self, text: str) -> list[str]:
@@ -146,36 +162,6 @@ def document_frequencies(counts: RowsLike) -> tuple[Reals, int]:
     return np.bincount(present.indices, minlength=counts.shape[1]).astype(np.float64), counts.shape[0]
 
 
-def global_frequencies(counts: RowsLike, sec_sum: SecSum, most: int) -> tuple[Reals, int]:
-    """(df, n) over the documents of all parties, party m's view.
-
-    1. df_m, n_m <- own documents                                   local
-    2. df, n <- SecSum(df_m, n_m)                                   one call
-
-    most : no party has more documents; public
-
-    Reveals: for each column the number of all documents that have it, and n. With hashed columns that is all that
-    anyone learns of a vocabulary. Cost: one SecSum of d + 1 numbers.
-    Ref: [PDML §Experiments: global IDF weights].
-    """
-    df, n = document_frequencies(counts)
-    if n > most:
-        raise InputError(f"this party has {n} documents.", f"at most the agreed {most}")
-    sums = np.rint(sec_sum(np.append(df, n), float(most), "frequencies"))
-    return sums[:-1], int(sums[-1])
-
-
-def frequent(df: Reals, least: int, largest_share: float = 1.0, n: int = 0) -> Columns:
-    """The columns in at least `least` of n documents, and in at most a share of them; the same at every party.
-
-    counts[:, frequent(df, 5)] is then a table with the same columns everywhere.
-    """
-    keep = df >= least
-    if largest_share < 1.0:
-        keep &= df <= largest_share * n
-    return np.flatnonzero(keep)
-
-
 def idf(df: Reals, n: int, *, smooth: bool = True) -> Reals:
     """(d,): ln((1 + n)/(1 + df)) + 1, or ln(n/df) + 1 (df = 0 counts as 1). From local or global frequencies.
 
@@ -198,3 +184,78 @@ def tf_idf(counts: RowsLike, weights: Reals, *, sublinear: bool = False, unit_ro
         lengths = np.sqrt(np.asarray(rows.multiply(rows).sum(axis=1))).reshape(-1)
         rows.data /= np.repeat(np.where(lengths > 0, lengths, 1.0), np.diff(rows.indptr))
     return rows
+
+
+FORMS = "a directory of text files, .txt (one document a line) or .jsonl (a `text` in each line), also as .gz"
+
+
+def read(path: Path) -> list[str]:
+    """The documents of a directory or a file, in order; empty ones are left out."""
+    if not path.exists():
+        raise InputError(f"{path} is not there.", FORMS)
+    if path.is_dir():
+        files = sorted(p for p in path.rglob("*") if p.is_file())
+        documents: Iterator[str] = (p.read_text(encoding="utf-8", errors="replace") for p in files)
+    else:
+        documents = _lines(path)
+    found = [document for document in documents if document.strip()]
+    if not found:
+        raise InputError(f"{path} has no documents.", FORMS)
+    return found
+
+
+def _lines(path: Path) -> Iterator[str]:
+    name = path.name.removesuffix(".gz")
+    if not name.endswith((".txt", ".jsonl")):
+        raise InputError(f"{path} has an ending that is not known.", FORMS)
+    opened: Callable[..., IO[str]] = gzip.open if path.name.endswith(".gz") else Path.open
+    with opened(path, "rt", encoding="utf-8", errors="replace") as lines:
+        for number, line in enumerate(lines, 1):
+            if name.endswith(".txt") or not line.strip():
+                yield line
+                continue
+            try:
+                yield str(json.loads(line)["text"])
+            except (ValueError, KeyError, TypeError):
+                raise InputError(f"line {number} of {path} is no JSON object with a `text`.", FORMS) from None
+
+
+def vocabulary(path: Path, terms: Terms) -> Vocabulary:
+    """The agreed list, one word a line, stemmed as the documents are; words of one stem are one column."""
+    if not path.is_file():
+        raise InputError(f"{path} is not there.", "a file with one agreed word a line")
+    found = (term for line in path.read_text(encoding="utf-8").splitlines() for term in terms(line))
+    return Vocabulary(tuple(dict.fromkeys(found)))
+
+
+def names(features: Features, language: str | None) -> tuple[str, ...]:
+    """What the columns are called: the parties compare it, so it says all that must be the same."""
+    if isinstance(features, Vocabulary):
+        return features.terms
+    return tuple(f"{language or 'unstemmed'}-{features.d}-{i}" for i in range(features.d))
+
+
+def counted(documents: list[str], terms: Terms, features: Features) -> tuple[RowsLike, float, Counter[str]]:
+    """(n, d) counts, the share of words that have no column, and how often each term was seen."""
+    seen: Counter[str] = Counter()
+
+    def watched() -> Iterator[list[str]]:
+        for document in documents:
+            seen.update(found := terms(document))
+            yield found
+
+    found = columns(watched(), features)
+    outside = sum(int(np.sum(document < 0)) for document in found)
+    return term_counts(found, features.d), outside / max(seen.total(), 1), seen
+
+
+def save_words(path: Path, words: list[str]) -> None:
+    """A word a line, in the order of the columns."""
+    with replaced(path) as temporary:
+        temporary.write_text("".join(f"{word}\n" for word in words), encoding="utf-8")
+
+
+def save(path: Path, X: RowsLike, features: tuple[str, ...]) -> None:
+    """A sparse .npz file with the names of its columns, as `pdml-spdz nmf` reads it."""
+    with replaced(path) as temporary:
+        save_npz(temporary, as_rows(X).csr(), features)

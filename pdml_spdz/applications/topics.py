@@ -9,12 +9,11 @@ import numpy as np
 import scipy.sparse as sp
 
 from pdml_spdz.algorithms.rri import Penalties, part
-from pdml_spdz.applications.score import Score
+from pdml_spdz.applications.low_rank import Score
 from pdml_spdz.applications.text import Columns
 from pdml_spdz.errors import InputError
 from pdml_spdz.numerics.fixedpoint import Reals
-from pdml_spdz.primitives.sec_sum import SecSum
-from pdml_spdz.rows.make import RowsLike, as_rows
+from pdml_spdz.rows.base import RowsLike, as_rows
 
 TOP = 10  # words of a topic that coherence looks at
 C_V_WINDOW = 110
@@ -64,24 +63,6 @@ def occurrences(documents: Iterable[Columns], words: Columns, window: int | None
         together[np.ix_(found, found)] += has.T @ has
         windows += count
     return Occurrences(words, together, windows)
-
-
-def joint_occurrences(own: Occurrences, sec_sum: SecSum, most: int) -> Occurrences:
-    """The same counts over all parties' documents.
-
-    1. together, windows <- SecSum(own together, own windows)
-
-    most : no party has more windows; public
-
-    Reveals: in how many windows of all documents each pair of the topics' top words (public, from T) occurs.
-    Cost: one SecSum of u (u + 1)/2 + 1 numbers for u words.
-    """
-    upper = np.triu_indices(len(own.words))
-    sums = np.rint(sec_sum(np.append(own.together[upper], own.windows), float(most), "occurrences"))
-    together = np.zeros_like(own.together)
-    together[upper] = sums[:-1]
-    together.T[upper] = sums[:-1]
-    return Occurrences(own.words, together, int(sums[-1]))
 
 
 def npmi_matrix(seen: Occurrences, words: Columns) -> Reals:

@@ -14,12 +14,12 @@ from pdml_spdz.algorithms.nmf_start import fitted_error, own_topics
 from pdml_spdz.algorithms.rri import Penalties, part
 from pdml_spdz.algorithms.solver import Fitting, SvdSettings, start_by_seed
 from pdml_spdz.algorithms.svd import PowerState, pd_svd
-from pdml_spdz.applications import low_rank, recommender, regression
-from pdml_spdz.applications.recommender import Scale
+from pdml_spdz.applications import low_rank, recommender
+from pdml_spdz.applications.recommender import RatingScale
 from pdml_spdz.numerics.fixedpoint import Reals
-from pdml_spdz.primitives.alone import Alone, own_directions
+from pdml_spdz.primitives.normed_sum import Alone, own_directions
+from pdml_spdz.rows.base import RowsLike, as_rows
 from pdml_spdz.rows.covariance import centred_covariance, covariance
-from pdml_spdz.rows.make import RowsLike, as_rows
 from pdml_spdz.transport.clock import Clock
 
 
@@ -52,27 +52,15 @@ def local_pca(X: RowsLike, k: int, *, tau: int = 300, tol: float = 1e-9) -> tupl
     return local_svd(X, k, mean=mean, tau=tau, tol=tol), mean
 
 
-def local_topics(X: RowsLike, k: int, settings: nmf.Settings) -> Reals:
+def local_topics(X: RowsLike, k: int, settings: nmf.SweepSettings) -> Reals:
     """T (k, d) of one party's rows: PD-NMF with one party, from its own singular vectors."""
     return own_topics(X, k, settings)[1]
 
 
-def own_settings(X: RowsLike, tau: int, tol: float, penalties: Penalties | None, weighted: bool) -> nmf.Settings:
+def own_settings(X: RowsLike, tau: int, tol: float, penalties: Penalties | None, weighted: bool) -> nmf.SweepSettings:
     """Settings of PD-NMF for rows that are not sent anywhere: their own size is the bound."""
     bound = max(part(X, 1, weighted=weighted).norm(), 1.0)
-    return nmf.Settings(tau, tol, bound, penalties or Penalties(), weighted)
-
-
-def regression_uplift(
-    X: RowsLike, y: Reals, held_out: tuple[RowsLike, Reals], V: Reals, mean: Reals | None, *, as_printed: bool = False
-) -> Uplift:
-    """RMSE of principal component regression with the party's own components, and with the common V and mean."""
-    V_m, mean_m = local_pca(X, V.shape[1])
-    errors = [
-        regression.fit(X, y, basis, centre, as_printed=as_printed).rmse(*held_out)
-        for basis, centre in ((V_m, mean_m), (V, mean))
-    ]
-    return Uplift(*errors)
+    return nmf.SweepSettings(tau, tol, bound, penalties or Penalties(), weighted)
 
 
 def low_rank_uplift(X: RowsLike, held_out: RowsLike, V: Reals) -> Uplift:
@@ -93,7 +81,13 @@ def topics_error(X: RowsLike, T: Reals) -> float:
 
 
 def recommender_uplift(
-    ratings: RowsLike, held_out: RowsLike, T: Reals, scale: Scale, penalties: Penalties | None = None, *, tau: int = 200
+    ratings: RowsLike,
+    held_out: RowsLike,
+    T: Reals,
+    scale: RatingScale,
+    penalties: Penalties | None = None,
+    *,
+    tau: int = 200,
 ) -> Uplift:
     """RMSE on held-out ratings of the party's users with topics of their own ratings, and with the common T."""
     settings = own_settings(scale.check(ratings), tau, 1e-6, penalties, True)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from dataclasses import dataclass
 from typing import Any
 
@@ -20,7 +21,7 @@ from pdml_spdz.primitives.masks import Keys
 from pdml_spdz.primitives.sec_sum import ClearSum, EngineSum, MaskedSum
 from pdml_spdz.programs.precision import FULL_G, Precision
 from pdml_spdz.programs.render import render
-from pdml_spdz.study.bound import USUAL_RANGE, WIDE_RANGE
+from pdml_spdz.study.checks import USUAL_RANGE, WIDE_RANGE
 from pdml_spdz.transport.base import Link
 
 SESSION = b"bench"
@@ -30,9 +31,12 @@ WARM = 2  # calls of a fit before those that count: the first makes the secret s
 
 
 @dataclass(frozen=True)
-class Cold:
-    """base : the base OTs; material : the rest of the offline phase; calls : one NormedSecSum each, online, when all
-    parties have their material; error : of u, in units of its last bit
+class Calls:
+    """base : the base OTs, each time they were made
+    material : the rest of the offline phase
+    calls : online, when all parties have their material: one NormedSecSum each, or iterations of k columns each
+    error : of u, in units of its last bit
+    sums : SecSums of the same blocks; once : the first call of a fit, with the scale and its triples
     """
 
     base: list[Costs]
@@ -40,22 +44,8 @@ class Cold:
     calls: list[Costs]
     plan: Plan
     error: float
-
-
-@dataclass(frozen=True)
-class Fit:
-    """calls : iterations online, of k columns each, their material made before; sums : SecSums of the same blocks
-
-    once : the first call, with the scale and its triples; material : of all iterations, together
-    """
-
-    base: Costs
-    once: Costs
-    material: Costs
-    calls: list[Costs]
-    sums: list[Costs]
-    plan: Plan
-    error: float
+    sums: tuple[Costs, ...] = ()
+    once: Costs | None = None
 
 
 def directions(d: int, k: int) -> Reals:
@@ -63,26 +53,31 @@ def directions(d: int, k: int) -> Reals:
     return Q
 
 
-def cold(link: Link, d: int, bits: int, repeats: int) -> Cold:
+def cold(link: Link, d: int, bits: int, repeats: int) -> Calls:
     """NormedSecSums of d numbers, each with material of its own from fresh base OTs."""
     p = Precision(link.M, bits)
     sec_sum = MaskedSum(link, Keys.agree(link, SESSION))
     program = render("normed_sum", p, d, 1)
-    x, exact, g = _vectors(link, d)
-    plan = machine.plan(program)
-    base, material, calls, error = [], [], [], 0.0
+    rng = np.random.default_rng(1)
+    g = rng.standard_normal((d, 1))
+    g /= np.linalg.norm(g)
+    addends = [(g + rng.standard_normal((d, 1)) / np.sqrt(d)) / link.M for _ in range(link.M)]
+    s = np.sum(addends, axis=0)
+    plan, error = machine.plan(program), 0.0
+    kept: tuple[list[Costs], list[Costs], list[Costs]] = ([], [], [])
     for i in range(repeats):
-        made: list[Ahead] = []
-        base.append(costs(link, lambda made=made, i=i: made.append(Ahead(on_demand(link, p, i)))))  # type: ignore[misc]
-        material.append(costs(link, lambda made=made: made[0].prepare(plan, 1, d)))  # type: ignore[misc]
-        normed = PerColumn(EmbeddedRunner(sec_sum, p, BOUND, made[0]), program, 1)
-        found: list[Reals] = []
-        calls.append(costs(link, lambda normed=normed, found=found: found.append(normed(x, g).U)))  # type: ignore[misc]
-        error = max(error, float(np.max(np.abs(found[0] - exact))) * 2.0**bits)
-    return Cold(base, material, calls, plan, error)
+        base, source = costs(link, on_demand, link, p, i)
+        made = Ahead(source)
+        material, _ = costs(link, made.prepare, plan, 1, d)
+        normed = PerColumn(EmbeddedRunner(sec_sum, p, BOUND, made), program, 1)
+        call, columns = costs(link, normed, addends[link.me], g)
+        for part, cost in zip(kept, (base, material, call), strict=True):
+            part.append(cost)
+        error = max(error, float(np.max(np.abs(columns.U - s / np.linalg.norm(s)))) * 2.0**bits)
+    return Calls(*kept, plan, error)
 
 
-def fit(link: Link, d: int, k: int, bits: int, repeats: int, *, window: bool = False) -> Fit:
+def fit(link: Link, d: int, k: int, bits: int, repeats: int, *, window: bool = False) -> Calls:
     """Iterations of the fixed-scale loop and SecSums of the same block, by turns.
 
     window : in the ring of the default window instead of that of an agreed bound
@@ -90,40 +85,37 @@ def fit(link: Link, d: int, k: int, bits: int, repeats: int, *, window: bool = F
     S = 2 I is enough: the engine does not care what it multiplies.
     """
     p = Precision(link.M, bits, WIDE_RANGE if window else USUAL_RANGE, f_g=FULL_G)
-    calls = WARM + repeats
+    rounds = WARM + repeats
     sec_sum = MaskedSum(link, Keys.agree(link, SESSION))
-    program = render("scaled_sum", p, d, k, calls)
-    made: list[Ahead] = []
-    base = costs(link, lambda: made.append(Ahead(on_demand(link, p, 0, piece=calls * d * k))))
+    program = render("scaled_sum", p, d, k, rounds)
     plan = machine.plan(program)
-    material = costs(link, lambda: made[0].prepare(plan, calls, d * k))
-    normed = FixedScale(EmbeddedRunner(sec_sum, p, BOUND * k, made[0]), program)
+    base, source = costs(link, lambda: on_demand(link, p, 0, piece=rounds * d * k))
+    made = Ahead(source)
+    material, _ = costs(link, made.prepare, plan, rounds, d * k)
+    normed = FixedScale(EmbeddedRunner(sec_sum, p, BOUND * k, made), program)
     V = directions(d, k)
-    results: dict[str, list[Costs]] = {"normed": [], "secsum": []}
-    found: list[Reals] = []
-    for _ in range(calls):
+    calls, sums = [], []
+    for _ in range(rounds):
         x = 2.0 / link.M * V
-        results["normed"].append(costs(link, lambda x=x: found.append(normed(x, V).U)))  # type: ignore[misc]
-        results["secsum"].append(costs(link, lambda x=x: sec_sum(x, BOUND, "bench")))  # type: ignore[misc]
-    error = float(np.max(np.abs(found[-1] - V))) * 2.0**bits
-    return Fit(base, results["normed"][0], material, results["normed"][WARM:], results["secsum"][WARM:], plan, error)
-
-
-def sums(link: Link, d: int, repeats: int) -> dict[str, list[Costs]]:
-    """SecSum and the same in the clear, of d numbers, by turns."""
-    ways = summing(link)
-    x = np.random.default_rng(link.me).normal(size=d)
-    found: dict[str, list[Costs]] = {name: [] for name in ways}
-    for i in range(WARM + repeats):
-        for name, way in ways.items():
-            cost = costs(link, lambda way=way: way(x, 100.0, "bench"))  # type: ignore[misc]
-            if i >= WARM:
-                found[name].append(cost)
-    return found
+        call, columns = costs(link, normed, x, V)
+        calls.append(call)
+        sums.append(costs(link, sec_sum, x, BOUND, "bench")[0])
+    error = float(np.max(np.abs(columns.U - V))) * 2.0**bits
+    return Calls([base], [material], calls[WARM:], plan, error, tuple(sums[WARM:]), calls[0])
 
 
 def summing(link: Link) -> dict[str, EngineSum]:
     return {"secsum": MaskedSum(link, Keys.agree(link, SESSION)), "plain": ClearSum(link)}
+
+
+def sums(link: Link, d: int, repeats: int) -> dict[str, list[Costs]]:
+    """SecSum and the same in the clear, of d numbers, by turns."""
+    x = np.random.default_rng(link.me).normal(size=d)
+    ways = summing(link)
+    turns = [
+        {name: costs(link, way, x, 100.0, "bench")[0] for name, way in ways.items()} for _ in range(WARM + repeats)
+    ]
+    return {name: [turn[name] for turn in turns[WARM:]] for name in ways}
 
 
 def material(link: Link, d: int, bits: int, repeats: int) -> dict[str, list[Costs]]:
@@ -132,18 +124,16 @@ def material(link: Link, d: int, bits: int, repeats: int) -> dict[str, list[Cost
     p = Precision(link.M, bits)
     plan = machine.plan(render("normed_sum", p, 1, 1))
     voles = {"VOLE by OT": d <= OT_MOST, "VOLE from LPN": levels(d, d) == len(LEVELS)}
-    wanted = [name for name, there in voles.items() if there]
-    parts: dict[str, list[Costs]] = {name: [] for name in ("base OTs", "triples", *wanted)}
+    parts: dict[str, list[Costs]] = defaultdict(list)
     for i in range(repeats):
-        made: list[OnDemand] = []
-        parts["base OTs"].append(costs(link, lambda made=made, i=i: made.append(on_demand(link, p, i))))  # type: ignore[misc]
-        parts["triples"].append(costs(link, lambda made=made: made[0].reserve(Plan(plan.triples, ()))))  # type: ignore[misc]
-        for name in wanted:
+        base, made = costs(link, on_demand, link, p, i)
+        parts["base OTs"].append(base)
+        parts["triples"].append(costs(link, made.reserve, Plan(plan.triples, ()))[0])
+        for name in (name for name, there in voles.items() if there):
             source = on_demand(link, p, i, lpn=name == "VOLE from LPN")
             source.reserve(Plan(0, (d,)))
-            scalar = source.scalar()
-            parts[name].append(costs(link, lambda s=scalar: s.take(d)))  # type: ignore[misc]
-    return parts
+            parts[name].append(costs(link, source.scalar().take, d)[0])
+    return dict(parts)
 
 
 def on_demand(link: Link, p: Precision, call: int, **options: Any) -> OnDemand:
@@ -156,7 +146,7 @@ class Ahead(Material):
     mode = "on-demand"
 
     def __init__(self, source: OnDemand) -> None:
-        self._source, self._scalar = source, _Taken()
+        self._source, self._scalar = source, _MadeBefore()
 
     def prepare(self, plan: Plan, calls: int, n: int) -> None:
         self._source.reserve(plan)
@@ -174,18 +164,8 @@ class Ahead(Material):
         return self._scalar
 
 
-class _Taken(ScalarMaterial):
+class _MadeBefore(ScalarMaterial):
     parts: list[Any]
 
     def take(self, n: int) -> Any:
         return self.parts.pop(0)
-
-
-def _vectors(link: Link, d: int) -> tuple[Reals, Reals, Reals]:
-    """This party's addend, the exact direction of all addends' sum, and g."""
-    rng = np.random.default_rng(1)
-    g = rng.standard_normal((d, 1))
-    g /= np.linalg.norm(g)
-    addends = [(g + rng.standard_normal((d, 1)) / np.sqrt(d)) / link.M for _ in range(link.M)]
-    s = np.sum(addends, axis=0)
-    return addends[link.me], s / np.linalg.norm(s), g

@@ -6,31 +6,27 @@ Every party is a process with TLS links; the fit is the one of the commands, fro
 from __future__ import annotations
 
 import tempfile
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from pdml_spdz.bench.growth import constant, straight
-from pdml_spdz.bench.links import Costs, Meter, costs, run_processes, seconds
-from pdml_spdz.bench.network import LOOPBACK, Network
-from pdml_spdz.bench.results import Cell, Check, Key, Result
-from pdml_spdz.bench.stats import Spread, exact, spread
+from pdml_spdz.bench.links import Costs, LinkMeter, Wiring, costs, direct, run_processes, seconds
+from pdml_spdz.bench.results import Cell, Check, Key, Measurement, Quartiles, Step, constant, exact, spread, straight
 from pdml_spdz.local.joint import local_study
 from pdml_spdz.local.threads import run_on_link
 from pdml_spdz.numerics.fixedpoint import Reals
-from pdml_spdz.run.report import peak_memory
+from pdml_spdz.run.output import peak_memory
 from pdml_spdz.study.model import NmfSettings, Study, Timeouts
 from pdml_spdz.transport.base import Link
 
-Step = Callable[[int, int, str], None]
 PAPER_TOPIC_MB = 0.32  # [PDML §SecSum]: sent and received for each topic and iteration, d = 10^4, M = 5
 
 
 @dataclass(frozen=True)
-class Size:
+class FitSize:
     """n : rows of all parties together"""
 
     n: int = 10_000
@@ -40,7 +36,7 @@ class Size:
 
 
 @dataclass(frozen=True)
-class Fit:
+class PartyCosts:
     """What one fit cost a party: as a whole, between iterations, peak memory and the size of its rows in bytes."""
 
     whole: Costs
@@ -50,24 +46,24 @@ class Fit:
 
 
 @dataclass(frozen=True)
-class Request:
+class FitRequest:
     """One size, and those around it in which one number at a time is another."""
 
     algorithm: str = "svd"
     engines: tuple[str, ...] = ("plain", "secsum", "embedded")
-    size: Size = Size()
+    size: FitSize = FitSize()
     growth: tuple[tuple[str, tuple[int, ...]], ...] = ()
     iterations: int = 10
     repeats: int = 3
     rows: bool = True  # compare with sending all rows to everybody
 
-    def sizes(self) -> Iterator[Size]:
+    def sizes(self) -> Iterator[FitSize]:
         yield self.size
         for name, values in self.growth:
             yield from (replace(self.size, **{name: v}) for v in values if v != getattr(self.size, name))
 
 
-def party_rows(size: Size, m: int) -> Reals:
+def party_rows(size: FitSize, m: int) -> Reals:
     """Party m's rows: no size of it depends on another party's; not negative, so that all algorithms take them."""
     n = size.n // size.M + (m < size.n % size.M)
     rng = np.random.default_rng(m)
@@ -75,7 +71,7 @@ def party_rows(size: Size, m: int) -> Reals:
     return X
 
 
-def study_of(algorithm: str, engine: str, size: Size, iterations: int, bound: str = "auto") -> Study:
+def study_of(algorithm: str, engine: str, size: FitSize, iterations: int, bound: str = "auto") -> Study:
     settings: dict[str, Any] = {"algorithm": algorithm, "engine": engine, "rank": size.k, "iterations": iterations}
     if algorithm == "nmf":
         settings["nmf"] = NmfSettings(init="random")
@@ -84,13 +80,13 @@ def study_of(algorithm: str, engine: str, size: Size, iterations: int, bound: st
 
 
 def run(
-    algorithm: str, engine: str, size: Size, iterations: int, network: Network = LOOPBACK, bound: str = "auto"
-) -> list[Fit]:
+    algorithm: str, engine: str, size: FitSize, iterations: int, wiring: Wiring = direct, bound: str = "auto"
+) -> list[PartyCosts]:
     """What one fit costs at every party."""
     study = study_of(algorithm, engine, size, iterations, bound)
     with tempfile.TemporaryDirectory(prefix="pdml-spdz-") as directory:
 
-        def party(link: Link) -> Fit:
+        def party(link: Link) -> PartyCosts:
             X, steps = party_rows(size, link.me), list[Costs]()
 
             def notify(event: dict[str, Any]) -> None:
@@ -98,14 +94,14 @@ def run(
                     steps.append(meter.read())
 
             link.all_to_all("barrier", b"")
-            meter, whole = Meter(link), Meter(link)
+            meter, whole = LinkMeter(link), LinkMeter(link)
             run_on_link(link, study, X, Path(directory), notify)
-            return Fit(whole.read(), steps, peak_memory(), X.nbytes)
+            return PartyCosts(whole.read(), steps, peak_memory(), X.nbytes)
 
-        return run_processes(size.M, party, network)
+        return run_processes(size.M, party, wiring)
 
 
-def measure(request: Request, step: Step = lambda done, of, text: None) -> Result:
+def measure(request: FitRequest, step: Step = lambda done, of, text: None) -> Measurement:
     cells: list[Cell] = []
     plan = [(size, engine) for size in request.sizes() for engine in request.engines]
     for i, (size, engine) in enumerate(plan):
@@ -118,7 +114,7 @@ def measure(request: Request, step: Step = lambda done, of, text: None) -> Resul
         if request.rows and size == request.size and engine == request.engines[-1]:
             cells.append(Cell(_key(request.algorithm, "all rows to everybody", size), _raw(size, request.repeats)))
     step(len(plan), len(plan), "done")
-    result = Result(request.algorithm, asdict(request), cells, notes=[*NOTES])
+    result = Measurement(request.algorithm, asdict(request), cells, notes=[*NOTES])
     return replace(result, checks=[*_ratios(result, request), *_growth(result, request)])
 
 
@@ -129,9 +125,9 @@ NOTES = (
 )
 
 
-def per_iteration(runs: list[list[Fit]], iterations: int) -> dict[str, Spread]:
+def per_iteration(runs: list[list[PartyCosts]], iterations: int) -> dict[str, Quartiles]:
     """Of the slowest party of each run: its iterations after the first, and its whole fit."""
-    slow = [max(parties, key=lambda f: f.whole.online + f.whole.offline) for parties in runs]
+    slow = [max(parties, key=lambda f: f.whole.seconds) for parties in runs]
     steps = [step for fit in slow for step in fit.steps[1:]]
     sent = [max(f.whole.sent for f in parties) for parties in runs]
     parts = seconds(steps)
@@ -139,7 +135,7 @@ def per_iteration(runs: list[list[Fit]], iterations: int) -> dict[str, Spread]:
         "iteration s": parts["online s"],
         **{f"{name} s": parts[f"{name} s"] for name in ("local", "wait", "transport", "crypto")},
         "offline s": spread([f.whole.offline / iterations for f in slow]),
-        "fit s": spread([f.whole.online + f.whole.offline for f in slow]),
+        "fit s": spread([f.whole.seconds for f in slow]),
         "fit cpu s": spread([f.whole.cpu for f in slow]),
         "fit MB": spread([n / 1e6 for n in sent]),
         "sent MB": spread([max(f.steps[-1].sent for f in parties) / 1e6 for parties in runs]),
@@ -150,18 +146,18 @@ def per_iteration(runs: list[list[Fit]], iterations: int) -> dict[str, Spread]:
     }
 
 
-def _key(algorithm: str, engine: str, size: Size) -> Key:
-    return {"algorithm": algorithm, "engine": engine, "n": size.n, "d": size.d, "k": size.k, "M": size.M}
+def _key(algorithm: str, engine: str, size: FitSize) -> Key:
+    return {"algorithm": algorithm, "engine": engine} | asdict(size)
 
 
-def _raw(size: Size, repeats: int) -> dict[str, Spread]:
+def _raw(size: FitSize, repeats: int) -> dict[str, Quartiles]:
     """No privacy and no iterations: every party sends its rows to all others, once."""
 
     def party(link: Link) -> list[tuple[float, int]]:
         X, most = party_rows(size, link.me), 8 * size.d * (size.n // size.M + 1)
         sent = []
         for _ in range(repeats):
-            cost = costs(link, lambda: link.all_to_all("rows", X, most))
+            cost, _ = costs(link, link.all_to_all, "rows", X, most)
             sent.append((cost.online, cost.sent))
         return sent
 
@@ -170,27 +166,28 @@ def _raw(size: Size, repeats: int) -> dict[str, Spread]:
     return {"fit s": spread(slow), "fit MB": exact(max(b for _, b in parties[0]) / 1e6)}
 
 
-def _ratios(result: Result, request: Request) -> list[Check]:
+def _ratios(result: Measurement, request: FitRequest) -> list[Check]:
     """What masks cost in a fit of the size in the middle."""
-    size = request.size
-    found = []
-    plain, masked = (result.find(engine=e, n=size.n, d=size.d, k=size.k, M=size.M) for e in ("plain", "secsum"))
-    if plain and masked and request.algorithm == "svd":
-        over = masked.values["iteration s"].median / plain.values["iteration s"].median
-        found.append(Check("an iteration with secsum / plain", over, 2, at_least=False, unit=" times"))
-    return found
+    plain, masked = (result.find(engine=e, **asdict(request.size)) for e in ("plain", "secsum"))
+    if not (plain and masked and request.algorithm == "svd"):
+        return []
+    over = masked.values["iteration s"].median / plain.values["iteration s"].median
+    return [Check("an iteration with secsum / plain", over, 2, at_least=False, unit=" times")]
 
 
-def _growth(result: Result, request: Request) -> list[Check]:
+def _growth(result: Measurement, request: FitRequest) -> list[Check]:
     """Bytes and CPU seconds of a party: straight lines in d, bytes also in M, and bytes the same for every n."""
+    # Of the offline phase along d: less than a line, until LPN has set in.
+    ways = {
+        "n": (constant, ("fit MB", "offline MB")),
+        "d": (straight, ("fit MB", "fit cpu s")),
+        "M": (straight, ("fit MB", "offline MB")),
+    }
     found: list[Check] = []
     for name, _ in request.growth:
-        base = {n: v for n, v in asdict(request.size).items() if n != name}
-        cells = [c for c in result.cells if c.fits(**base) and c.key["engine"] in request.engines]
-        if name == "n":
-            found += constant(cells, "n", ("fit MB", "offline MB"))
-        elif name == "d":
-            found += straight(cells, "d", ("fit MB", "fit cpu s"))  # offline: less than that, until LPN has set in
-        elif name == "M":
-            found += straight(cells, "M", ("fit MB", "offline MB"))
+        if name in ways:
+            base = {n: v for n, v in asdict(request.size).items() if n != name}
+            check, values = ways[name]
+            cells = [c for c in result.cells if c.fits(**base) and c.key["engine"] in request.engines]
+            found += check(cells, name, values)
     return found

@@ -9,6 +9,7 @@ import struct
 import tempfile
 import time
 from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from multiprocessing.connection import Connection
 from pathlib import Path
@@ -16,10 +17,9 @@ from typing import Any, TypeVar
 
 from threadpoolctl import threadpool_limits
 
-from pdml_spdz.bench.network import LOOPBACK, Network, relayed
-from pdml_spdz.bench.stats import Spread, spread
+from pdml_spdz.bench.results import Quartiles, spread
 from pdml_spdz.errors import SECONDARY, EngineError, PdmlError
-from pdml_spdz.system import memory
+from pdml_spdz.system import process
 from pdml_spdz.transport import certs
 from pdml_spdz.transport.base import Link
 from pdml_spdz.transport.connect import Meeting, connect
@@ -27,6 +27,9 @@ from pdml_spdz.transport.patience import Patience
 from pdml_spdz.transport.tls import TlsLink
 
 T = TypeVar("T")
+Address = tuple[str, int]
+# From all parties' addresses to those at which each party sees the others, while the parties run.
+Wiring = Callable[[Sequence[Address]], AbstractContextManager[list[list[Address]]]]
 CONNECT_SECONDS, ROUND_SECONDS = 30.0, 900.0
 
 
@@ -37,7 +40,12 @@ class _Failure:
     secondary: bool
 
 
-def run_processes(M: int, party: Callable[[Link], T], network: Network = LOOPBACK) -> list[T]:
+def direct(addresses: Sequence[Address]) -> AbstractContextManager[list[list[Address]]]:
+    """Over this machine's loopback, as it is."""
+    return nullcontext([list(addresses) for _ in addresses])
+
+
+def run_processes(M: int, party: Callable[[Link], T], wiring: Wiring = direct) -> list[T]:
     """party(link) in M processes with mutual TLS; what each returned. Raises the error of the party that failed first.
 
     The parties share this machine's cores, as in the local commands.
@@ -46,13 +54,13 @@ def run_processes(M: int, party: Callable[[Link], T], network: Network = LOOPBAC
     listeners = [socket.create_server(("127.0.0.1", 0)) for _ in range(M)]
     addresses = [("127.0.0.1", int(listener.getsockname()[1])) for listener in listeners]
     pipes = [context.Pipe(duplex=False) for _ in range(M)]
-    with tempfile.TemporaryDirectory(prefix="pdml-spdz-") as directory, relayed(addresses, network) as seen:
+    with tempfile.TemporaryDirectory(prefix="pdml-spdz-") as directory, wiring(addresses) as seen:
         home = Path(directory)
         for m in range(M):
             certs.make(home, m, days=1)
 
         def body(m: int) -> None:
-            memory.keep_freed()  # as the command does
+            process.keep_freed()  # as the command does
             identity = certs.load_identity(home, m, {l: certs.pinned(home, l).fingerprint for l in range(M)})
             meeting = Meeting(m, seen[m], identity, CONNECT_SECONDS, Patience(ROUND_SECONDS))
             outcome: T | _Failure
@@ -97,18 +105,22 @@ class Costs:
 
     online: float
     offline: float
-    cpu: float
     wait: float
     transport: float
     crypto: float
     local: float
+    cpu: float
     rounds: int
     sent: int
     offline_sent: int
     offline_rounds: int
 
+    @property
+    def seconds(self) -> float:
+        return self.online + self.offline
 
-class Meter:
+
+class LinkMeter:
     """What a link has cost since the last reading."""
 
     def __init__(self, link: Link) -> None:
@@ -116,45 +128,36 @@ class Meter:
 
     def read(self) -> Costs:
         before, self._before = self._before, _state(self._link)
-        spent = {name: after - before[name] for name, after in self._before.items()}
-        return Costs(
-            spent["seconds"] - spent["offline"],
-            spent["offline"],
-            spent["cpu"],
-            spent["wait"],
-            spent["transport"],
-            spent["crypto"],
-            spent["local"],
-            int(spent["rounds"]),
-            int(spent["sent"]),
-            int(spent["offline_sent"]),
-            int(spent["offline_rounds"]),
-        )
+        return Costs(**{name: after - before[name] for name, after in self._before.items()})
 
 
-def costs(link: Link, call: Callable[[], Any]) -> Costs:
-    """What call() costs at this party; all parties begin together."""
+def costs(link: Link, call: Callable[..., T], *arguments: Any) -> tuple[Costs, T]:
+    """What call(*arguments) costs at this party, and what it returns; all parties begin together."""
     link.all_to_all("barrier", b"")
-    meter = Meter(link)
-    call()
-    return meter.read()
+    meter = LinkMeter(link)
+    made = call(*arguments)
+    return meter.read(), made
 
 
-def _state(link: Link) -> dict[str, float]:
+def _state(link: Link) -> dict[str, Any]:
     with link.clock("other"):  # settles what is being counted
-        seconds = {name: link.clock.seconds[name] for name in ("offline", "wait", "transport", "crypto", "local")}
-    counts = {"rounds": link.traffic.rounds, "sent": sum(link.traffic.sent.values())}
-    counts["offline_rounds"] = link.offline_traffic.rounds
-    counts["offline_sent"] = sum(link.offline_traffic.sent.values())
-    return seconds | counts | {"seconds": time.perf_counter(), "cpu": time.process_time()}
+        spent = {name: link.clock.seconds[name] for name in ("offline", "wait", "transport", "crypto", "local")}
+    return spent | {
+        "online": time.perf_counter() - spent["offline"],
+        "cpu": time.process_time(),
+        "rounds": link.traffic.rounds,
+        "sent": sum(link.traffic.sent.values()),
+        "offline_rounds": link.offline_traffic.rounds,
+        "offline_sent": sum(link.offline_traffic.sent.values()),
+    }
 
 
 def slowest(parties: list[list[Costs]]) -> list[Costs]:
     """For each repetition what it cost the party that took longest."""
-    return [max(together, key=lambda c: c.online + c.offline) for together in zip(*parties, strict=True)]
+    return [max(together, key=lambda c: c.seconds) for together in zip(*parties, strict=True)]
 
 
-def seconds(calls: Sequence[Costs]) -> dict[str, Spread]:
+def seconds(calls: Sequence[Costs]) -> dict[str, Quartiles]:
     """Online time and its parts over repetitions, and CPU time."""
     names = ("online", "local", "wait", "transport", "crypto", "cpu")
     return {f"{name} s": spread([getattr(c, name) for c in calls]) for name in names}
@@ -163,8 +166,5 @@ def seconds(calls: Sequence[Costs]) -> dict[str, Spread]:
 def wire_bytes_received(link: Link) -> int:
     """What TCP delivered to this party so far, TLS records included (Linux: tcp_info.tcpi_bytes_received)."""
     assert isinstance(link, TlsLink)
-    total = 0
-    for peer in link._connections.values():
-        info = peer.sock.getsockopt(socket.IPPROTO_TCP, socket.TCP_INFO, 256)
-        total += struct.unpack_from("<Q", info, 128)[0]
-    return total
+    infos = (p.sock.getsockopt(socket.IPPROTO_TCP, socket.TCP_INFO, 256) for p in link._connections.values())
+    return sum(struct.unpack_from("<Q", info, 128)[0] for info in infos)

@@ -9,17 +9,16 @@ from __future__ import annotations
 import statistics
 import tempfile
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
 from pdml_spdz.bench.links import run_processes
-from pdml_spdz.bench.results import ERROR
-from pdml_spdz.bench.stats import Spread, exact, spread
+from pdml_spdz.bench.results import ERROR, Quartiles, exact, spread
 from pdml_spdz.engines.mp_spdz import offline
 from pdml_spdz.engines.mp_spdz.compiler import Counts, compile_program
 from pdml_spdz.engines.mp_spdz.execution import MpSpdzRunner
@@ -40,6 +39,12 @@ PROBE = 4  # the length at which the paper's program is tried first
 COLUMNS = 50  # of a fit
 
 
+# What one run of a program costs: online by MP-SPDZ's clock, and with starting and ending the virtual machine;
+# megabytes are those that a party sends, on average. The error is that of u, in units of its last bit.
+COSTS = ("online s", "with start s", "rounds", "online MB", "offline s", "offline MB")
+Run = dict[str, float]  # by COSTS and ERROR
+
+
 class Job(NamedTuple):
     """A program to be measured: for so many columns of d numbers, one after the other."""
 
@@ -49,36 +54,7 @@ class Job(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Cell:
-    """What one run of a program cost.
-
-    seconds : online, by MP-SPDZ's clock; wall : online, with starting and ending the virtual machine; megabytes : sent
-    by a party, on average; error : of u, in units of its last bit; scaled_from : the length that was measured, 0 if it
-    is d itself
-    """
-
-    program: str
-    d: int
-    columns: int
-    seconds: float
-    wall: float
-    rounds: float
-    online_megabytes: float
-    offline_seconds: float
-    offline_megabytes: float
-    error: float
-    scaled_from: int = 0
-
-    def per_column(self) -> Cell:
-        shares = {name: getattr(self, name) / self.columns for name in COSTS}
-        return replace(self, columns=1, **shares)
-
-
-COSTS = ("seconds", "wall", "rounds", "online_megabytes", "offline_seconds", "offline_megabytes")
-
-
-@dataclass(frozen=True)
-class Setting:
+class SpdzSetting:
     """All parties' certificates, stocks and logs are below `directory`: on one machine, and for a moment."""
 
     precision: Precision
@@ -86,7 +62,6 @@ class Setting:
     home: Installation
     directory: Path
     timeout: float
-    say: Callable[[str], None] = lambda text: None
 
     def make_certificates(self) -> None:
         M = self.precision.M
@@ -137,7 +112,7 @@ def use(link: Link, runner: MpSpdzRunner, program: Program, job: Job) -> tuple[f
     return time.perf_counter() - began, float(np.max(np.abs(u - g)) * 2.0**runner.precision.f_out)
 
 
-def measured(link: Link, setting: Setting, jobs: Sequence[Job]) -> list[dict[str, Any]]:
+def measured(link: Link, setting: SpdzSetting, jobs: Sequence[Job]) -> list[Run]:
     """The costs of all jobs at one party.
 
     1. a stock for each; 2. then each from its stock, by turns and within seconds; 3. each kind once on demand
@@ -149,128 +124,105 @@ def measured(link: Link, setting: Setting, jobs: Sequence[Job]) -> list[dict[str
         link.all_to_all("barrier", b"")
         began = time.perf_counter()
         offline.make(place, compiled)
-        seconds = time.perf_counter() - began
-        if link.me == 0:
-            setting.say(f"{seconds:7.1f} s: a stock for {job.name}, d = {job.d:,}")
-        return seconds
+        return time.perf_counter() - began
 
-    def run(job: Job, offline: str) -> dict[str, Any]:
+    def run(job: Job, offline: str) -> Run:
         runner = MpSpdzRunner(place, p, BOUND, offline, b"bench")
         wall, error = use(link, runner, setting.program(job), job)
-        usage = runner.usage[0]
-        costs = {"seconds": usage.seconds, "wall": wall, "rounds": usage.rounds, "online_megabytes": usage.megabytes}
-        return costs | {"error": error}
+        used = runner.usage[0]
+        costs = {"online s": used.seconds, "with start s": wall, "rounds": used.rounds, "online MB": used.megabytes}
+        return costs | {ERROR: error}
 
     offline_seconds = [make(job) for job in jobs]
     online = [run(job, "stock") for job in jobs]
-    together = {job: run(job, "on-demand")["online_megabytes"] for job in dict.fromkeys(jobs)}
+    together = {job: run(job, "on-demand")["online MB"] for job in dict.fromkeys(jobs)}
     return [
-        costs | {"offline_seconds": seconds, "offline_megabytes": together[job] - costs["online_megabytes"]}
+        costs | {"offline s": seconds, "offline MB": together[job] - costs["online MB"]}
         for job, costs, seconds in zip(jobs, online, offline_seconds, strict=True)
     ]
 
 
-def measure(setting: Setting, *jobs: Job) -> list[Cell]:
-    """A cell for each job, from M processes: bytes on average, everything else as party 0 sees it."""
+def measure(setting: SpdzSetting, *jobs: Job) -> list[Run]:
+    """What each job costs, from M processes: bytes on average, everything else as party 0 sees it."""
     for job in jobs:
         setting.counts(job)
+    parties = run_processes(setting.precision.M, lambda link: measured(link, setting, jobs))
+    averages = [
+        {n: statistics.fmean(run[n] for run in job) for n in ("online MB", "offline MB")}
+        for job in zip(*parties, strict=True)
+    ]
+    return [run | average for run, average in zip(parties[0], averages, strict=True)]
 
-    results = run_processes(setting.precision.M, lambda link: measured(link, setting, jobs))
-    cells = []
-    for i, job in enumerate(jobs):
-        average = {k: statistics.fmean(r[i][k] for r in results) for k in ("online_megabytes", "offline_megabytes")}
-        cells.append(Cell(*job, **(results[0][i] | average)))
-    return cells
 
-
-def paper_job(setting: Setting, d: int, limit: float) -> Job:
-    """The paper's program at d, or at the largest length whose offline phase would not take longer than `limit`.
+def longest_of_paper(setting: SpdzSetting, d: int, limit: float) -> int:
+    """The largest length, at most d, at which the offline phase of the paper's program takes no longer than `limit`.
 
     A small length is measured to know; triples and bits, and so the time, grow linearly with the length.
     """
-
-    def tuples(n: int) -> int:
-        counts = setting.counts(Job(PAPER, n))
-        return counts.triples + counts.bits
-
     few = min(d, PROBE)
     if few == d:
-        return Job(PAPER, d)
+        return d
     (probe,) = measure(setting, Job(PAPER, few))
-    slope = (tuples(d) - tuples(few)) / (d - few)
-    longest = few + int((limit * tuples(few) / probe.offline_seconds - tuples(few)) / slope)
-    return Job(PAPER, max(few, min(d, longest)))
+    start = _tuples(setting, few)
+    slope = (_tuples(setting, d) - start) / (d - few)
+    longest = few + int((limit * start / probe["offline s"] - start) / slope)
+    return max(few, min(d, longest))
 
 
-def scaled(setting: Setting, cell: Cell, d: int) -> Cell:
-    """The paper's cell for d numbers, from a shorter one.
+def _tuples(setting: SpdzSetting, n: int) -> int:
+    counts = setting.counts(Job(PAPER, n))
+    return counts.triples + counts.bits
+
+
+def scaled(setting: SpdzSetting, run: Run, measured: int, d: int) -> Run:
+    """What the paper's program costs for d numbers, from a shorter run.
 
     The compiler's counts are linear in d: offline and bytes go with triples and bits, online time with rounds. The
     error is the one that was measured.
     """
-    if cell.d == d:
-        return cell
-    measured, wanted = setting.counts(Job(PAPER, cell.d)), setting.counts(Job(PAPER, d))
-    more = (wanted.triples + wanted.bits) / (measured.triples + measured.bits)
-    longer = wanted.rounds / measured.rounds
-    return replace(
-        cell,
-        d=d,
-        seconds=cell.seconds * longer,
-        wall=cell.wall + cell.seconds * (longer - 1),
-        rounds=cell.rounds * longer,
-        online_megabytes=cell.online_megabytes * more,
-        offline_seconds=cell.offline_seconds * more,
-        offline_megabytes=cell.offline_megabytes * more,
-        scaled_from=cell.d,
-    )
-
-
-def middle(cells: Sequence[Cell]) -> Cell:
-    """Medians of repetitions."""
-    names = [*COSTS, "error"]
-    return replace(cells[0], **{name: statistics.median(getattr(c, name) for c in cells) for name in names})
+    longer = setting.counts(Job(PAPER, d)).rounds / setting.counts(Job(PAPER, measured)).rounds
+    more = _tuples(setting, d) / _tuples(setting, measured)
+    factors = {"online s": longer, "rounds": longer, "online MB": more, "offline s": more, "offline MB": more}
+    started = run["with start s"] + run["online s"] * (longer - 1)
+    return {n: v * factors.get(n, 1.0) for n, v in run.items()} | {"with start s": started}
 
 
 @contextmanager
-def settings(
-    M: int, bits: int, name: str, limit: float = 300.0, say: Callable[[str], None] = lambda text: None
-) -> Iterator[Setting]:
+def settings(M: int, bits: int, name: str, limit: float = 300.0) -> Iterator[SpdzSetting]:
     """A setting that lasts for the block, with certificates."""
     with tempfile.TemporaryDirectory(prefix="pdml-spdz-") as directory:
-        timeout = 60.0 + 10 * limit
-        setting = Setting(Precision(M, bits), protocol(name), require(), Path(directory), timeout, say)
+        setting = SpdzSetting(Precision(M, bits), protocol(name), require(), Path(directory), 60.0 + 10 * limit)
         setting.make_certificates()
         yield setting
 
 
-def projection(M: int, d: int, bits: int, name: str, where: str, repeats: int) -> dict[str, Spread]:
+def projection(M: int, d: int, bits: int, name: str, where: str, repeats: int) -> dict[str, Quartiles]:
     """NormedSecSum by projection: cold, or a column of a fit with k = 1."""
     job = Job(COLD, d) if where == "cold" else Job(FIT, d, COLUMNS)
     with settings(M, bits, name) as setting:
-        cells = measure(setting, *[job] * repeats)
-        return _values([c.per_column() for c in cells], setting.counts(job), job.columns)
+        return _values(measure(setting, *[job] * repeats), setting.counts(job), job.columns)
 
 
-def paper(M: int, dims: Sequence[int], bits: int, name: str, limit: float) -> dict[int, tuple[dict[str, Spread], int]]:
+def paper(
+    M: int, dims: Sequence[int], bits: int, name: str, limit: float
+) -> dict[int, tuple[dict[str, Quartiles], int]]:
     """The paper's program for each d: values, and the length that was measured if that was another (else 0)."""
     with settings(M, bits, name, limit) as setting:
-        longest = paper_job(setting, max(dims), limit).d
+        longest = longest_of_paper(setting, max(dims), limit)
         lengths = sorted({d for d in dims if d < longest} | {longest})
-        measured = {cell.d: cell for cell in measure(setting, *[Job(PAPER, n) for n in lengths])}
-        cells = [measured.get(d) or scaled(setting, measured[longest], d) for d in dims]
-        return {c.d: (_values([c], setting.counts(Job(PAPER, c.d)), 1), c.scaled_from) for c in cells}
+        found = dict(zip(lengths, measure(setting, *[Job(PAPER, n) for n in lengths]), strict=True))
+        runs = {d: found.get(d) or scaled(setting, found[longest], longest, d) for d in dims}
+        return {
+            d: (_values([run], setting.counts(Job(PAPER, d)), 1), 0 if d in found else longest)
+            for d, run in runs.items()
+        }
 
 
-def _values(cells: Sequence[Cell], counts: Counts, columns: int) -> dict[str, Spread]:
-    return {
-        "online s": spread([c.seconds for c in cells]),
-        "with start s": spread([c.wall for c in cells]),
-        "offline s": spread([c.offline_seconds for c in cells]),
-        "total s": spread([c.seconds + c.offline_seconds for c in cells]),
-        "rounds": spread([c.rounds for c in cells]),
-        "online MB": spread([c.online_megabytes for c in cells]),
-        "offline MB": spread([c.offline_megabytes for c in cells]),
+def _values(runs: Sequence[Run], counts: Counts, columns: int) -> dict[str, Quartiles]:
+    """Of one column."""
+    values = {name: spread([run[name] / columns for run in runs]) for name in COSTS}
+    return values | {
+        "total s": spread([(run["online s"] + run["offline s"]) / columns for run in runs]),
         "triples": exact(counts.triples / columns),
-        ERROR: exact(max(c.error for c in cells)),
+        ERROR: exact(max(run[ERROR] for run in runs)),
     }

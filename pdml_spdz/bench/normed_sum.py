@@ -9,15 +9,26 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import asdict, dataclass, replace
 from typing import Any
 
-from pdml_spdz.bench import embedded, peers
-from pdml_spdz.bench.growth import straight
+from pdml_spdz.bench import embedded, mp_spdz
 from pdml_spdz.bench.links import Costs, run_processes, seconds, slowest
-from pdml_spdz.bench.results import Cell, Check, Key, Result, scaled
-from pdml_spdz.bench.stats import Spread, exact, line, spread
+from pdml_spdz.bench.results import (
+    ERROR,
+    Cell,
+    Check,
+    Key,
+    Measurement,
+    Quartiles,
+    Step,
+    exact,
+    line,
+    scaled,
+    spread,
+    straight,
+)
 from pdml_spdz.engines.mp_spdz import home
 
 # [PDML Table "Execution time in seconds per one invocation"]: online with conversion, {M: {d: seconds}}.
@@ -27,14 +38,14 @@ PAPER = {
     4: {100: 3.5, 1000: 29.3, 10000: 293.0},
     5: {100: 4.6, 1000: 40.3, 10000: 403.9},
 }
-ENGINES = ("embedded", "mp-spdz", "mpyc", "spu")
+ENGINES = ("embedded", "mp-spdz")
 PEER_BITS = 24  # what MPyC is fastest at, of what comes near 31: its field then fits machine words
 FARTHEST = 10  # times the longest measured d, for a cell to be scaled: beyond, noise would be scaled with it
 Say = Callable[[str], None]
 
 
 @dataclass(frozen=True)
-class Request:
+class TableRequest:
     """What to measure: every combination; k columns in a fit; cells that take longer than `limit` are scaled."""
 
     parties: tuple[int, ...] = (2, 3, 4, 5)
@@ -51,7 +62,21 @@ class Request:
 
 
 @dataclass(frozen=True)
-class Row:
+class Framework:
+    """The same by another framework.
+
+    missing : why it cannot be run for M parties, and what to do about it; empty if it can
+    run : (M, d, bits, repeats) -> of each repetition "seconds", "sent" (bytes, or None) and "error" (in ulp)
+    """
+
+    name: str
+    protocol: str
+    missing: Callable[[int], str]
+    run: Callable[[int, int, int, int], list[dict[str, Any]]]
+
+
+@dataclass(frozen=True)
+class TableRow:
     engine: str
     protocol: str
     program: str
@@ -60,59 +85,53 @@ class Row:
     M: int
 
     def key(self, d: int) -> Key:
-        return {
-            "engine": self.engine,
-            "protocol": self.protocol,
-            "program": self.program,
-            "where": self.where,
-            "bits": self.bits,
-            "M": self.M,
-            "d": d,
-        }
+        return asdict(self) | {"d": d}
 
 
-def rows(r: Request) -> Iterator[Row]:
+def rows(r: TableRequest, peers: Sequence[Framework] = ()) -> Iterator[TableRow]:
     """The engines by turns for each M, so that what is compared was measured close together."""
     for M in r.parties:
         for bits in r.bits:
             if "embedded" in r.engines:
-                yield from (Row("embedded", "OT", "projection", where, bits, M) for where in r.where)
-            if M not in r.outside:
+                yield from (TableRow("embedded", "OT", "projection", where, bits, M) for where in r.where)
+            if M not in r.outside or "mp-spdz" not in r.engines:
                 continue
-            if "mp-spdz" in r.engines:
-                for protocol in r.protocols:
-                    if "projection" in r.programs:
-                        yield from (Row("mp-spdz", protocol, "projection", where, bits, M) for where in r.where)
-                    if "paper" in r.programs:
-                        yield Row("mp-spdz", protocol, "paper", "cold", bits, M)
+            for protocol in r.protocols:
+                if "projection" in r.programs:
+                    yield from (TableRow("mp-spdz", protocol, "projection", where, bits, M) for where in r.where)
+                if "paper" in r.programs:
+                    yield TableRow("mp-spdz", protocol, "paper", "cold", bits, M)
         if M in r.outside:
             for f in sorted({PEER_BITS, *r.bits}):
-                yield from (Row(name, _PEERS[name], "norm", "cold", f, M) for name in _PEERS if name in r.engines)
+                yield from (TableRow(peer.name, peer.protocol, "norm", "cold", f, M) for peer in peers)
 
 
-_PEERS = {"mpyc": "Shamir, honest majority", "spu": "ABY3, honest majority"}
-
-
-def measure(request: Request, step: Callable[[int, int, str], None] = lambda done, of, text: None) -> Result:
+def measure(
+    request: TableRequest, step: Step = lambda done, of, text: None, peers: Sequence[Framework] = ()
+) -> Measurement:
     """The whole table; `step` is told how many cells are done."""
     cells: list[Cell] = []
-    plan = list(rows(request))
+    plan, named = list(rows(request, peers)), {peer.name: peer for peer in peers}
     total = len(plan) * len(request.dims)
 
     def say(text: str) -> None:
         step(len(cells), total, text)
 
     for row in plan:
-        missing = _missing(row)
+        if row.engine in named:
+            missing = named[row.engine].missing(row.M)
+        else:
+            missing = _not_installed(row.protocol) if row.engine == "mp-spdz" else ""
         if missing:
             cells += [Cell(row.key(d), missing=missing) for d in request.dims]
         elif row.program == "paper":
-            cells += _paper_cells(row, request, say)
+            say(f"{row.engine} {row.protocol}, the paper's program, M = {row.M}")
+            found = mp_spdz.paper(row.M, sorted(request.dims), row.bits, row.protocol, request.limit)
+            cells += [Cell(row.key(d), values, scaled_from) for d, (values, scaled_from) in found.items()]
         else:
-            cells += climb(row, request, say)
+            cells += climb(row, request, say, lambda row, d, request: _cell(row, d, request, named.get(row.engine)))
     say("done")
-    settings = {name: getattr(request, name) for name in request.__dataclass_fields__}
-    result = Result("normed-sum", settings, cells, notes=list(NOTES))
+    result = Measurement("normed-sum", asdict(request), cells, notes=list(NOTES))
     return replace(result, checks=checks(result, request.k))
 
 
@@ -124,9 +143,8 @@ NOTES = (
 )
 
 
-def climb(row: Row, request: Request, say: Say, measure_cell: Callable[..., Cell] | None = None) -> list[Cell]:
+def climb(row: TableRow, request: TableRequest, say: Say, measure_cell: Callable[..., Cell]) -> list[Cell]:
     """The row's cells from the smallest d up; beyond the limit they are scaled from two or more that were measured."""
-    measure_cell = measure_cell or _measure_cell
     dims = sorted(request.dims)
     measured: list[Cell] = []
     took: list[float] = []
@@ -165,42 +183,29 @@ def forecast(dims: list[int], seconds: list[float], d: int) -> float:
     return max(line(dims[-2:], seconds[-2:]).at(d), seconds[-1])
 
 
-def _missing(row: Row) -> str:
-    if row.engine == "mp-spdz":
-        found = home.find()
-        if found is None:
-            return "not installed: `pdml-spdz mp-spdz install`, or MP_SPDZ_HOME=DIR (docs/mp-spdz.md)"
-        if found.binary(f"{row.protocol}-party.x") is None:
-            return f"no {row.protocol}-party.x: `pdml-spdz mp-spdz list` says which protocols are there"
-        return ""
-    return peers.missing(row.engine, row.M) if row.engine in _PEERS else ""
+def _not_installed(protocol: str) -> str:
+    found = home.find()
+    if found is None:
+        return "not installed: `pdml-spdz mp-spdz install`, or MP_SPDZ_HOME=DIR (docs/mp-spdz.md)"
+    if found.binary(f"{protocol}-party.x") is None:
+        return f"no {protocol}-party.x: `pdml-spdz mp-spdz list` says which protocols are there"
+    return ""
 
 
-def _measure_cell(row: Row, d: int, request: Request) -> Cell:
-    if row.engine in _PEERS:
-        found = peers.run(row.engine, row.M, d, row.bits, max(2, request.repeats // 2))
-        values = {"online s": spread([f["seconds"] for f in found]), "error ulp": exact(max(f["error"] for f in found))}
+def _cell(row: TableRow, d: int, request: TableRequest, peer: Framework | None) -> Cell:
+    if peer is not None:
+        found = peer.run(row.M, d, row.bits, max(2, request.repeats // 2))
+        values = {"online s": spread([f["seconds"] for f in found]), ERROR: exact(max(f["error"] for f in found))}
         if found[0]["sent"] is not None:
             values["online MB"] = spread([f["sent"] / 1e6 for f in found])
-        return Cell(row.key(d), values)
-    if row.engine == "mp-spdz":
-        from pdml_spdz.bench import mp_spdz
-
-        return Cell(row.key(d), mp_spdz.projection(row.M, d, row.bits, row.protocol, row.where, request.repeats))
-    if row.where == "cold":
-        return Cell(row.key(d), _cold(row, d, request.repeats))
-    return Cell(row.key(d), _fit(row, d, request.k, request.repeats))
+    elif row.engine == "mp-spdz":
+        values = mp_spdz.projection(row.M, d, row.bits, row.protocol, row.where, request.repeats)
+    else:
+        values = _cold(row, d, request.repeats) if row.where == "cold" else _fit(row, d, request.k, request.repeats)
+    return Cell(row.key(d), values)
 
 
-def _paper_cells(row: Row, request: Request, say: Say) -> list[Cell]:
-    from pdml_spdz.bench import mp_spdz
-
-    say(f"{row.engine} {row.protocol}, the paper's program, M = {row.M}")
-    found = mp_spdz.paper(row.M, sorted(request.dims), row.bits, row.protocol, request.limit)
-    return [Cell(row.key(d), values, scaled_from) for d, (values, scaled_from) in found.items()]
-
-
-def _cold(row: Row, d: int, repeats: int) -> dict[str, Spread]:
+def _cold(row: TableRow, d: int, repeats: int) -> dict[str, Quartiles]:
     parties = run_processes(row.M, lambda link: embedded.cold(link, d, row.bits, repeats))
     calls, material, base = (slowest([getattr(p, name) for p in parties]) for name in ("calls", "material", "base"))
     whole = list(zip(calls, material, base, strict=True))
@@ -214,22 +219,21 @@ def _cold(row: Row, d: int, repeats: int) -> dict[str, Spread]:
     return values | _material(parties[0].plan, 1, parties)
 
 
-def _fit(row: Row, d: int, k: int, repeats: int) -> dict[str, Spread]:
+def _fit(row: TableRow, d: int, k: int, repeats: int) -> dict[str, Quartiles]:
     """One of the k columns of an iteration; what a fit pays once apart."""
     parties = run_processes(row.M, lambda link: embedded.fit(link, d, k, row.bits, repeats))
-    calls, sums = slowest([p.calls for p in parties]), slowest([p.sums for p in parties])
+    calls, sums = slowest([p.calls for p in parties]), slowest([list(p.sums) for p in parties])
     columns = k * (embedded.WARM + repeats)
-    offline = max(p.material.offline for p in parties) / columns
+    offline = max(p.material[0].offline for p in parties) / columns
     values = {name: value.times(1 / k) for name, value in _online(calls).items()}
+    online = values["online s"]
     values |= {
         "rounds": spread([c.rounds for c in calls]),  # of the whole block: columns share them
         "offline s": exact(offline),
-        "base OT s": exact(max(p.base.offline for p in parties)),
-        "total s": values["online s"]._replace(
-            **{name: getattr(values["online s"], name) + offline for name in ("median", "low", "high")}
-        ),
-        "offline MB": exact(max(p.material.offline_sent for p in parties) / columns / 1e6),
-        "scale once s": exact(max(p.once.online for p in parties)),
+        "base OT s": exact(max(p.base[0].offline for p in parties)),
+        "total s": Quartiles(online.median + offline, online.low + offline, online.high + offline, online.n),
+        "offline MB": exact(max(p.material[0].offline_sent for p in parties) / columns / 1e6),
+        "scale once s": exact(max(p.once.online for p in parties if p.once)),
         "iteration s": spread([c.online for c in calls]),
         "secsum s": spread([c.online for c in sums]),
         "secsum MB": exact(sums[0].sent / 1e6),
@@ -237,20 +241,20 @@ def _fit(row: Row, d: int, k: int, repeats: int) -> dict[str, Spread]:
     return values | _material(parties[0].plan, columns, parties)
 
 
-def _online(calls: list[Costs]) -> dict[str, Spread]:
+def _online(calls: list[Costs]) -> dict[str, Quartiles]:
     counts = {"rounds": spread([c.rounds for c in calls]), "online MB": spread([c.sent / 1e6 for c in calls])}
     return seconds(calls) | counts
 
 
-def _material(plan: Any, columns: int, parties: list[Any]) -> dict[str, Spread]:
+def _material(plan: Any, columns: int, parties: list[Any]) -> dict[str, Quartiles]:
     return {
         "triples": exact(plan.triples / columns),
         "numbers": exact(plan.numbers / columns),
-        "error ulp": exact(max(p.error for p in parties)),
+        ERROR: exact(max(p.error for p in parties)),
     }
 
 
-def checks(result: Result, k: int) -> list[Check]:
+def checks(result: Measurement, k: int) -> list[Check]:
     """What was promised of M = 3 on one machine, of what was measured in this run."""
     found: list[Check] = []
 

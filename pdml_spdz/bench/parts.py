@@ -13,11 +13,9 @@ from threadpoolctl import threadpool_limits
 
 from pdml_spdz.algorithms.rri import Penalties, part
 from pdml_spdz.bench import embedded
-from pdml_spdz.bench.fits import PAPER_TOPIC_MB, Step
-from pdml_spdz.bench.growth import straight
+from pdml_spdz.bench.fits import PAPER_TOPIC_MB
 from pdml_spdz.bench.links import Costs, run_processes, seconds, slowest, wire_bytes_received
-from pdml_spdz.bench.results import Cell, Check, Result
-from pdml_spdz.bench.stats import Spread, exact, spread
+from pdml_spdz.bench.results import Cell, Check, Measurement, Quartiles, Step, exact, spread, straight
 from pdml_spdz.numerics.linalg import orthonormalise
 from pdml_spdz.rows.covariance import GramMatrix, GramOperator
 from pdml_spdz.transport.base import Link
@@ -25,7 +23,7 @@ from pdml_spdz.transport.base import Link
 
 def sec_sum(
     parties: Sequence[int], dims: Sequence[int], repeats: int, step: Step = lambda done, of, text: None
-) -> Result:
+) -> Measurement:
     """One sum of d numbers by masks, and in the clear, by turns; bytes beside raw vectors and the paper's figure."""
     cells: list[Cell] = []
     plan = [(M, d) for M in parties for d in dims]
@@ -40,7 +38,7 @@ def sec_sum(
             cells.append(Cell({"engine": way, "M": M, "d": d}, values))
     step(len(plan), len(plan), "done")
     note = "received / raw: bytes that TCP delivered, TLS records and two barriers included, over 8-byte vectors."
-    result = Result("sec-sum", {"parties": parties, "dims": dims, "repeats": repeats}, cells, notes=[note])
+    result = Measurement("sec-sum", {"parties": parties, "dims": dims, "repeats": repeats}, cells, notes=[note])
     names = ("sent MB", "cpu s")
     lines = [*straight(cells, "d", names), *straight(cells, "M", names)]
     return replace(result, checks=[*_sec_sum_checks(result, parties, dims), *lines])
@@ -61,7 +59,7 @@ def _sums(link: Link, d: int, repeats: int) -> tuple[dict[str, list[Costs]], dic
     return calls, wire
 
 
-def _sec_sum_checks(result: Result, parties: Sequence[int], dims: Sequence[int]) -> list[Check]:
+def _sec_sum_checks(result: Measurement, parties: Sequence[int], dims: Sequence[int]) -> list[Check]:
     found = []
     M, d = (3 if 3 in parties else parties[-1]), max(dims)
     if (cell := result.find(engine="secsum", M=M, d=d)) and d >= 1000:
@@ -76,7 +74,7 @@ def _sec_sum_checks(result: Result, parties: Sequence[int], dims: Sequence[int])
 
 def offline(
     parties: Sequence[int], dims: Sequence[int], bits: int, repeats: int, step: Step = lambda done, of, text: None
-) -> Result:
+) -> Measurement:
     """Base OTs, triples of a cold NormedSecSum, VOLE of d numbers, each with every peer at once."""
     cells: list[Cell] = []
     plan = [(M, d) for M in parties for d in dims]
@@ -96,10 +94,12 @@ def offline(
     note = "All ordered pairs of parties at once on this machine; triples and base OTs do not depend on d."
     settings = {"parties": parties, "dims": dims, "bits": bits, "repeats": repeats}
     checks = straight([c for c in cells if str(c.key["engine"]).startswith("VOLE")], "d", ("sent MB", "cpu s"))
-    return Result("offline", settings, cells, checks, [note])
+    return Measurement("offline", settings, cells, checks, [note])
 
 
-def local(sizes: Sequence[tuple[int, int]], k: int, repeats: int, step: Step = lambda done, of, text: None) -> Result:
+def local(
+    sizes: Sequence[tuple[int, int]], k: int, repeats: int, step: Step = lambda done, of, text: None
+) -> Measurement:
     """One party's algebra on one core: covariance, S V in both forms, QR, one sweep of RRI; dense and sparse rows."""
     cells: list[Cell] = []
     for i, (n, d) in enumerate(sizes):
@@ -110,10 +110,10 @@ def local(sizes: Sequence[tuple[int, int]], k: int, repeats: int, step: Step = l
             cells.append(Cell({"engine": rows, "n": n, "d": d, "k": k}, values))
     step(2 * len(sizes), 2 * len(sizes), "done")
     note = "One core. Sparse rows have one entry in a hundred. bare: NumPy's product of the same dense matrices."
-    return Result("local", {"sizes": list(sizes), "k": k, "repeats": repeats}, cells, notes=[note])
+    return Measurement("local", {"sizes": list(sizes), "k": k, "repeats": repeats}, cells, notes=[note])
 
 
-def _local(n: int, d: int, k: int, rows: str, repeats: int) -> dict[str, Spread]:
+def _local(n: int, d: int, k: int, rows: str, repeats: int) -> dict[str, Quartiles]:
     rng = np.random.default_rng(0)
     X: Any = np.abs(rng.standard_normal((n, d)))
     if rows == "sparse":
@@ -140,7 +140,7 @@ def _local(n: int, d: int, k: int, rows: str, repeats: int) -> dict[str, Spread]
     return values
 
 
-def timed(call: Callable[[], Any], repeats: int) -> Spread:
+def timed(call: Callable[[], Any], repeats: int) -> Quartiles:
     took = []
     for _ in range(repeats + 1):
         began = time.perf_counter()

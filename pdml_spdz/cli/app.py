@@ -59,7 +59,7 @@ class Listed(click.Command):
         return command
 
 
-class Fitting(Listed):
+class FitCommand(Listed):
     """The command of an algorithm."""
 
     def __init__(self, name: str, text: str) -> None:
@@ -77,7 +77,7 @@ class ByName(click.Group):
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
         found = super().get_command(ctx, cmd_name)
         # An algorithm of another package has a command, too, and is looked for only if somebody asks for it.
-        return Fitting(cmd_name, "") if found is None and cmd_name in ALGORITHMS else found
+        return FitCommand(cmd_name, "") if found is None and cmd_name in ALGORITHMS else found
 
     def resolve_command(
         self, ctx: click.Context, args: list[str]
@@ -92,7 +92,10 @@ def _exit_codes() -> str:
 
 @click.group(
     cls=ByName,
-    commands=[*(Fitting(name, line.about) for name, line in ALGORITHMS.lines.items()), *(Listed(*c) for c in COMMANDS)],
+    commands=[
+        *(FitCommand(name, line.about) for name, line in ALGORITHMS.lines.items()),
+        *(Listed(*c) for c in COMMANDS),
+    ],
     context_settings={"help_option_names": ["-h", "--help"]},
     epilog="\b\nExit codes:\n" + _exit_codes(),
 )
@@ -112,10 +115,10 @@ def cli() -> None:
       pdml-spdz privacy assess a.csv --rank 5        what would the others learn of my records?
       pdml-spdz doctor                               what is installed, what is missing
     """
-    from pdml_spdz.system import memory, process  # not to show a list or a version
+    from pdml_spdz.system import process  # not to show a list or a version
 
     process.stop_on_signals()
-    memory.keep_freed()
+    process.keep_freed()
 
 
 def main() -> NoReturn:

@@ -1,34 +1,120 @@
-"""pdml-spdz bench: what things cost on this machine."""
+"""pdml-spdz bench: what things cost on this machine. Lists as options, a bar with the time left, tables, and what was
+wanted and found.
+"""
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
+from rich.console import Console
 from rich.markup import escape
+from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
+from rich.table import Table
 
-from pdml_spdz.bench import compare as comparison
-from pdml_spdz.bench import fits, normed_sum, page, parts, precision, scenarios
-from pdml_spdz.bench.network import NETWORKS
-from pdml_spdz.bench.plot import require
-from pdml_spdz.bench.results import load
-from pdml_spdz.bench.suite import suite
-from pdml_spdz.bench.tables import Grid, number, unit_of
-from pdml_spdz.cli.bench_show import Numbers, Words, console, list_option, measured, show_checks, table
+from pdml_spdz.bench import fits, normed_sum, parts
+from pdml_spdz.bench.results import Measurement, Step, load
+from pdml_spdz.bench.tables import Grid, compare, grids, number, unit_of
 from pdml_spdz.cli.options import Option, options
-from pdml_spdz.cli.words import echo
-from pdml_spdz.programs.precision import OUT_BITS
+from pdml_spdz.cli.show import Screen
 
-RESULTS = Path("benchmarks/results")
+if TYPE_CHECKING:
+    _Param = click.ParamType[Any]
+else:  # older releases of click know no type arguments
+    _Param = click.ParamType
 
 
-_OUTPUT: list[Option] = [
-    click.option("--json", "json_file", type=click.Path(path_type=Path), help="Write the result here, and FILE.csv."),
-    click.option("--plot", "figure", type=click.Path(path_type=Path), help="Draw it here: FILE.png and FILE.svg."),
-]
-_repeats: Option = click.option("--repeats", type=click.IntRange(1), default=5, show_default=True)
+class Numbers(_Param):
+    """A list such as 100,1000,10^4."""
+
+    name = "N,N,..."
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> tuple[int, ...]:
+        if isinstance(value, tuple):
+            return value
+        try:
+            found = tuple(_number(part) for part in str(value).split(","))
+        except ValueError:
+            self.fail(f"{value!r} is not a list of numbers such as 100,1000,10^4", param, ctx)
+        if min(found) < 1:
+            self.fail(f"{value!r} has a number below 1", param, ctx)
+        return found
+
+
+def _number(text: str) -> int:
+    base, power, exponent = text.partition("^")
+    return int(int(base) ** int(exponent)) if power else int(base)
+
+
+class Words(_Param):
+    """A list of some of the choices."""
+
+    name = "NAME,NAME,..."
+
+    def __init__(self, choices: tuple[str, ...] = ()) -> None:
+        self.choices = choices
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> tuple[str, ...]:
+        found = value if isinstance(value, tuple) else tuple(str(value).split(","))
+        for name in found:
+            if self.choices and name not in self.choices:
+                self.fail(f"{name!r} is none of {', '.join(self.choices)}", param, ctx)
+        return found
+
+
+def list_option(name: str, default: Any, text: str, kind: _Param | None = None) -> Option:
+    shown = ",".join(str(v) for v in default)
+    return click.option(name, type=kind or Numbers(), default=shown, show_default=True, help=text)
+
+
+def console() -> Console:
+    """Wide where nobody's terminal sets the width: tables in files are not folded at 80 columns."""
+    found = Screen()
+    return found if found.is_terminal else Screen(width=200)
+
+
+def measured(console: Console, name: str, run: Callable[[Step], Measurement], json_file: Path | None) -> Measurement:
+    """Run a benchmark under a progress bar, show and keep what it found."""
+    columns = (TextColumn("{task.description}"), BarColumn(bar_width=24), TextColumn("{task.fields[detail]}"))
+    # Refreshed by hand: the parties are forked, and no other thread of this process may hold a lock then.
+    clocks = (TimeElapsedColumn(), TextColumn("left:"), TimeRemainingColumn())
+    with Progress(*columns, *clocks, console=console, auto_refresh=False) as progress:
+        task = progress.add_task(name, total=None, detail="")
+
+        def step(done: int, of: int, text: str) -> None:
+            progress.update(task, completed=done, total=of, detail=text, refresh=True)
+
+        result = run(step)
+    for grid in grids(result):
+        console.print(table(grid))
+    for note in result.notes:
+        console.print(f"[dim]{escape(note)}[/dim]", highlight=False)
+    show_checks(console, [result])
+    if json_file is not None:
+        result.save(json_file)
+        console.print(f"wrote {json_file}, {json_file.with_suffix('.csv')}", highlight=False, markup=False)
+    return result
+
+
+def table(grid: Grid) -> Table:
+    shown = Table(title=escape(grid.title), title_justify="left", box=None, pad_edge=False)
+    for i, name in enumerate(grid.header):
+        shown.add_column(escape(name), justify="left" if i == 0 else "right", overflow="fold")
+    for row in grid.rows:
+        shown.add_row(*(escape(text) for text in row))
+    return shown
+
+
+def show_checks(console: Console, results: list[Measurement]) -> None:
+    for check in (c for r in results for c in r.checks):
+        colour = {"yes": "green", "NO": "red"}.get(check.verdict, "yellow")
+        console.print(f"[{colour}]{check.verdict:6}[/{colour}] {escape(str(check))}", highlight=False)
+
+
+_positive = click.IntRange(1)
 
 
 @click.group()
@@ -40,193 +126,149 @@ def bench() -> None:
       pdml-spdz bench normed-sum --parties 2,3 --dims 100,1000 --engine embedded --json table.json
       pdml-spdz bench svd --parties 3 --dim 1000 --rows 3000
       pdml-spdz bench compare before.json after.json
-      pdml-spdz bench all --out benchmarks/results         everything: a quarter of an hour
+
+    `make bench` in a checkout measures everything, beside other frameworks and over slow networks, and draws it.
     """
+
+
+def _measuring(run: Callable[..., Measurement]) -> Callable[..., None]:
+    """A command with --repeats and --json, of a function that is told whom to tell how far it is."""
+    name = run.__name__.strip("_").replace("_", "-")
+
+    @functools.wraps(run)
+    def command(json_file: Path | None, **given: Any) -> None:
+        def told(step: Step) -> Measurement:
+            return run(step, **given)
+
+        measured(console(), name, told, json_file)
+
+    repeats = click.option("--repeats", type=_positive, default=5, show_default=True)
+    text = "Write the result here, and FILE.csv."
+    json_file = click.option("--json", "json_file", type=click.Path(path_type=Path), help=text)
+    return repeats(json_file(command))
 
 
 @bench.command("normed-sum")
 @list_option("--parties", (2, 3, 4, 5), "Numbers of parties.")
 @list_option("--dims", (100, 1000, 10000), "Lengths of vectors; 10^4 is understood.")
 @list_option(
-    "--engine", normed_sum.ENGINES, "Engines; those that are missing say how to get them.", Words(normed_sum.ENGINES)
+    "--engine", normed_sum.ENGINES, "Engines; one that is missing says how to get it.", Words(normed_sum.ENGINES)
 )
 @list_option("--protocol", ("semi",), "Protocols of MP-SPDZ.", Words())
 @list_option("--program", ("projection", "paper"), "Ways to compute it on MP-SPDZ.", Words(("projection", "paper")))
 @list_option("--where", ("cold", "fit"), "Alone, or one of k columns of a fit.", Words(("cold", "fit")))
 @list_option("--bits", (31,), "Fraction bits of the output.")
 @list_option("--outside", (3,), "Numbers of parties for which engines other than embedded are measured.")
-@click.option("--rank", "-k", type=click.IntRange(1), default=7, show_default=True, help="Columns in a fit.")
-@_repeats
+@click.option("--rank", "-k", type=_positive, default=7, show_default=True, help="Columns in a fit.")
 @click.option("--limit", type=float, default=30.0, show_default=True, metavar="S", help="Longer cells are scaled.")
-@options(_OUTPUT)
-def normed_sum_(json_file: Path | None, figure: Path | None, **given: Any) -> None:
+@_measuring
+def normed_sum_(step: Step, **given: Any) -> Measurement:
     """The paper's table: one NormedSecSum, by parties, length and engine, beside the paper's own figures.
 
     \b
     Example:
-      pdml-spdz bench normed-sum --parties 3 --dims 100,1000 --engine embedded,mpyc --json table.json --plot table
+      pdml-spdz bench normed-sum --parties 3 --dims 100,1000 --engine embedded --json table.json
     """
     names = {"engine": "engines", "protocol": "protocols", "program": "programs", "rank": "k"}
-    request = normed_sum.Request(**{names.get(n, n): v for n, v in given.items()})
-    measured(console(), "normed-sum", lambda step: normed_sum.measure(request, step), json_file, figure)
+    return normed_sum.measure(normed_sum.TableRequest(**{names.get(n, n): v for n, v in given.items()}), step)
 
 
-def _fit_options(algorithm: str) -> Callable[[Any], Any]:
-    engines = ("plain", "secsum", "embedded") if algorithm == "svd" else ("plain", "secsum")
+def _fit_options(*engines: str) -> Callable[[Any], Any]:
+    size = functools.partial(click.option, show_default=True)
+    others = {"parties": "parties", "rows": "rows", "dim": "features", "rank": "columns or topics"}
     return options(
         [
-            click.option("--parties", "-M", type=click.IntRange(2, 30), default=3, show_default=True),
-            click.option(
-                "--rows",
-                "-n",
-                type=click.IntRange(2),
-                default=3000,
-                show_default=True,
-                help="Number of rows of all parties.",
-            ),
-            click.option("--dim", "-d", type=click.IntRange(1), default=1000, show_default=True),
-            click.option("--rank", "-k", type=click.IntRange(1), default=7, show_default=True),
-            click.option("--iterations", type=click.IntRange(2), default=10, show_default=True),
+            size("--parties", "-M", type=click.IntRange(2, 30), default=3),
+            size("--rows", "-n", type=click.IntRange(2), default=3000, help="Number of rows of all parties."),
+            size("--dim", "-d", type=_positive, default=1000),
+            size("--rank", "-k", type=_positive, default=7),
+            size("--iterations", type=click.IntRange(2), default=10),
             list_option("--engine", engines, "Engines.", Words(engines)),
-            click.option(
-                "--grow-parties", type=Numbers(), help="Also with these numbers of parties, all else the same."
+            *(
+                click.option(
+                    f"--grow-{name}", type=Numbers(), help=f"Also with these numbers of {what}, all else the same."
+                )
+                for name, what in others.items()
             ),
-            click.option("--grow-rows", type=Numbers(), help="Also with these numbers of rows."),
-            click.option("--grow-dim", type=Numbers(), help="Also with these numbers of features."),
-            click.option("--grow-rank", type=Numbers(), help="Also with these numbers of columns or topics."),
-            _repeats,
-            *_OUTPUT,
+            _measuring,
         ]
     )
 
 
-def _fit(algorithm: str, given: dict[str, Any]) -> None:
-    size = fits.Size(given["rows"], given["dim"], given["rank"], given["parties"])
+def _fit(algorithm: str, step: Step, given: dict[str, Any]) -> Measurement:
+    size = fits.FitSize(given["rows"], given["dim"], given["rank"], given["parties"])
     names = {"n": "rows", "d": "dim", "k": "rank", "M": "parties"}
     growth = tuple((n, given[f"grow_{word}"]) for n, word in names.items() if given[f"grow_{word}"])
-    request = fits.Request(algorithm, given["engine"], size, growth, given["iterations"], given["repeats"])
-    measured(console(), algorithm, lambda step: fits.measure(request, step), given["json_file"], given["figure"])
+    request = fits.FitRequest(algorithm, given["engine"], size, growth, given["iterations"], given["repeats"])
+    return fits.measure(request, step)
 
 
 @bench.command()
-@_fit_options("svd")
-def svd(**given: Any) -> None:
+@_fit_options("plain", "secsum", "embedded")
+def svd(step: Step, **given: Any) -> Measurement:
     """PD-SVD: time of an iteration by kind, bytes, memory; growth; beside plain and beside sending all rows.
 
     \b
     Example:
       pdml-spdz bench svd --dim 1000 --grow-dim 250,500,2000 --grow-parties 2,4
     """
-    _fit("svd", given)
+    return _fit("svd", step, given)
 
 
 @bench.command()
-@_fit_options("nmf")
-def nmf(**given: Any) -> None:
+@_fit_options("plain", "secsum")
+def nmf(step: Step, **given: Any) -> Measurement:
     """PD-NMF: the same; and bytes for each topic, of which the paper says 0.32 MB (d = 10^4, M = 5).
 
     \b
     Example:
       pdml-spdz bench nmf --parties 5 --dim 10000 --rows 2000
     """
-    _fit("nmf", given)
+    return _fit("nmf", step, given)
 
 
 @bench.command("sec-sum")
 @list_option("--parties", (2, 3, 5), "Numbers of parties.")
 @list_option("--dims", (1000, 10000, 100000), "Lengths of vectors.")
-@_repeats
-@options(_OUTPUT)
-def sec_sum(
-    parties: tuple[int, ...], dims: tuple[int, ...], repeats: int, json_file: Path | None, figure: Path | None
-) -> None:
+@_measuring
+def sec_sum(step: Step, parties: tuple[int, ...], dims: tuple[int, ...], repeats: int) -> Measurement:
     """SecSum against sending the vectors as they are: time, and bytes on the wire.
 
     \b
     Example:
       pdml-spdz bench sec-sum --parties 3 --dims 10^4 --repeats 100
     """
-    measured(console(), "sec-sum", lambda step: parts.sec_sum(parties, dims, repeats, step), json_file, figure)
+    return parts.sec_sum(parties, dims, repeats, step)
 
 
 @bench.command()
 @list_option("--parties", (2, 3), "Numbers of parties.")
 @list_option("--dims", (1000, 10000, 100000), "Numbers to be multiplied.")
 @click.option("--bits", type=int, default=31, show_default=True, help="Fraction bits of the output.")
-@_repeats
-@options(_OUTPUT)
-def offline(
-    parties: tuple[int, ...],
-    dims: tuple[int, ...],
-    bits: int,
-    repeats: int,
-    json_file: Path | None,
-    figure: Path | None,
-) -> None:
+@_measuring
+def offline(step: Step, parties: tuple[int, ...], dims: tuple[int, ...], bits: int, repeats: int) -> Measurement:
     """The offline phase of the embedded engine: base OTs, triples, VOLE.
 
     \b
     Example:
       pdml-spdz bench offline --parties 3 --dims 10^4,10^5
     """
-    measured(console(), "offline", lambda step: parts.offline(parties, dims, bits, repeats, step), json_file, figure)
+    return parts.offline(parties, dims, bits, repeats, step)
 
 
 @bench.command()
 @list_option("--rows", (1000, 10000), "Rows of a party.")
 @list_option("--dims", (1000, 10000), "Features.")
-@click.option("--rank", "-k", type=click.IntRange(1), default=7, show_default=True)
-@_repeats
-@options(_OUTPUT)
-def local(
-    rows: tuple[int, ...], dims: tuple[int, ...], rank: int, repeats: int, json_file: Path | None, figure: Path | None
-) -> None:
+@click.option("--rank", "-k", type=_positive, default=7, show_default=True)
+@_measuring
+def local(step: Step, rows: tuple[int, ...], dims: tuple[int, ...], rank: int, repeats: int) -> Measurement:
     """What a party computes by itself: covariance, S V, QR, a sweep of topics; dense and sparse rows.
 
     \b
     Example:
       pdml-spdz bench local --rows 10^4 --dims 1000 --rank 20
     """
-    sizes = [(n, d) for n in rows for d in dims]
-    measured(console(), "local", lambda step: parts.local(sizes, rank, repeats, step), json_file, figure)
-
-
-@bench.command("scenarios")
-@list_option("--scenario", tuple(scenarios.SCENARIOS), "Scenarios of the paper.", Words(tuple(scenarios.SCENARIOS)))
-@list_option("--network", tuple(NETWORKS), "Latency and bandwidth between the parties.", Words(tuple(NETWORKS)))
-@options(_OUTPUT)
-def scenarios_(
-    scenario: tuple[str, ...], network: tuple[str, ...], json_file: Path | None, figure: Path | None
-) -> None:
-    """The paper's PCR and LRA: forecast for several networks, each forecast checked by a real run.
-
-    \b
-    Example:
-      pdml-spdz bench scenarios --scenario pcr --network loopback,20ms
-    """
-    chosen, lines = [scenarios.SCENARIOS[s] for s in scenario], [NETWORKS[n] for n in network]
-    measured(console(), "scenarios", lambda step: scenarios.measure(chosen, lines, step), json_file, figure)
-
-
-@bench.command("precision")
-@list_option("--dims", (10, 30, 100), "Lengths of vectors.")
-@list_option("--bits", OUT_BITS, "Fraction bits.")
-@list_option("--conditions", (10, 100, 1000), "Condition numbers of the rows: largest over k-th singular value.")
-@options(_OUTPUT)
-def precision_(
-    dims: tuple[int, ...],
-    bits: tuple[int, ...],
-    conditions: tuple[int, ...],
-    json_file: Path | None,
-    figure: Path | None,
-) -> None:
-    """How far 10, 20 and 31 bits are from exact arithmetic, ours and the paper's.
-
-    \b
-    Example:
-      pdml-spdz bench precision --dims 100 --plot precision
-    """
-    measured(console(), "precision", lambda step: precision.measure(dims, conditions, bits, step), json_file, figure)
+    return parts.local([(n, d) for n in rows for d in dims], rank, repeats, step)
 
 
 @bench.command("compare")
@@ -242,7 +284,7 @@ def compare_(before: Path, after: Path, everything: bool) -> None:
     """
     out = console()
     a, b = load(before), load(after)
-    changes, notes = comparison.compare(a, b)
+    changes, notes = compare(a, b)
     rows = []
     for c in changes:
         if everything or c.verdict != "same":
@@ -256,43 +298,3 @@ def compare_(before: Path, after: Path, everything: bool) -> None:
     out.print(f"{same} of {len(changes)} values are the same within the quartiles of both runs", highlight=False)
     for note in notes:
         out.print(f"[yellow]note:[/yellow] {escape(note)}", highlight=False)
-
-
-@bench.command("page")
-@click.argument("directory", type=click.Path(path_type=Path), default=RESULTS)
-@click.option("--out", type=click.Path(path_type=Path), default=Path("docs/performance.md"), show_default=True)
-def page_(directory: Path, out: Path) -> None:
-    """Write the tables and figures of the results in DIRECTORY as one page.
-
-    \b
-    Example:
-      pdml-spdz bench page benchmarks/results --out docs/performance.md
-    """
-    for file in page.write(directory, out):
-        echo(f"wrote {file}")
-
-
-@bench.command("all")
-@click.option("--out", type=click.Path(path_type=Path), default=RESULTS, show_default=True, help="For the results.")
-@click.option("--full", is_flag=True, help="All sizes, protocols and networks, more repetitions: hours.")
-@click.option("--only", type=Words(tuple(p.name for p in suite(full=False))), help="Some of them.")
-@click.option("--page", "page_file", type=click.Path(path_type=Path), help="Write a page from the results.")
-def all_(out: Path, full: bool, only: tuple[str, ...] | None, page_file: Path | None) -> None:
-    """Everything, one after the other; at the end what was promised and what was found.
-
-    \b
-    Examples:
-      pdml-spdz bench all --only normed-sum,end-to-end
-      pdml-spdz bench all --page docs/performance.md
-    """
-    screen, results = console(), []
-    require()  # that figures can be drawn, before and not after a quarter of an hour
-    for part in suite(full=full):
-        if only is None or part.name in only:
-            screen.rule(f"{part.name}: {part.question}")
-            results.append(measured(screen, part.name, part.run, out / f"{part.name}.json", out / part.name))
-    screen.rule("wanted and found")
-    show_checks(screen, results)
-    if page_file is not None:
-        page.write(out, page_file)
-        screen.print(f"wrote {page_file}", highlight=False, markup=False)

@@ -8,20 +8,14 @@ from pathlib import Path
 
 import click
 
+from pdml_spdz.cli.options import shown
 from pdml_spdz.cli.words import echo
 from pdml_spdz.errors import CertificateError
 from pdml_spdz.study.file import load, write_fingerprints
 from pdml_spdz.transport import certs as certificates
 from pdml_spdz.transport.certs import Certificate
 
-_directory = click.option(
-    "--dir",
-    "directory",
-    type=click.Path(path_type=Path),
-    default=Path("certs"),
-    show_default=True,
-    help="Where they are.",
-)
+_directory = shown("--dir", Path("certs"), "Where they are.", "directory", type=click.Path(path_type=Path))
 
 
 @click.group()

@@ -16,11 +16,11 @@ from rich.table import Table
 
 from pdml_spdz.cli.show import Screen
 from pdml_spdz.cli.words import echo
-from pdml_spdz.engines.spec import Finding
+from pdml_spdz.engines.spec import Diagnosis
 from pdml_spdz.errors import PdmlError
-from pdml_spdz.programs.template_files import template_directory
+from pdml_spdz.programs.render import template_directory
 from pdml_spdz.run.handshake import required_fingerprints
-from pdml_spdz.run.report import versions
+from pdml_spdz.run.output import versions
 from pdml_spdz.study.engines import ENGINES
 from pdml_spdz.study.file import load
 from pdml_spdz.transport import certs
@@ -51,48 +51,48 @@ def doctor(study_file: Path | None, me: int | None, directory: Path | None, home
     sys.exit(any(f.level == "problem" for f in findings))
 
 
-def _machine() -> Iterator[Finding]:
+def _machine() -> Iterator[Diagnosis]:
     for name, found in versions().items():
-        yield Finding("ok", name, found)
-    yield Finding("ok", "cores", str(os.cpu_count()))
+        yield Diagnosis("ok", name, found)
+    yield Diagnosis("ok", "cores", str(os.cpu_count()))
     templates = sorted(path.name for path in template_directory().glob("*.j2"))
-    yield Finding("ok" if templates else "problem", "templates", ", ".join(templates) or "none found")
+    yield Diagnosis("ok" if templates else "problem", "templates", ", ".join(templates) or "none found")
     now = dt.datetime.now(dt.UTC)
     level = "ok" if now.year >= 2026 else "problem"
-    yield Finding(level, "clock", f"{now:%Y-%m-%d %H:%M:%S} UTC (certificates depend on it)")
+    yield Diagnosis(level, "clock", f"{now:%Y-%m-%d %H:%M:%S} UTC (certificates depend on it)")
     try:
         listen("127.0.0.1", 0).close()
-        yield Finding("ok", "loopback", "can listen on 127.0.0.1: local runs work")
+        yield Diagnosis("ok", "loopback", "can listen on 127.0.0.1: local runs work")
     except PdmlError as error:
-        yield Finding("problem", "loopback", error.found)
+        yield Diagnosis("problem", "loopback", error.found)
 
 
-def _study(path: Path, me: int | None, directory: Path) -> Iterator[Finding]:
+def _study(path: Path, me: int | None, directory: Path) -> Iterator[Diagnosis]:
     try:
         agreed = load(path)
     except PdmlError as error:
-        yield Finding("problem", "study", str(error))
+        yield Diagnosis("problem", "study", str(error))
         return
-    yield Finding(
+    yield Diagnosis(
         "ok", "study", f"{agreed.M} parties, {agreed.algorithm}, rank {agreed.rank}, digest {agreed.digest[:16]}"
     )
     if me is None:
-        yield Finding("note", "party", "pass --id to check this party's key, certificates and port")
+        yield Diagnosis("note", "party", "pass --id to check this party's key, certificates and port")
         return
     try:
         identity = certs.load_identity(directory, me, required_fingerprints(agreed))
         for party, certificate in identity.certificates.items():
             left = (certificate.not_after - dt.datetime.now(dt.UTC)).days
-            yield Finding("ok", f"P{party}.pem", f"valid for {left} days, {certificate.fingerprint[:16]}...")
+            yield Diagnosis("ok", f"P{party}.pem", f"valid for {left} days, {certificate.fingerprint[:16]}...")
         listen(agreed.parties[me].host, agreed.parties[me].port).close()
-        yield Finding("ok", "port", f"{agreed.parties[me].host}:{agreed.parties[me].port} is free")
+        yield Diagnosis("ok", "port", f"{agreed.parties[me].host}:{agreed.parties[me].port} is free")
     except PdmlError as error:
-        yield Finding("problem", f"P{me}", str(error))
+        yield Diagnosis("problem", f"P{me}", str(error))
     except IndexError:
-        yield Finding("problem", f"P{me}", f"the study has only {agreed.M} parties")
+        yield Diagnosis("problem", f"P{me}", f"the study has only {agreed.M} parties")
 
 
-def _show(findings: list[Finding]) -> None:
+def _show(findings: list[Diagnosis]) -> None:
     table = Table(box=None, show_header=False)
     colours = {"ok": "green", "note": "yellow", "problem": "red"}
     for f in findings:

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import click
 
-from pdml_spdz.applications import documents as texts
+from pdml_spdz.applications import text as texts
 from pdml_spdz.applications.text import Features, Hashed, Terms, column_words, document_frequencies, idf, tf_idf
 from pdml_spdz.cli.words import echo
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import datetime as dt
+import json
 from pathlib import Path
 from typing import Any
 
@@ -12,52 +14,64 @@ from pdml_spdz.cli.options import (
     COMMON,
     ENGINE,
     FACTORISATION,
+    HOME,
     LOCAL,
     NMF,
     SCALING,
+    STOCK,
     VARIANCE,
     Option,
     options,
     rank,
     stopping,
+    study_settings,
 )
-from pdml_spdz.cli.run import run_and_show
-from pdml_spdz.cli.show import Screen
-from pdml_spdz.study.algorithm import ALGORITHMS, Algorithm
+from pdml_spdz.cli.show import Screen, Watcher, show_result
+from pdml_spdz.cli.words import echo, resumable
+from pdml_spdz.local.joint import LocalRun, local_study, run_local
+from pdml_spdz.study.algorithm import ALGORITHMS, SUMS, Algorithm
 from pdml_spdz.study.model import NmfSettings
 
 _NMF = tuple(NmfSettings.__dataclass_fields__)
+RUN = ("resume", "force", "stock", "mp_spdz", "record_transcript")
 
 
 def command(name: str) -> click.Command:
     """The command of an algorithm, with the options that it makes use of."""
     spec = ALGORITHMS[name]
 
-    def fit(files: tuple[Path, ...], compare: bool = True, **given: Any) -> None:
+    def fit(files: tuple[Path, ...], out: Path | None, as_json: bool, compare: bool = True, **given: Any) -> None:
         if "nmf" in spec.own:
             given["nmf"] = NmfSettings(**{setting: given.pop(setting) for setting in _NMF})
         of_all = spec.reference
         reference = (lambda result: of_all(result, list(files))) if compare and of_all is not None else None
+        local = {name: given.pop(name) for name in RUN if name in given}
         settings = {"algorithm": spec.name} | dict(spec.defaults) | given
-        run_and_show(files, settings, reference, Screen(stderr=given["as_json"]))
+        study, console = local_study(len(files), **study_settings(settings)), Screen(stderr=as_json)
+        out = out or Path("runs") / f"{study.algorithm}-{dt.datetime.now():%Y%m%d-%H%M%S}"
+        with resumable(out), Watcher(console) as watcher:
+            result = run_local(LocalRun(files, study, out, notify=watcher, **local), reference)
+        if as_json:
+            echo(json.dumps(result.report))
+        else:
+            show_result(console, result.report, result.party_reports, out)
 
     fit.__doc__ = spec.help
     argument = click.argument("files", nargs=-1, required=True, type=click.Path(path_type=Path))
-    out = click.option(
-        "--out", type=click.Path(path_type=Path), help=f"Directory for results [default: runs/{name}-<time>]."
-    )
-    decorate = options([argument], _own(spec), [out], [] if spec.vector else _going_on(spec), LOCAL)
+    text = f"Directory for results [default: runs/{name}-<time>]."
+    directory = click.option("--out", type=click.Path(path_type=Path), help=text)
+    material = [] if spec.needs == SUMS else [STOCK, HOME]
+    decorate = options([argument], _own(spec), [directory], [] if spec.vector else _going_on(spec), material, LOCAL)
     return click.command(name)(decorate(fit))
 
 
 def _own(spec: Algorithm) -> list[Option]:
     if spec.vector:
         return ENGINE
+    first = [rank(spec.unit), *stopping(spec)]
     if "nmf" in spec.own:
-        stop = stopping(spec.defaults, "Stop when no topic changes by more in a sweep (l1).")
-        return [rank(spec.unit), *stop, *NMF, *SCALING[1:], *COMMON]  # rows less an offset have negative entries
-    centring = [*CENTRE, VARIANCE] if "centre" in spec.own else []
-    return [rank(spec.unit), *centring, *stopping(spec.defaults), *FACTORISATION, *SCALING]
+        return [*first, *NMF, *SCALING[1:], *COMMON]  # rows less an offset have negative entries
+    return [*first, *([*CENTRE, VARIANCE] if "centre" in spec.own else []), *FACTORISATION, *SCALING]
 
 
 def _going_on(spec: Algorithm) -> list[Option]:

@@ -11,16 +11,17 @@ from click.core import ParameterSource
 from pdml_spdz.cli.options import CENTRE, FACTORISATION, SCALING, options, stopping, study_settings
 from pdml_spdz.cli.words import echo
 from pdml_spdz.errors import StorageError
+from pdml_spdz.local.joint import study_of
 from pdml_spdz.study import file as study_file
 from pdml_spdz.study.algorithm import ALGORITHMS, DEFAULT
-from pdml_spdz.study.model import MAX_PARTIES, PartyEntry, Study
+from pdml_spdz.study.model import MAX_PARTIES, PartyEntry
 
 
 @click.command()
 @click.option("--algorithm", type=click.Choice(ALGORITHMS.names()), default=DEFAULT, show_default=True)
 @click.option("--parties", type=click.IntRange(2, MAX_PARTIES), required=True, help="How many parties.")
 @click.option("--rank", "-k", type=click.IntRange(1), help="Number of vectors or topics. Not for normed-sum.")
-@options(stopping({}), FACTORISATION, CENTRE, SCALING)
+@options(stopping(ALGORITHMS[DEFAULT]), FACTORISATION, CENTRE, SCALING)
 @click.option("--dim", "d", type=click.IntRange(0), default=0, help="Number of features; 0: the files must agree.")
 @click.option("--port", type=click.IntRange(1, 65535), default=7000, show_default=True, help="Party i gets PORT + i.")
 @click.option("--out", type=click.Path(path_type=Path), default=Path("study.toml"), show_default=True)
@@ -43,7 +44,7 @@ def init(parties: int, port: int, out: Path, force: bool, **given: Any) -> None:
     if out.exists() and not force:
         raise StorageError(f"{out} is already there.", do="choose another --out, or pass --force to replace it")
     entries = tuple(PartyEntry(host=f"host-{i}.example", port=port + i) for i in range(parties))
-    study_file.write(out, Study(entries, **study_settings(given)))
+    study_file.write(out, study_of(entries, study_settings(given)))
     echo(
         f"wrote {out}. Next, at every party I:\n"
         "  1. pdml-spdz certs make --id I          (in the directory of the study; send P<I>.pem to the others)\n"

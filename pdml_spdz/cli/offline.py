@@ -12,7 +12,7 @@ import click
 from click.core import ParameterSource
 from rich.table import Table
 
-from pdml_spdz.cli.options import CENTRE, FACTORISATION, STOCK, Option, options, stopping, study_settings
+from pdml_spdz.cli.options import CENTRE, FACTORISATION, HOME, STOCK, Option, options, stopping, study_settings
 from pdml_spdz.cli.party import address, listening_socket, supervised_run
 from pdml_spdz.cli.show import Screen, Watcher
 from pdml_spdz.cli.words import echo
@@ -20,8 +20,7 @@ from pdml_spdz.engines.spec import Stocks
 from pdml_spdz.local.joint import local_study
 from pdml_spdz.local.supervisor import PartyCommands, supervise
 from pdml_spdz.run.context import PartyRun, stock_root
-from pdml_spdz.run.engine_setup import offline_phase
-from pdml_spdz.run.party import make_stock
+from pdml_spdz.run.party import make_stock, offline_phase
 from pdml_spdz.study.algorithm import ALGORITHMS, DEFAULT
 from pdml_spdz.study.engines import ENGINES
 from pdml_spdz.study.file import load
@@ -34,10 +33,10 @@ PROBLEM: list[Option] = [
     click.option("--parties", "-M", type=click.IntRange(2, MAX_PARTIES), default=3, show_default=True),
     click.option("--dim", "-d", type=click.IntRange(0), default=0, help="Number of features."),
     click.option("--rank", "-k", type=click.IntRange(1), default=1, show_default=True),
-    *stopping({}),
+    *stopping(ALGORITHMS[DEFAULT]),
     *FACTORISATION,
     *CENTRE,
-    click.option("--mp-spdz", type=click.Path(path_type=Path), help="Where MP-SPDZ is [default: MP_SPDZ_HOME]."),
+    HOME,
 ]
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -10,8 +10,8 @@ import click
 from click.shell_completion import CompletionItem
 
 from pdml_spdz.registry import Registry
-from pdml_spdz.rows.data import vector_settings
-from pdml_spdz.study.algorithm import DEFAULT
+from pdml_spdz.study.algorithm import Algorithm
+from pdml_spdz.study.checks import CENTRES, usual_value
 from pdml_spdz.study.engines import ENGINES
 from pdml_spdz.study.levels import LEVELS, SUM
 from pdml_spdz.study.model import (
@@ -26,9 +26,7 @@ from pdml_spdz.study.model import (
     PrecisionSettings,
     Study,
     Timeouts,
-    choose_engine,
 )
-from pdml_spdz.study.preparation import CENTRES
 from pdml_spdz.study.solvers import DEFAULT_SOLVER, SOLVERS
 
 F = TypeVar("F", bound=Callable[..., Any])
@@ -36,11 +34,16 @@ Option = Callable[[Any], Any]
 
 
 def _default(name: str) -> Any:
-    return Study.__dataclass_fields__[name].default
+    return usual_value(Study.__dataclass_fields__[name])
 
 
-def _choice(name: str, choices: tuple[str, ...], text: str) -> Option:
-    return click.option(name, type=click.Choice(choices), default=choices[0], show_default=True, help=text)
+def shown(name: str, default: Any, text: str, *more: str, **settings: Any) -> Option:
+    """An option whose default the help shows."""
+    return click.option(name, *more, default=default, show_default=True, help=text, **settings)
+
+
+def _choice(name: str, choices: tuple[str, ...], text: str, *more: str) -> Option:
+    return shown(name, choices[0], text, *more, type=click.Choice(choices))
 
 
 class NamedOption(click.Option):
@@ -91,41 +94,20 @@ PRECISION: list[Option] = [
     ),
 ]
 COMMON: list[Option] = [
-    click.option(
-        "--columns-by",
-        "columns",
-        type=click.Choice(COLUMNS),
-        default=COLUMNS[0],
-        show_default=True,
-        help="Match the parties' columns by name, in any order, or by position, ignoring names.",
-    ),
-    click.option(
+    _choice("--columns-by", COLUMNS, "Match columns by name, in any order, or by position, ignoring names.", "columns"),
+    shown(
         "--bound",
-        default=_default("bound"),
-        show_default=True,
-        metavar="B|rows:R,N|auto|window|exponent|secsum",
-        help="B: agreed maximum of any party's ||X_m^T X_m||_F (nmf: ||X_m||_F^2, normed-sum: ||x_m||). "
+        _default("bound"),
+        "B: agreed maximum of any party's ||X_m^T X_m||_F (nmf: ||X_m||_F^2, normed-sum: ||x_m||). "
         "rows:R,N: the same from at most N rows a party, none longer than R. window: no bound is needed for sums "
         "between 2^-32 and 2^64, and none is shown. exponent: shows the size of the rows to a factor of 2^16. "
         "secsum: shows the sum of the parties' norms. auto: window; exponent on mp-spdz; secsum where the sums are "
         "shown anyway.",
+        metavar="B|rows:R,N|auto|window|exponent|secsum",
     ),
-    click.option(
-        "--aggregator",
-        default="auto",
-        show_default=True,
-        metavar="auto|none|ID",
-        help="Party that adds up the sums; auto: party 0 with more than five parties.",
-    ),
-    click.option("--connect-timeout", type=_seconds, default=60.0, show_default=True, metavar="S"),
-    click.option(
-        "--timeout",
-        type=_seconds,
-        default=300.0,
-        show_default=True,
-        metavar="S",
-        help="Give up on a party that is silent for S seconds.",
-    ),
+    shown("--aggregator", "auto", "Adds up the sums; auto: party 0 if there are more than 5.", metavar="auto|none|ID"),
+    shown("--connect-timeout", 60.0, "", type=_seconds, metavar="S"),
+    shown("--timeout", 300.0, "Give up on a party that is silent for S seconds.", type=_seconds, metavar="S"),
 ]
 ENGINE: list[Option] = [
     click.option("--engine", cls=NamedOption, registry=ENGINES, usual=_default("engine")),
@@ -140,21 +122,15 @@ ENGINE: list[Option] = [
     _choice("--vole", VOLE, "lpn: expand correlations under the LPN assumption (embedded). ot: OT only, slower."),
     *COMMON,
 ]
-CHANGE = "Stop when the subspace changes by less (sine of the largest angle)."
 
 
-def stopping(defaults: Mapping[str, Any], change: str = CHANGE) -> list[Option]:
-    """defaults : of an algorithm, where they are not those of a Study"""
-    usual = {name: defaults.get(name, _default(name)) for name in ("iterations", "tol")}
+def stopping(spec: Algorithm) -> list[Option]:
+    """By the algorithm's defaults, where they are not those of a Study."""
+    own = {name: spec.defaults.get(name, _default(name)) for name in ("iterations", "tol")}
+    text = f"Stop when {spec.change}."
     return [
-        click.option(
-            "--iterations",
-            type=click.IntRange(1),
-            default=usual["iterations"],
-            show_default=True,
-            help="Maximum number of iterations.",
-        ),
-        click.option("--tol", type=click.FloatRange(0), default=usual["tol"], show_default=True, help=change),
+        shown("--iterations", own["iterations"], "Maximum number of iterations.", type=click.IntRange(1)),
+        shown("--tol", own["tol"], text, type=click.FloatRange(0)),
     ]
 
 
@@ -166,7 +142,7 @@ FACTORISATION: list[Option] = [
     *ENGINE,
 ]
 CENTRE: list[Option] = [
-    _choice("--centre", CENTRES, "pca: around a mean that every party sees, or that nobody sees, or around zero."),
+    _choice("--centre", CENTRES, "pca: around a mean that every party sees, or that nobody sees, or around zero.")
 ]
 VARIANCE: Option = click.option(
     "--variance", is_flag=True, help="Reveal the explained variance of each component (--centre open, none)."
@@ -188,9 +164,7 @@ SCALING: list[Option] = [
 _penalty = click.FloatRange(0)
 NMF: list[Option] = [
     _choice("--init", INITS, "By PD-NMF-Init, at random, from singular vectors (PD-SVD). best_of_M: NOT PRIVATE."),
-    click.option(
-        "--init-iterations", type=click.IntRange(1), default=20, show_default=True, help="Iterations of --init."
-    ),
+    shown("--init-iterations", 20, "Iterations of --init.", type=click.IntRange(1)),
     _choice("--w-start", W_STARTS, "Coefficients are zero at first, or fitted to the first topics."),
     click.option(
         "--weighted",
@@ -214,11 +188,10 @@ STOCK: Option = click.option(
     type=click.Path(path_type=Path),
     help="Where offline stocks are [default: offline/ in a checkout, else in the user's data directory].",
 )
+HOME: Option = click.option(
+    "--mp-spdz", type=click.Path(path_type=Path), help="Where MP-SPDZ is [default: MP_SPDZ_HOME, or installed]."
+)
 LOCAL: list[Option] = [
-    STOCK,
-    click.option(
-        "--mp-spdz", type=click.Path(path_type=Path), help="Where MP-SPDZ is [default: MP_SPDZ_HOME, or installed]."
-    ),
     RECORD,
     click.option("--force", is_flag=True, help="Replace a finished run in --out."),
     click.option("--json", "as_json", is_flag=True, help="Print report.json, and nothing else, on standard output."),
@@ -246,18 +219,11 @@ def study_settings(given: dict[str, Any]) -> dict[str, Any]:
     settings["timeouts"] = Timeouts(settings.pop("connect_timeout"), settings.pop("timeout"))
     if "bits" in settings:
         settings["precision"] = PrecisionSettings(settings.pop("bits"), settings.pop("range_"))
-    settings["engine"], settings["reveal"] = choose_engine(
-        settings.get("engine"), settings.get("reveal"), settings.get("algorithm", DEFAULT)
-    )
     if settings.get("seed") is not None:
         settings["start"] = "seed"
-    return settings | _feature_settings(settings.pop("offset", None), settings.pop("scale", None))
-
-
-def _feature_settings(offset: Path | None, scale: str | None) -> dict[str, Any]:
-    settings: dict[str, Any] = {"scale": "secsum"} if scale == "secsum" else {}
+    offset, scale = settings.pop("offset", None), settings.pop("scale", None)
     if offset is not None:
         settings["offsets"] = offset
-    if scale is not None and scale != "secsum":
-        settings["scales"] = Path(scale)
-    return vector_settings(settings)
+    if scale is not None:
+        settings |= {"scale": scale} if scale == "secsum" else {"scales": Path(scale)}
+    return settings

@@ -11,7 +11,7 @@ from typing import Any
 
 import click
 
-from pdml_spdz.cli.options import LOCAL, options
+from pdml_spdz.cli.options import HOME, LOCAL, STOCK, options
 from pdml_spdz.cli.words import echo, resumable
 from pdml_spdz.engines.transcript import Transcript
 from pdml_spdz.errors import PdmlError
@@ -19,8 +19,8 @@ from pdml_spdz.rows import handover
 from pdml_spdz.run import own_secret
 from pdml_spdz.run.context import PartyRun
 from pdml_spdz.run.party import run_party
+from pdml_spdz.study.checks import LAST_PORT, is_host
 from pdml_spdz.study.file import load
-from pdml_spdz.study.values import LAST_PORT, is_host
 from pdml_spdz.system import process
 from pdml_spdz.system.files import not_usable
 
@@ -50,7 +50,7 @@ def address(context: click.Context, parameter: click.Parameter, value: str | Non
 @click.option("--out", type=click.Path(path_type=Path), default=Path("runs/party"), show_default=True)
 @click.option("--listen", callback=address, metavar="HOST:PORT", help="Listen here instead of the study's address.")
 @click.option("--resume", is_flag=True, help="Go on from the last finished iteration in --out (all parties must).")
-@options(LOCAL)
+@options([STOCK, HOME], LOCAL)
 @click.option("--listen-fd", type=int, hidden=True, help="An open listening socket, from the local command.")
 @click.option("--rows-fd", type=int, hidden=True, help="Where the local command hands over rows that are in no file.")
 @click.option("--supervised", is_flag=True, hidden=True, help="Events on standard output; end with the parent.")

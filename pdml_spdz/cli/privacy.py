@@ -14,20 +14,27 @@ import click
 from rich.console import Console
 from rich.table import Table
 
-from pdml_spdz.cli.options import Option, options
+from pdml_spdz.cli.options import Option, options, shown
 from pdml_spdz.cli.show import Screen, Watcher
 from pdml_spdz.cli.words import echo
 from pdml_spdz.engines import transcript as transcripts
 from pdml_spdz.errors import InputError
 from pdml_spdz.privacy import page
-from pdml_spdz.privacy.assess import ALGORITHMS, Question, experiment, to_exclude
+from pdml_spdz.privacy.assess import (
+    ALGORITHMS,
+    EffectiveSize,
+    Question,
+    effective_sizes,
+    experiment,
+    own_risks,
+    to_exclude,
+)
 from pdml_spdz.privacy.attack_run import attack
 from pdml_spdz.privacy.known import Known
 from pdml_spdz.privacy.ksdp import run
 from pdml_spdz.privacy.nmf_mechanism import STARTS
-from pdml_spdz.privacy.risks import EffectiveSize, effective_sizes, own_risks
 from pdml_spdz.privacy.svd_mechanism import VIEWS
-from pdml_spdz.privacy.verdict import View, judge
+from pdml_spdz.privacy.verdict import Observer, judge
 from pdml_spdz.rows import data as data_files
 from pdml_spdz.system.files import writing
 
@@ -77,7 +84,9 @@ def privacy() -> None:
     """
 
 
-def _ksdp(file: Path, out: Path, as_json: bool, jobs: int, given: dict[str, Any]) -> tuple[dict[str, Any], list[View]]:
+def _ksdp(
+    file: Path, out: Path, as_json: bool, jobs: int, given: dict[str, Any]
+) -> tuple[dict[str, Any], list[Observer]]:
     judged = {name: given.pop(name) for name in ("pi", "level", "delta")}
     own, others = data_files.load(file), given.pop("others")
     rows = own.X
@@ -125,7 +134,7 @@ def _documents(text: str) -> int | list[int]:
         raise InputError(f"--documents is {text!r}.", "a number, all, or @FILE with row numbers from 0") from None
 
 
-def _show(console: Console, views: list[View]) -> None:
+def _show(console: Console, views: list[Observer]) -> None:
     table = Table("observer", "distinguishable", "pi", "mean min p", "by chance", "mean AUC", "epsilon >=")
     for v in views:
         table.add_row(
@@ -209,12 +218,7 @@ def _sizes(text: str | None) -> list[EffectiveSize]:
 @click.option("--id", "me", type=click.IntRange(0), default=0, show_default=True, help="Whose transcript.")
 @_json
 def attack_command(
-    directory: Path,
-    own: tuple[Path, ...],
-    honest: tuple[Path, ...],
-    repeat: tuple[Path, ...],
-    me: int,
-    as_json: bool,
+    directory: Path, own: tuple[Path, ...], honest: tuple[Path, ...], repeat: tuple[Path, ...], me: int, as_json: bool
 ) -> None:
     """What one party, or a coalition, makes of a recorded run: DIRECTORY is the --out of one with --record-transcript.
 
@@ -260,13 +264,7 @@ def report(directory: Path) -> None:
 
 @privacy.command()
 @click.argument("directory", type=_path)
-@click.option(
-    "--level",
-    type=click.FloatRange(0, 1),
-    default=0.05,
-    show_default=True,
-    help="Largest adjusted p of a record that is left out.",
-)
+@shown("--level", 0.05, "Largest adjusted p of a record that is left out.", type=click.FloatRange(0, 1))
 @click.option("--epsilon", type=click.FloatRange(0), help="And records whose epsilon certainly exceeds this.")
 @click.option("--view", "views", multiple=True, help="Only by these observers [default: any].")
 @click.option("--out", type=_path, help="File to write [default: DIRECTORY/exclude.txt].")

@@ -12,7 +12,7 @@ from pdml_spdz.cli.options import PRECISION, options
 from pdml_spdz.cli.words import echo
 from pdml_spdz.programs import render as programs
 from pdml_spdz.programs.precision import FULL_G, Precision
-from pdml_spdz.study.bound import USUAL_RANGE, WIDE_RANGE
+from pdml_spdz.study.checks import USUAL_RANGE, WIDE_RANGE
 from pdml_spdz.system.files import writing
 
 _parties = click.option("--parties", "-M", type=click.IntRange(2, 30), default=3, show_default=True)

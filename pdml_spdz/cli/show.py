@@ -13,10 +13,8 @@ from pdml_spdz.local.progress import Screen as Screen  # for the commands
 from pdml_spdz.local.progress import Watcher as Watcher
 from pdml_spdz.study.algorithm import ALGORITHMS
 
-Event = dict[str, Any]
 
-
-def show_result(console: Console, report: Event, party_reports: list[Event], out: Path) -> None:
+def show_result(console: Console, report: dict[str, Any], party_reports: list[dict[str, Any]], out: Path) -> None:
     """What a person wants to know after a run."""
     console.print(f"\n[bold]{report['algorithm']}[/bold]: {report['parties']} parties, d = {report['d']}{_svd(report)}")
     security = report["security"]
@@ -55,20 +53,20 @@ def show_result(console: Console, report: Event, party_reports: list[Event], out
     console.print(f"files: {', '.join(f'{out}/{name}' for name in files)}", highlight=False, markup=False)
 
 
-def _single_vectors(accuracy: Event) -> str:
+def _single_vectors(accuracy: dict[str, Any]) -> str:
     if "largest_column_sine" not in accuracy:
         return ""
     return f" (worst single vector {accuracy['largest_column_sine']:.2e}, relative gap {accuracy['relative_gap']:.3g})"
 
 
-def _svd(report: Event) -> str:
+def _svd(report: dict[str, Any]) -> str:
     if "iterations" not in report:
         return ""
     state = "converged" if report["converged"] else "NOT converged"
     return f", rank {report['rank_found']}, {report['iterations']} iterations, {state} ({report['stop_reason']})"
 
 
-def _cost_table(reports: list[Event]) -> Table:
+def _cost_table(reports: list[dict[str, Any]]) -> Table:
     table = Table(title="cost by party: seconds, and megabytes sent", title_justify="left", box=None, pad_edge=False)
     columns = ("party", "rows", "local", "wait", "net", "crypto", "offline", "total", "MB", "rounds")
     for column in columns:

@@ -20,4 +20,10 @@ class PlainEngine(EngineBase):
         super().__init__(link, ClearSum(link))
 
 
-PLAIN = EngineSpec("plain", ("sum",), "INSECURE.", lambda context: PlainEngine(context.link), in_the_clear=True)
+PLAIN = EngineSpec(
+    "plain",
+    ("sum",),
+    "INSECURE: every party sees everyone's numbers.",
+    lambda context: PlainEngine(context.link),
+    in_the_clear=True,
+)

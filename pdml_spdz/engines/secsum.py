@@ -19,6 +19,6 @@ class SecSumEngine(EngineBase):
 SECSUM = EngineSpec(
     "secsum",
     ("sum",),
-    "masks that cancel.",
+    "masks that cancel; every party sees the sums.",
     lambda context: SecSumEngine(context.link, context.session, context.study.aggregator),
 )

@@ -80,7 +80,7 @@ class OfflinePhase:
 
 
 @dataclass(frozen=True)
-class Finding:
+class Diagnosis:
     """level : "ok", "note" (works without) or "problem" (will fail)."""
 
     level: str
@@ -122,7 +122,7 @@ class EngineSpec:
     help: str
     make: Callable[[Context], Engine]
     check: Callable[[Study, Want], object] = _nothing
-    doctor: Callable[[Path | None], Iterable[Finding]] = _nothing
+    doctor: Callable[[Path | None], Iterable[Diagnosis]] = _nothing
     offline: OfflinePhase | None = None
     settings: tuple[str, ...] = ()
     largest_range: int = MAX_RANGE

@@ -15,7 +15,6 @@ except ImportError as error:
     ) from error
 
 from pdml_spdz.estimators.base import split
-from pdml_spdz.estimators.components import PDPCA, PDSVD
-from pdml_spdz.estimators.topics import PDNMF
+from pdml_spdz.estimators.components import PDNMF, PDPCA, PDSVD
 
 __all__ = ["PDNMF", "PDPCA", "PDSVD", "split"]

@@ -18,10 +18,9 @@ from pdml_spdz.errors import InputError, StudyError
 from pdml_spdz.fits.prepare import check_rank
 from pdml_spdz.local.joint import LocalResult, LocalRun, local_study, run_local
 from pdml_spdz.numerics.fixedpoint import Reals
-from pdml_spdz.rows import suspects
-from pdml_spdz.rows.data import Data
+from pdml_spdz.rows.base import RowsLike
+from pdml_spdz.rows.data import Data, warn_of_columns
 from pdml_spdz.rows.formats import CONVERT, check_table, column_names, column_texts, is_table
-from pdml_spdz.rows.make import RowsLike
 from pdml_spdz.rows.names import Names, check, positions, quoted
 
 PARTIES = 3  # by default, for want of fewer rows
@@ -97,8 +96,7 @@ class Distributed(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimat
         if report["rank_found"] < self.n_components:
             found = f"{who} found {report['rank_found']} of {self.n_components} components: the rows have no more"
             warnings.warn(found, UserWarning, stacklevel=4)
-        for text in suspects.among(report["warnings"]):
-            warnings.warn(text, UserWarning, stacklevel=4)
+        warn_of_columns(report["warnings"], 4)
 
     @property
     def _n_features_out(self) -> int:

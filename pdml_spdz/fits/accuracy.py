@@ -14,10 +14,9 @@ import numpy as np
 from pdml_spdz.numerics.fixedpoint import Reals
 from pdml_spdz.numerics.linalg import sine
 from pdml_spdz.rows import data as data_files
-from pdml_spdz.rows.base import Rows
+from pdml_spdz.rows.base import Rows, stacked
 from pdml_spdz.rows.covariance import EXPECTED_ITERATIONS, centred_covariance, covariance
 from pdml_spdz.rows.data import Data
-from pdml_spdz.rows.make import stacked
 from pdml_spdz.study.model import Study
 
 DENSE_LIMIT = 2000  # up to this d the pooled covariance is formed and decomposed as a whole

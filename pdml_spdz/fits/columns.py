@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from pdml_spdz.engines.base import Engine
 from pdml_spdz.engines.openings.base import Shape
-from pdml_spdz.engines.recording import recorded
+from pdml_spdz.engines.transcript import recorded
 from pdml_spdz.primitives.bound import Bound
 from pdml_spdz.primitives.normed_sum import NormedSum, OwnMean
 from pdml_spdz.run.context import PartyRun, showing

@@ -17,10 +17,8 @@ from pdml_spdz.numerics.fixedpoint import Reals
 from pdml_spdz.primitives.agree import Agreement, check_verdict
 from pdml_spdz.primitives.bound import Bound
 from pdml_spdz.rows.data import Data
-from pdml_spdz.run.checkpoint import Checkpoint, Checkpoints
-from pdml_spdz.run.context import PartyRun
-from pdml_spdz.run.output import Fitted
-from pdml_spdz.run.report import Outcome, run_report
+from pdml_spdz.run.context import Checkpoint, Checkpoints, PartyRun
+from pdml_spdz.run.output import Fitted, Outcome, run_report
 from pdml_spdz.transport.base import Link
 
 

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from pdml_spdz.algorithms import nmf, nmf_start, svd
-from pdml_spdz.algorithms.nmf import STOP_REASONS, Settings, State, pd_nmf_iter, verdict
+from pdml_spdz.algorithms.nmf import STOP_REASONS, SweepSettings, SweepState, pd_nmf_iter, verdict
 from pdml_spdz.algorithms.rri import Penalties, part
 from pdml_spdz.algorithms.solver import Fitting, SvdSettings, start_by_sec_sum
 from pdml_spdz.engines.base import Engine
@@ -27,14 +27,13 @@ from pdml_spdz.primitives.sec_sum import SecSum, check_size
 from pdml_spdz.rows.base import Rows
 from pdml_spdz.rows.covariance import covariance
 from pdml_spdz.rows.data import Data
-from pdml_spdz.run.checkpoint import Checkpoint
-from pdml_spdz.run.context import PartyRun, showing
+from pdml_spdz.run.context import Checkpoint, PartyRun, showing
 from pdml_spdz.run.output import Fitted
 from pdml_spdz.study.algorithm import SQUARES, SUMS, Algorithm, Want
+from pdml_spdz.study.checks import check_choice
 from pdml_spdz.study.engines import engines_that
 from pdml_spdz.study.levels import SUM
 from pdml_spdz.study.model import INITS, W_STARTS, Study
-from pdml_spdz.study.values import check_choice
 from pdml_spdz.system.files import save_array
 from pdml_spdz.transport.base import Link
 
@@ -48,7 +47,7 @@ def fit(run: PartyRun, data: Data, link: Link, engine: Engine) -> Fitted:
     return NmfFit(run, data, link, engine, view(run, data, link, engine)).fitted()
 
 
-class NmfFit(IterativeFit[State, nmf.Result]):
+class NmfFit(IterativeFit[SweepState, nmf.SweepResult]):
     """PD-NMF: sweeps over all topics, from a start that the study chooses."""
 
     step = "sweep"
@@ -58,7 +57,7 @@ class NmfFit(IterativeFit[State, nmf.Result]):
         self.part = part(rows.X, self.study.rank, weighted=self.study.nmf.weighted)
 
     @property
-    def settings(self) -> Settings:
+    def settings(self) -> SweepSettings:
         return settings_of(self.study, self.bound.total)
 
     @property
@@ -69,7 +68,7 @@ class NmfFit(IterativeFit[State, nmf.Result]):
     def norm(self) -> float:
         return self.part.norm()
 
-    def start(self) -> State:
+    def start(self) -> SweepState:
         run, settings = self.run, self.settings
         nmf.check_size(self.norm(), settings, self.engine.sec_sum.accuracy(1.0))
         state = _start(run, self.rows.X, self.link, self.engine, self.agree, settings)
@@ -80,21 +79,21 @@ class NmfFit(IterativeFit[State, nmf.Result]):
                 self.part.fit(state.T, settings.penalties)
         return state
 
-    def saved(self, state: State) -> Checkpoint:
+    def saved(self, state: SweepState) -> Checkpoint:
         meta = {name: value for name, value in asdict(state).items() if name != "T"}
         return Checkpoint(state.t, state.T, meta, self.bound, self.part.W)
 
-    def restored(self, checkpoint: Checkpoint) -> State:
+    def restored(self, checkpoint: Checkpoint) -> SweepState:
         meta = dict(checkpoint.meta)
-        state = State(T=checkpoint.V, strikes=tuple(meta.pop("strikes")), **meta)
+        state = SweepState(T=checkpoint.V, strikes=tuple(meta.pop("strikes")), **meta)
         self.part.restore(_own(checkpoint), state.T)
         return state
 
-    def verdict(self, state: State) -> int:
+    def verdict(self, state: SweepState) -> int:
         return verdict(state, self.settings)
 
-    def iterate(self, state: State, done: Callable[[State], None]) -> nmf.Result:
-        def seen(state: State) -> None:
+    def iterate(self, state: SweepState, done: Callable[[SweepState], None]) -> nmf.SweepResult:
+        def seen(state: SweepState) -> None:
             self.run.see("T", state.T)
             done(state)
 
@@ -102,10 +101,10 @@ class NmfFit(IterativeFit[State, nmf.Result]):
         result = pd_nmf_iter(self.part, state, self.settings, sec_sum, self.agree, clock=self.link.clock, done=seen)
         return replace(result, warnings=[NOT_PRIVATE, *result.warnings]) if self.published else result
 
-    def arrays(self, result: nmf.Result) -> dict[str, Reals]:
+    def arrays(self, result: nmf.SweepResult) -> dict[str, Reals]:
         return {"T.npy": result.T, "W.npy": self.part.W}
 
-    def facts(self, result: nmf.Result) -> dict[str, Any]:
+    def facts(self, result: nmf.SweepResult) -> dict[str, Any]:
         study, state = self.study, result.state
         return {
             "insecure": self.engine.insecure or self.published,
@@ -141,10 +140,10 @@ def accept(study: Study, m: int, data: Data) -> None:
         )
 
 
-def settings_of(study: Study, bound: float) -> Settings:
+def settings_of(study: Study, bound: float) -> SweepSettings:
     s = study.nmf
     penalties = Penalties(s.alpha, s.beta, s.gamma, s.delta)
-    return Settings(study.iterations, study.tol, bound, penalties, s.weighted, s.paper_order)
+    return SweepSettings(study.iterations, study.tol, bound, penalties, s.weighted, s.paper_order)
 
 
 class ShownSum:
@@ -189,7 +188,7 @@ def _start_kind(study: Study) -> str:
     return study.nmf.init if study.seed is None else "seed"
 
 
-def _start(run: PartyRun, X: Rows, link: Link, engine: Engine, agree: Agreement, settings: Settings) -> State:
+def _start(run: PartyRun, X: Rows, link: Link, engine: Engine, agree: Agreement, settings: SweepSettings) -> SweepState:
     study, d, k = run.study, X.shape[1], run.study.rank
     if study.seed is not None:
         return nmf.start_by_seed(d, k, study.seed, agree)
@@ -221,7 +220,7 @@ def _publisher(link: Link) -> Callable[[Reals], list[Reals]]:
     return publish
 
 
-def _nnsvd(run: PartyRun, X: Rows, engine: Engine, agree: Agreement, link: Link, tau: int) -> State:
+def _nnsvd(run: PartyRun, X: Rows, engine: Engine, agree: Agreement, link: Link, tau: int) -> SweepState:
     """Topics from the singular vectors of all rows, by PD-SVD; the sign of each by two SecSums of norms."""
     run.note(f"nnsvd: PD-SVD, up to {tau} iterations")
     study, k = run.study, run.study.rank
@@ -246,9 +245,7 @@ def check(study: Study, want: Want) -> None:
         needs = f"{SUM.name}, which the engine {engines} can do: PD-NMF needs sums, not directions"
         raise StudyError(f"`reveal` is {study.reveal!r} for nmf.", needs)
     want(
-        not any(study.offsets),
-        "`offsets` are given for nmf.",
-        "scales only: rows less an offset have negative entries",
+        not any(study.offsets), "`offsets` are given for nmf.", "scales only: rows less an offset have negative entries"
     )
     for name, choices in (("init", INITS), ("w_start", W_STARTS)):
         check_choice(f"nmf.{name}", getattr(study.nmf, name), choices)
@@ -279,6 +276,7 @@ NMF = Algorithm(
     fit,
     result="T.npy",
     unit="topics",
+    change="no topic changes by more in a sweep (l1)",
     kept=("W.npy", "scale.npy"),
     starts=("centre.npz", "T0.npy"),
     needs=SUMS,

@@ -17,14 +17,11 @@ from pdml_spdz.primitives.agree import Agreement
 from pdml_spdz.rows import data as data_files
 from pdml_spdz.rows.data import Data
 from pdml_spdz.run import repeats
-from pdml_spdz.run.checkpoint import Checkpoints
-from pdml_spdz.run.context import PartyRun
-from pdml_spdz.run.output import Fitted
-from pdml_spdz.run.report import Outcome, run_report
+from pdml_spdz.run.context import Checkpoints, PartyRun
+from pdml_spdz.run.output import Fitted, Outcome, run_report
 from pdml_spdz.study.algorithm import Algorithm, Want
-from pdml_spdz.study.bound import BOUNDS
+from pdml_spdz.study.checks import BOUNDS, shown
 from pdml_spdz.study.model import Study
-from pdml_spdz.study.values import shown
 from pdml_spdz.transport.base import Link
 
 

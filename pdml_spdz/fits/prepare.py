@@ -14,9 +14,8 @@ from pdml_spdz.numerics.fixedpoint import Reals
 from pdml_spdz.numerics.linalg import EPS
 from pdml_spdz.primitives.agree import Agreement
 from pdml_spdz.primitives.bound import Bound
-from pdml_spdz.rows import suspects
 from pdml_spdz.rows.base import Rows
-from pdml_spdz.rows.data import Data
+from pdml_spdz.rows.data import Data, dominant_column, identifiers
 from pdml_spdz.rows.names import Names, positions
 from pdml_spdz.run.context import PartyRun
 from pdml_spdz.study.model import Study
@@ -98,8 +97,8 @@ def agreed(data: Data, study: Study) -> Data:
         return data
     rows = replace(data, rows=moved(data, study))
     centred = "centre" in study.spec.own and study.centre != "none"
-    dominant = suspects.dominant(rows, centred=centred) if study.scale == "agreed" else []
-    return replace(rows, warnings=(*suspects.identifiers(data), *dominant))
+    dominant = dominant_column(rows, centred=centred) if study.scale == "agreed" else []
+    return replace(rows, warnings=(*identifiers(data), *dominant))
 
 
 def offsets_and_scales(study: Study, data: Data) -> tuple[Reals, Reals]:

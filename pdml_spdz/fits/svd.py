@@ -28,8 +28,7 @@ from pdml_spdz.numerics.fixedpoint import Reals
 from pdml_spdz.primitives.normed_sum import NormedColumns, NormedSum, OwnMean
 from pdml_spdz.rows.covariance import Covariance, centred_covariance, covariance, covariance_around_own_mean
 from pdml_spdz.rows.data import Data
-from pdml_spdz.run.checkpoint import Checkpoint
-from pdml_spdz.run.context import PartyRun
+from pdml_spdz.run.context import Checkpoint, PartyRun
 from pdml_spdz.run.output import Fitted
 from pdml_spdz.study.algorithm import Algorithm
 from pdml_spdz.study.model import Study

@@ -20,16 +20,14 @@ from pdml_spdz.errors import EngineError, InputError, MismatchError, StudyError
 from pdml_spdz.fits import prepare
 from pdml_spdz.numerics.fixedpoint import Reals
 from pdml_spdz.registry import Line, Registry
-from pdml_spdz.rows.base import Rows
+from pdml_spdz.rows.base import Rows, RowsLike
 from pdml_spdz.rows.data import Data, vector_settings
-from pdml_spdz.rows.make import RowsLike
-from pdml_spdz.run.context import rows_of
+from pdml_spdz.run.context import Event, rows_of
 from pdml_spdz.run.output import commit, finished, refuse_finished
 from pdml_spdz.study.algorithm import DEFAULT
 from pdml_spdz.study.model import PartyEntry, Study, choose_engine
 from pdml_spdz.system.files import locked
 
-Event = dict[str, Any]
 Reports = list[dict[str, Any]]
 SUMMED = ("bytes_sent", "bytes_received")
 BY_PARTY = ("seconds", *SUMMED, "rounds", "peak_memory")  # never how many rows a party has
@@ -68,7 +66,7 @@ class LocalRun:
 TRANSPORTS: Registry[Callable[[LocalRun, Sequence[Path | Data], Path], Reports]] = Registry(
     "transport",
     {
-        "processes": Line("pdml_spdz.local.processes:run_processes"),
+        "processes": Line("pdml_spdz.local.supervisor:run_processes"),
         "threads": Line("pdml_spdz.local.threads:run_threads"),
     },
 )
@@ -114,15 +112,19 @@ class LocalResult:
         return rows if self.scale is None else rows.over(self.scale)
 
 
-def local_study(parties: int, **settings: Any) -> Study:
-    """A study for parties on this machine; what the engine reveals is filled in here, ports when the run starts.
+def study_of(parties: Sequence[PartyEntry], settings: dict[str, Any]) -> Study:
+    """The study that these settings make; what the engine reveals is filled in here.
 
     settings : of a Study; `offsets` and `scales` may also be what `data.vector` takes
     """
-    settings["engine"], settings["reveal"] = choose_engine(
-        settings.get("engine"), settings.get("reveal"), settings.get("algorithm", DEFAULT)
-    )
-    return Study(parties=tuple(PartyEntry() for _ in range(parties)), **vector_settings(settings))
+    engine, reveal = (settings.get(name) for name in ("engine", "reveal"))
+    engine, reveal = choose_engine(engine, reveal, settings.get("algorithm", DEFAULT))
+    return Study(tuple(parties), **vector_settings(settings | {"engine": engine, "reveal": reveal}))
+
+
+def local_study(parties: int, **settings: Any) -> Study:
+    """A study for parties on this machine; their ports are filled in when the run starts."""
+    return study_of([PartyEntry()] * parties, settings)
 
 
 Compare = Callable[[LocalResult], dict[str, Any]]

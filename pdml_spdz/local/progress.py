@@ -14,9 +14,8 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TaskID, TextC
 from rich.segment import Segment
 
 from pdml_spdz.errors import printable
+from pdml_spdz.run.context import Event
 from pdml_spdz.system.files import printing
-
-Event = dict[str, Any]
 
 
 class Screen(Console):

@@ -8,23 +8,24 @@ import queue
 import socket
 import subprocess
 import threading
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
 from pdml_spdz.errors import SECONDARY, PdmlError, by_name
+from pdml_spdz.local.joint import LocalRun
 from pdml_spdz.local.private import private_directory
 from pdml_spdz.rows import handover
 from pdml_spdz.rows.data import Data
+from pdml_spdz.run.context import Event
 from pdml_spdz.study.file import write
 from pdml_spdz.study.model import Study
 from pdml_spdz.system import process
 from pdml_spdz.system.files import writing
 from pdml_spdz.transport import certs
 
-Event = dict[str, Any]
 THREAD_SETTINGS = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS")
 
 
@@ -49,7 +50,7 @@ class PartyCommands:
 
 
 @dataclass
-class _Outcome:
+class _Ended:
     code: int | None = None
     report: dict[str, Any] | None = None
     error: Event | None = None
@@ -67,7 +68,7 @@ def supervise(commands: PartyCommands) -> list[dict[str, Any]]:
     return [o.report for o in outcomes if o.report is not None]
 
 
-def _run_processes(commands: PartyCommands, private: Path) -> list[_Outcome]:
+def _run_processes(commands: PartyCommands, private: Path) -> list[_Ended]:
     M = commands.study.M
     # Bound before the study is written, and handed over: no other program can take the port in between.
     listeners = [socket.create_server(("127.0.0.1", 0), backlog=128) for _ in range(M)]
@@ -142,8 +143,8 @@ def _follow(m: int, child: subprocess.Popen[str], events: queue.SimpleQueue[tupl
 
 def _collect(
     commands: PartyCommands, children: list[subprocess.Popen[str]], events: queue.SimpleQueue[tuple[int, Event | None]]
-) -> list[_Outcome]:
-    outcomes = [_Outcome() for _ in children]
+) -> list[_Ended]:
+    outcomes = [_Ended() for _ in children]
     running = len(children)
     while running:
         m, event = events.get()
@@ -159,7 +160,7 @@ def _collect(
     return outcomes
 
 
-def _failure(commands: PartyCommands, outcomes: list[_Outcome]) -> PdmlError:
+def _failure(commands: PartyCommands, outcomes: list[_Ended]) -> PdmlError:
     """The error of the party that failed of itself; those of the others are its consequences."""
     lines, roots = [], []
     for m, outcome in enumerate(outcomes):
@@ -180,3 +181,20 @@ def _last_line(commands: PartyCommands, m: int) -> str:
     log = commands.logs / f"party-{m}" / "log"
     lines = log.read_text(encoding="utf-8", errors="replace").strip().splitlines() if log.exists() else []
     return lines[-1] if lines else "none"
+
+
+def run_processes(run: LocalRun, rows: Sequence[Path | Data], out: Path) -> list[dict[str, Any]]:
+    """Run all parties to the end and return their reports; raises the error of the party that failed first.
+
+    One process for each party, with the study, certificates and code that M hosts would use.
+    """
+    handed = {m: given for m, given in enumerate(rows) if isinstance(given, Data)}
+    paths: dict[str, Any] = {"--out": out, "--stock": run.stock, "--mp-spdz": run.mp_spdz}
+    flags = {"--record-transcript": run.record_transcript, "--resume": run.resume, "--force": run.force}
+
+    def command(m: int, study: Path) -> list[str]:
+        own = paths if m in handed else paths | {"--data": rows[m]}
+        arguments = ["party", str(study), "--id", str(m), *(flag for flag, is_set in flags.items() if is_set)]
+        return arguments + [text for option, path in own.items() if path for text in (option, str(path))]
+
+    return supervise(PartyCommands(run.study, out, command, run.notify, run.environment, handed))

@@ -9,8 +9,8 @@ from typing import Any
 
 from pdml_spdz.engines.transcript import Transcript
 from pdml_spdz.local.joint import LocalResult, LocalRun, run_local
+from pdml_spdz.rows.base import RowsLike
 from pdml_spdz.rows.data import Data
-from pdml_spdz.rows.make import RowsLike
 from pdml_spdz.run import own_secret
 from pdml_spdz.run.context import Event, PartyRun, rows_of
 from pdml_spdz.run.party import run_party

@@ -13,7 +13,7 @@ from typing import Any, Generic
 
 from pdml_spdz.errors import StockError
 from pdml_spdz.offline.ledger import Claim, Ledger, Position
-from pdml_spdz.offline.stock import MAKE, Choice, D, Manifest, P, Stock, T
+from pdml_spdz.offline.stock import MAKE, Choice, D, P, Stock, T
 from pdml_spdz.ot.prg import digest
 from pdml_spdz.transport.base import Link
 from pdml_spdz.transport.content import read_object
@@ -133,22 +133,21 @@ def _exchange(link: Link, own: Offer, stocks: Sequence[Stock[D, P, T]], plan: P,
     for peer, raw in link.all_to_all("stock:offer", json.dumps(content).encode(), most).items():
         try:
             theirs = read_object(raw)
-            listed = {i: _position(theirs["stocks"][i], held[i]) for i in held.keys() & theirs["stocks"].keys()}
+            listed = {i: _position(theirs["stocks"][i]) for i in held.keys() & theirs["stocks"].keys()}
             offers[peer], said = Offer(listed, bool(theirs["busy"])), theirs["for"]
         except (ValueError, KeyError, TypeError, AttributeError):
             raise _differs(peer, "sent an offer of stocks that cannot be read") from None
         if said != purpose:
             raise _differs(peer, "wants a stock for another run or plan")
+        for i, used in listed.items():
+            if not (0 <= used.record <= held[i].records and all(0 <= j < len(held[i].items) for j in used.items)):
+                raise _differs(peer, f"has used what is not in stock {i}")
     return offers
 
 
-def _position(said: Any, stock: Manifest[D]) -> Position:
-    """What a peer says that it has used of a stock that this party has too."""
+def _position(said: Any) -> Position:
     record, items = said
-    used = Position(int(record), frozenset(map(int, items)))
-    if not (0 <= used.record <= stock.records and all(0 <= i < len(stock.items) for i in used.items)):
-        raise ValueError("more than there is")
-    return used
+    return Position(int(record), frozenset(map(int, items)))
 
 
 def _catch_up(stock: Stock[D, P, T], ledger: Ledger | None, offers: Offers, run: bytes) -> None:

@@ -80,7 +80,7 @@ class Claim:
 
 
 @dataclass(frozen=True)
-class State:
+class LedgerState:
     """What a ledger says. end : its bytes that count; check : of the last line; whole : that line has its newline"""
 
     position: Position
@@ -99,7 +99,7 @@ def create(path: Path, heading: Heading) -> None:
     write_file(path, _line(asdict(heading), "")[0])
 
 
-def read(path: Path, heading: Heading) -> State:
+def read(path: Path, heading: Heading) -> LedgerState:
     """The state as it is on the disk, without the lock: for showing it and for a first choice."""
     try:
         return parse(path.read_bytes(), heading, path)
@@ -107,7 +107,7 @@ def read(path: Path, heading: Heading) -> State:
         raise _unreadable(path, error) from None
 
 
-def parse(raw: bytes, heading: Heading, path: Path) -> State:
+def parse(raw: bytes, heading: Heading, path: Path) -> LedgerState:
     """The state from the bytes of a ledger, or StockError."""
     *lines, tail = raw.split(b"\n")
     position, claims, check, end = Position(), [], "", 0
@@ -128,8 +128,8 @@ def parse(raw: bytes, heading: Heading, path: Path) -> State:
     with suppress(ValueError, TypeError, KeyError):
         fields, tail_check = _fields(tail, check)
         last = _claim(fields)
-        return State(last.after(position, heading), (*claims, last), end + len(tail), tail_check, whole=False)
-    return State(position, tuple(claims), end, check, whole=True)
+        return LedgerState(last.after(position, heading), (*claims, last), end + len(tail), tail_check, whole=False)
+    return LedgerState(position, tuple(claims), end, check, whole=True)
 
 
 class Ledger:
@@ -181,7 +181,7 @@ class Ledger:
             kept = os.path.samestat(os.fstat(self._fd), self.path.stat())
         if not kept:
             raise _impossible(self.path, len(self.state.claims) + 2, ValueError("the file was replaced meanwhile"))
-        self.state = State(position, (*self.state.claims, claim), self.state.end + len(data), check, whole=True)
+        self.state = LedgerState(position, (*self.state.claims, claim), self.state.end + len(data), check, whole=True)
 
     def close(self) -> None:
         """Releases the lock, as the end of the process does."""

@@ -38,7 +38,7 @@ class OnDemand(Material):
         self._lpn, self._piece = lpn, piece or piece_for(link.M)
         with link.offline():
             self._ots = extension.set_up(link, session)
-        self._ends: Iterator[vole.Ends] = iter(())
+        self._ends: Iterator[vole.VoleEnds] = iter(())
         self._planned: Iterator[int] = iter(())
         self._triples, self._used = Triples(scalar_bits, [], [], []), 0
 
@@ -49,7 +49,7 @@ class OnDemand(Material):
         self._ends = self._set_up(len(plan.vectors))
         self._planned = iter(plan.vectors)
 
-    def _set_up(self, count: int) -> Iterator[vole.Ends]:
+    def _set_up(self, count: int) -> Iterator[vole.VoleEnds]:
         """Fresh deltas, some at a time: their keys take memory, and a run may stop early."""
         for first in range(0, count, GROUP):
             with self._link.offline():
@@ -92,7 +92,7 @@ class Supply(ScalarMaterial):
         self,
         link: Link,
         ots: extension.Ends,
-        ends: vole.Ends,
+        ends: vole.VoleEnds,
         planned: int,
         *,
         piece: int = 0,
@@ -101,7 +101,7 @@ class Supply(ScalarMaterial):
         together: Sequence[Supply] | None = None,
     ) -> None:
         self._link, self._ots, self._left = link, ots, planned
-        self._ends: vole.Ends | None = ends
+        self._ends: vole.VoleEnds | None = ends
         self._piece, self._lpn, self._whole = piece or piece_for(link.M), lpn, whole
         self._together = [self] if together is None else together
         self.delta, self._bits = ends.delta, ends.bits
@@ -153,7 +153,7 @@ class Supply(ScalarMaterial):
         ends = self._open_ends()
         return Correlation.of(vole.extend(self._link, ends, ends.random(min(n, self._piece))))
 
-    def _open_ends(self) -> vole.Ends:
+    def _open_ends(self) -> vole.VoleEnds:
         if self._ends is None:
             raise EngineError("a scalar has given all its numbers, and others that go with it have not.")
         return self._ends

@@ -21,7 +21,7 @@ from typing import Any, ClassVar, Generic, Self, TypeVar
 
 from pdml_spdz.errors import StockError
 from pdml_spdz.offline import ledger as ledgers
-from pdml_spdz.offline.ledger import Claim, Heading, Ledger, Position, State
+from pdml_spdz.offline.ledger import Claim, Heading, Ledger, LedgerState, Position
 from pdml_spdz.system.files import parse_json
 
 FORMAT = 7  # 7: one manifest and one ledger for both kinds of content
@@ -130,7 +130,7 @@ class Stock(ABC, Generic[D, P, T]):
     def ledger_path(self) -> Path:
         return self.path / ledgers.FILE
 
-    def state(self) -> State:
+    def state(self) -> LedgerState:
         """What the ledger says now; StockError if it is damaged or a file that should still be there is not."""
         state = ledgers.read(self.ledger_path, self.manifest.heading)
         while True:
@@ -163,7 +163,7 @@ class Stock(ABC, Generic[D, P, T]):
             with suppress(StockError):
                 cls(path).scrub_left()
 
-    def scrub_left(self) -> State:
+    def scrub_left(self) -> LedgerState:
         """Every claim begins by scrubbing the one before it, so only the last can have left something. A stock that
         another run has locked is that run's to scrub.
         """
@@ -235,7 +235,7 @@ class StockPart(Generic[S]):
     path: Path
     bytes: int
     content: S | None = None
-    state: State | None = None
+    state: LedgerState | None = None
     problem: str = ""
 
     @property

@@ -22,7 +22,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pdml_spdz.numerics.ring import Vector, limbs
-from pdml_spdz.ot.leafsums import settle, to_words
+from pdml_spdz.ot.ggm import settle, to_words
 from pdml_spdz.ot.prg import WORD, Streams
 
 ONES = 10  # in a row of A

@@ -42,7 +42,9 @@ class Budget:
 class Source:
     """Numbers under the deltas of `ends`, as many as wanted; r is made anew before it has served too often."""
 
-    def __init__(self, link: Link, ots: extension.Ends, ends: vole.Ends, lpn: Parameters, secret: Correlation) -> None:
+    def __init__(
+        self, link: Link, ots: extension.Ends, ends: vole.VoleEnds, lpn: Parameters, secret: Correlation
+    ) -> None:
         self._link, self._ots, self._ends, self._lpn = link, ots, ends, lpn
         self._bits = ends.bits
         self._budget = Budget(lpn)

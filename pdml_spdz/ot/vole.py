@@ -22,7 +22,7 @@ from pdml_spdz.errors import ProtocolError
 from pdml_spdz.numerics import ring
 from pdml_spdz.numerics.ring import Vector, limbs
 from pdml_spdz.ot import extension, ggm
-from pdml_spdz.ot.leafsums import Columns, Horner, LeafSums, settle, to_columns, to_words
+from pdml_spdz.ot.ggm import Columns, Horner, LeafSums, settle, to_columns, to_words
 from pdml_spdz.ot.prg import Blocks, random_bits
 from pdml_spdz.transport.base import Link
 
@@ -58,11 +58,11 @@ class Digits:
         return -(-(self.bits - self.kappa * i) // 8)
 
     def message_size(self, n: int) -> int:
-        """Bytes that `Sender.extend(n)` sends."""
+        """Bytes that `VoleSender.extend(n)` sends."""
         return HEADER.size + (n + n % 2) * sum(self.size(i) for i in range(len(self)))
 
 
-class Sender:
+class VoleSender:
     """The end with v, for any u: leaves of all trees, shape (digits, 2^kappa, 2), and a nonce for each tree."""
 
     def __init__(self, digits: Digits, leaves: Blocks, nonces: Sequence[int]) -> None:
@@ -83,7 +83,7 @@ class Sender:
         return _join([part.words() for part in v], n, digits.bits), b"".join(message)
 
 
-class Receiver:
+class VoleReceiver:
     """The end with delta and w: all leaves but number delta_i of tree i, which is zeros."""
 
     def __init__(self, digits: Digits, leaves: Blocks, nonces: Sequence[int], holes: NDArray[np.int64]) -> None:
@@ -117,11 +117,11 @@ class Receiver:
 
 
 @dataclass
-class Ends:
+class VoleEnds:
     """One party's ends for one secret scalar: with each peer, sender and receiver of a VOLE."""
 
-    senders: dict[int, Sender]
-    receivers: dict[int, Receiver]
+    senders: dict[int, VoleSender]
+    receivers: dict[int, VoleReceiver]
 
     @property
     def delta(self) -> int:
@@ -137,7 +137,7 @@ class Ends:
         return ring.random(n, self.bits)
 
 
-def set_up(link: Link, ots: extension.Ends, bits: int, *, count: int = 1, kappa: int = KAPPA) -> list[Ends]:
+def set_up(link: Link, ots: extension.Ends, bits: int, *, count: int = 1, kappa: int = KAPPA) -> list[VoleEnds]:
     """`count` fresh independent deltas for every party, uniform in Z_2^bits, each for the VOLEs with all its peers.
 
     For each ordered pair (sender, receiver), all trees of all deltas at once:
@@ -170,11 +170,11 @@ def set_up(link: Link, ots: extension.Ends, bits: int, *, count: int = 1, kappa:
     made = []
     for c in range(count):
         part = slice(c * trees, (c + 1) * trees)
-        senders = {l: Sender(Digits(bits, kappa), mine[l][c], forests[l].nonces[part]) for l in link.peers}
+        senders = {l: VoleSender(Digits(bits, kappa), mine[l][c], forests[l].nonces[part]) for l in link.peers}
         receivers = {
-            l: Receiver(Digits(bits, kappa), theirs[l][c], sources[l].nonces[part], holes[l][c]) for l in link.peers
+            l: VoleReceiver(Digits(bits, kappa), theirs[l][c], sources[l].nonces[part], holes[l][c]) for l in link.peers
         }
-        made.append(Ends(senders, receivers))
+        made.append(VoleEnds(senders, receivers))
     return made
 
 
@@ -216,7 +216,7 @@ class Correlation:
         return Correlation(self.pad[cut], self.rest[cut])
 
 
-def extend(link: Link, ends: Ends, u: Vector) -> Extended:
+def extend(link: Link, ends: VoleEnds, u: Vector) -> Extended:
     """More elements for every ordered pair under the deltas of `ends`.
 
     For each ordered pair, with x_ij the next n numbers of Z_2^(k - kappa i) in the stream of leaf j of tree i:
@@ -236,7 +236,7 @@ def extend(link: Link, ends: Ends, u: Vector) -> Extended:
     return extend_all(link, [ends], [u])[0]
 
 
-def extend_all(link: Link, several: Sequence[Ends], us: Sequence[Vector]) -> list[Extended]:
+def extend_all(link: Link, several: Sequence[VoleEnds], us: Sequence[Vector]) -> list[Extended]:
     """`extend` for each of several deltas and a u for each, all of the same length, in one round."""
     made = [{l: ends.senders[l].extend(u) for l in link.peers} for ends, u in zip(several, us, strict=True)]
     outgoing = {peer: b"".join(one[peer][1] for one in made) for peer in link.peers}

@@ -33,13 +33,13 @@ def largest(link: Link, own: int, low: int, high: int, *, shift: int = 0, width:
     """
     if not (low <= own < high and 0 <= shift < width):
         raise QuotaError(f"{own} is not between {low} and {high - 1}.", "a smaller number")
-    keys = _Keys(link)
+    keys = _CommonKey(link)
     turned = keys.turned(shift, width)
     marks = keys.marks(own - low, turned, high - low + width - 1)
     return low + keys.count(marks)
 
 
-class _Keys:
+class _CommonKey:
     """Party me's part of the common key P, fresh for each maximum."""
 
     def __init__(self, link: Link) -> None:

@@ -1,4 +1,7 @@
-"""NormedSecSum: the direction of a sum of vectors, column by column. [PDML App. NormedSecSum]"""
+"""NormedSecSum: the direction of a sum of vectors, column by column. [PDML App. NormedSecSum]
+
+And the one-party case: a party that agrees with itself, and sums of one addend. Nothing is sent.
+"""
 
 from __future__ import annotations
 
@@ -9,7 +12,8 @@ import numpy as np
 
 from pdml_spdz.numerics.fixedpoint import Format, Reals
 from pdml_spdz.numerics.linalg import EPS
-from pdml_spdz.primitives.sec_sum import SecSum
+from pdml_spdz.primitives.agree import Agreement
+from pdml_spdz.primitives.sec_sum import EXACT, Accuracy, SecSum
 
 
 @dataclass(frozen=True)
@@ -131,3 +135,34 @@ def unit_columns(y: Reals, error: Reals | float) -> tuple[Reals, Reals]:
     norms = np.linalg.norm(y, axis=0)
     with np.errstate(divide="ignore", invalid="ignore"):
         return np.where(norms > 0, y / norms, 0.0), np.where(norms > 0, error / norms, np.inf)
+
+
+class Alone(Agreement):
+    """Agreement of a party with itself."""
+
+    def __init__(self) -> None:
+        """There is no link."""
+
+    def __call__(self, V: Reals, verdict: tuple[int, ...], tolerance: Reals) -> tuple[Reals, tuple[int, ...]]:
+        return V, verdict
+
+    def subspace(self, V: Reals, tolerance: float) -> Reals:
+        return V
+
+
+class OwnSum:
+    """SecSum of a party with itself."""
+
+    def __call__(self, x: Reals, bound: float, purpose: str) -> Reals:
+        return x
+
+    def accuracy(self, bound: float) -> Accuracy:
+        return EXACT
+
+
+own_sum = OwnSum()
+
+
+def own_directions(x: Reals, g: Reals) -> NormedColumns:
+    """NormedSecSum of a party with itself."""
+    return normalise(x, 0.0)

@@ -21,12 +21,10 @@ from pdml_spdz.privacy.attacks import (
     scale_from_zero_columns,
     scaled_covariance,
 )
-from pdml_spdz.privacy.known import COALITION, TRANSCRIPT, Known, agreed, factorised, honest_parties
-from pdml_spdz.privacy.scale import covariance_of, mean_of
-from pdml_spdz.privacy.scale_run import norm_by_bound, scale_by_bound
-from pdml_spdz.privacy.subtraction import less_own
+from pdml_spdz.privacy.known import COALITION, TRANSCRIPT, Known, agreed, factorised, honest_parties, less_own
+from pdml_spdz.privacy.scale import covariance_of, mean_of, norm_by_bound, scale_by_bound
 from pdml_spdz.programs.precision import Precision
-from pdml_spdz.rows.make import as_rows
+from pdml_spdz.rows.base import as_rows
 from pdml_spdz.study.levels import SUM
 
 GRID_COLUMNS = 8  # lattice reductions: as many as there is patience for

@@ -13,19 +13,18 @@ from functools import cache
 
 import numpy as np
 
-from pdml_spdz.algorithms.nmf import Settings
+from pdml_spdz.algorithms.nmf import SweepSettings
 from pdml_spdz.algorithms.rri import FullPart, ObservedPart, Penalties
 from pdml_spdz.errors import EngineError, InputError
 from pdml_spdz.numerics.fixedpoint import Reals
 from pdml_spdz.numerics.linalg import fix_signs, orthonormalise
-from pdml_spdz.privacy.joined import Joined
-from pdml_spdz.rows.base import Rows
+from pdml_spdz.privacy.nmf_mechanism import Joined
+from pdml_spdz.rows.base import Rows, RowsLike, as_rows
 from pdml_spdz.rows.covariance import covariance
-from pdml_spdz.rows.make import RowsLike, as_rows
 
 
 @dataclass(frozen=True)
-class Budget:
+class PrivacyBudget:
     """(epsilon, delta) of everything together, each row being one individual."""
 
     epsilon: float
@@ -36,7 +35,7 @@ class Budget:
             raise InputError(f"epsilon is {self.epsilon} and delta {self.delta}.", "epsilon > 0 and 0 < delta < 1")
 
 
-def gaussian_sigma(budget: Budget, sensitivity: float, releases: int = 1) -> float:
+def gaussian_sigma(budget: PrivacyBudget, sensitivity: float, releases: int = 1) -> float:
     """The least deviation of Gaussian noise with which `releases` adaptive releases of this l2 sensitivity are
     (epsilon, delta)-DP together.
 
@@ -46,7 +45,7 @@ def gaussian_sigma(budget: Budget, sensitivity: float, releases: int = 1) -> flo
 
 
 @cache
-def _unit_sigma(budget: Budget) -> float:
+def _unit_sigma(budget: PrivacyBudget) -> float:
     """Of one release of sensitivity 1."""
     try:
         from dp_accounting.pld import common, privacy_loss_mechanism
@@ -76,7 +75,7 @@ def private_power_method(
     X: RowsLike,
     k: int,
     tau: int,
-    budget: Budget,
+    budget: PrivacyBudget,
     *,
     length: float,
     neighbours: str,
@@ -129,7 +128,9 @@ class NoisyPart:
     A row's W depends on the row and on public topics alone, so a row that comes or goes changes nothing else.
     """
 
-    def __init__(self, inner: FullPart | ObservedPart, clip: Clipping, budget: Budget, k: int, sweeps: int, seed: int):
+    def __init__(
+        self, inner: FullPart | ObservedPart, clip: Clipping, budget: PrivacyBudget, k: int, sweeps: int, seed: int
+    ):
         self.inner, self.clip, self.d = inner, clip, inner.d
         self.rng = np.random.default_rng(seed)
         unit = gaussian_sigma(budget, 1.0, 2 * k * sweeps)
@@ -176,7 +177,12 @@ def _shrink(lengths: Reals, most: float) -> Reals:
 
 
 def private_nmf(
-    parts: Sequence[FullPart | ObservedPart], T: Reals, settings: Settings, clip: Clipping, budget: Budget, seed: int
+    parts: Sequence[FullPart | ObservedPart],
+    T: Reals,
+    settings: SweepSettings,
+    clip: Clipping,
+    budget: PrivacyBudget,
+    seed: int,
 ) -> Reals:
     """T (k, d) of PD-NMF in which every party makes its own num and den private in every sweep."""
     seeds = np.random.SeedSequence(seed).generate_state(len(parts))

@@ -13,7 +13,7 @@ import numpy as np
 
 from pdml_spdz.errors import InputError
 from pdml_spdz.numerics.fixedpoint import Reals
-from pdml_spdz.rows.make import RowsLike
+from pdml_spdz.rows.base import RowsLike
 
 Observables: TypeAlias = Mapping[str, Any]
 # A statistic is a plain function of what is seen and of the record x (d,): a number, or several by name.

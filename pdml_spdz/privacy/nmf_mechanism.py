@@ -2,20 +2,22 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
 import numpy as np
 
-from pdml_spdz.algorithms.nmf import Settings
+from pdml_spdz.algorithms.nmf import Summands, SweepSettings, SweepState, pd_nmf_iter
 from pdml_spdz.algorithms.nmf_start import own_topics
 from pdml_spdz.algorithms.rri import Penalties, part
 from pdml_spdz.errors import InputError
 from pdml_spdz.numerics.fixedpoint import Reals
-from pdml_spdz.privacy.joined import Joined
+from pdml_spdz.primitives.normed_sum import Alone, own_sum
+from pdml_spdz.privacy.ksdp import digest
 from pdml_spdz.privacy.mechanism import Content, Mechanism, Observables
-from pdml_spdz.privacy.sampling import digest
-from pdml_spdz.rows.make import RowsLike, stacked
+from pdml_spdz.rows.base import RowsLike, stacked
+from pdml_spdz.transport.clock import Clock
 
 STARTS = ("random", "pd")
 SEEN = ("T", "den", "num")
@@ -64,14 +66,14 @@ class NmfMechanism(Mechanism):
         if self.start == "pd":
             if "topics" not in self._own:
                 self._own["topics"] = self._own_topics(self.others)
-            first = _swept((self._own_topics(X), self._own["topics"]), T, Settings(self.sweeps, 0.0, 1.0))
+            first = _swept((self._own_topics(X), self._own["topics"]), T, SweepSettings(self.sweeps, 0.0, 1.0))
             seen, T = {f"init_{name}": value for name, value in first.items()}, first["T"]
         penalties = self.penalties if self.weighted else Penalties()
-        return seen | _swept((X, self.others), T, Settings(self.sweeps, 0.0, 1.0, penalties, self.weighted))
+        return seen | _swept((X, self.others), T, SweepSettings(self.sweeps, 0.0, 1.0, penalties, self.weighted))
 
     def _own_topics(self, X: RowsLike) -> Reals:
         """That (k, d) of PD-NMF-Init: k rows that stand for X."""
-        W, T = own_topics(X, self.k, Settings(self.sweeps, 0.0, 1.0))
+        W, T = own_topics(X, self.k, SweepSettings(self.sweeps, 0.0, 1.0))
         return np.asarray(np.linalg.norm(W, axis=0)[:, None] * T)
 
     def sample_without(self, X: RowsLike, rng: np.random.Generator) -> Content:
@@ -97,7 +99,7 @@ class NmfMechanism(Mechanism):
         return {"pd-nmf": np.concatenate([np.sort(a), np.sort(a * seen["den"]), np.sort(seen["num"] @ x)])}
 
 
-def _swept(tables: tuple[RowsLike, RowsLike], T: Reals, settings: Settings) -> Content:
+def _swept(tables: tuple[RowsLike, RowsLike], T: Reals, settings: SweepSettings) -> Content:
     """T of PD-NMF-Iter, and the victim's (the first table's) own num and den of the last sweep, den in one number for
     each topic.
 
@@ -167,3 +169,28 @@ def topic_statistics(seen: Observables, x: Reals) -> dict[str, float]:
         "num projection": float(np.max(num @ x) / norm),
         "num support": float(shown.mean()) if len(place) else 0.0,
     }
+
+
+class Joined:
+    """Several parties' parts in one process, as one: their sums, without anything in between.
+
+    num, den : the first part's own addends to each topic, of the last sweep
+    """
+
+    def __init__(self, parts: Sequence[Summands]) -> None:
+        self.parts, self.d = parts, parts[0].d
+        self.num: dict[int, Reals] = {}
+        self.den: dict[int, Reals] = {}
+
+    def update(self, t: int, T: Reals, p: Penalties) -> tuple[Reals, Reals]:
+        addends = [one.update(t, T, p) for one in self.parts]
+        self.num[t], self.den[t] = addends[0]
+        return np.sum([num for num, _ in addends], axis=0), np.sum([den for _, den in addends], axis=0)
+
+    def moved(self, t: int, before: Reals, T: Reals) -> None:
+        for one in self.parts:
+            one.moved(t, before, T)
+
+    def iterate(self, T: Reals, settings: SweepSettings) -> Reals:
+        """PD-NMF-Iter from T; nothing is sent."""
+        return pd_nmf_iter(self, SweepState(T), settings, own_sum, Alone(), clock=Clock()).T

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import tomllib
 from collections.abc import Sequence
 from dataclasses import asdict
 from datetime import date
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -12,49 +14,18 @@ import numpy as np
 
 from pdml_spdz import __version__
 from pdml_spdz.errors import InputError
+from pdml_spdz.privacy.assess import EffectiveSize, OwnRisks
 from pdml_spdz.privacy.attacks import Finding
 from pdml_spdz.privacy.plots import Curve, chart
-from pdml_spdz.privacy.risks import EffectiveSize, OwnRisks
-from pdml_spdz.privacy.verdict import View
-from pdml_spdz.programs.template_files import environment
+from pdml_spdz.privacy.verdict import Observer
+from pdml_spdz.programs.render import environment, template_directory
 from pdml_spdz.system.files import parse_json, replaced, save_json
 
 KSDP, ATTACK, OWN, PAGE, CONTENT = "ksdp.json", "attack.json", "own.json", "privacy.html", "privacy.json"
-NOT_COVERED = (
-    "Statistics that nobody thought of: KSDP tests a list of them (and one learned attacker), it does not bound all.",
-    "What an attacker knows besides: other data about the same people can make a harmless result telling.",
-    "Several runs on overlapping data: differences between their results were not looked at.",
-    "Parties that deviate from the protocol, stolen machines, timing.",
-    "Records that were not among those looked at.",
-)
 RISKY = 15
-# Who looks: in a sentence, and in the legend of a chart.
-OBSERVERS = {
-    "pd-svd": ("the result only (PD-SVD: V_k)", "result only"),
-    "sigma": ("the result and its singular values (an SVD that reveals Σ)", "result and Σ"),
-    "transcript": ("everything that passes in a run of PD-SVD (the transcript)", "transcript"),
-    "pd-nmf": ("the topics and this party's own sums (PD-NMF, all others collude)", "topics and own sums"),
-    "user": ("what your own statistics look at", "your statistics"),
-}
-# What it means for people if an attack succeeds.
-MEANING = {
-    "norm from the grid": "How large the sums are, which the protocol hides.",
-    "c S from the transcript": "How features vary together over all parties' rows, up to one unknown factor: a figure "
-    "of all rows together, but a row that stands out shows in it.",
-    "scale from zero columns": "The unknown factor: the coalition can subtract its own part and knows how features "
-    "vary together in the honest parties' rows.",
-    "scale from positive semidefiniteness": "The unknown factor, as above.",
-    "scale from the bound": "How large the singular values are, which the protocol hides: found by one party alone. "
-    "Without --bound secsum (or exponent) no data goes into the bound.",
-    "mean less own rows": "The average row of the parties outside of the coalition and how many rows they have; with "
-    "one such party its own. --centre hidden keeps the mean from all.",
-    "deviations less own rows": "How much each feature varies at the parties outside of the coalition.",
-    "sums less own rows": "How features vary together in the rows of the parties outside of the coalition.",
-    "features of the honest parties": "Which features (words, items) occur in the honest parties' rows at all.",
-}
 
 
-def save_ksdp(directory: Path, settings: dict[str, Any], views: Sequence[View]) -> dict[str, Any]:
+def save_ksdp(directory: Path, settings: dict[str, Any], views: Sequence[Observer]) -> dict[str, Any]:
     content = {"version": __version__, "settings": settings, "views": [v.to_json() for v in views]}
     save_json(directory / KSDP, content)
     return content
@@ -111,6 +82,12 @@ def write(directory: Path) -> Path:
     return directory / PAGE
 
 
+@cache
+def words() -> dict[str, Any]:
+    """What the page says, beside the figures."""
+    return tomllib.loads((template_directory() / "privacy.toml").read_text(encoding="utf-8"))
+
+
 def _p(value: float | None) -> str:
     if value is None:
         return "-"
@@ -138,11 +115,11 @@ def _content(ksdp: dict[str, Any] | None, attack: dict[str, Any] | None, own: di
         "level": first.get("level"),
         "resolved": first.get("tpr_resolved"),
         "risky": _risky(views)[:RISKY],
-        "attacks": [finding | {"meaning": MEANING.get(finding["attack"], "")} for finding in findings],
+        "attacks": [finding | {"meaning": words()["meaning"].get(finding["attack"], "")} for finding in findings],
         "seen": ((attack or {}).get("run") or {}).get("observables") or [],
         "sizes": (attack or {}).get("sizes") or (own or {}).get("sizes") or [],
         "own": own,
-        "not_covered": list(NOT_COVERED),
+        "not_covered": words()["not_covered"],
     }
 
 
@@ -158,8 +135,8 @@ def _completed(view: dict[str, Any]) -> dict[str, Any]:
     if view["constant"]:
         power += f" Statistics that never changed and so say nothing: {', '.join(view['constant'])}."
     return view | {
-        "observer": OBSERVERS.get(view["name"], (view["name"],))[0],
-        "short": OBSERVERS.get(view["name"], (view["name"],))[-1],
+        "observer": words()["observers"].get(view["name"], [view["name"]])[0],
+        "short": words()["observers"].get(view["name"], [view["name"]])[-1],
         "power": power,
         "mean_auc": float(np.mean([r["auc"] for r in records])),
         "largest_epsilon": max(r["epsilon_family"] for r in records),
@@ -170,7 +147,7 @@ def _summary(views: list[dict[str, Any]], findings: list[dict[str, Any]], own: d
     lines = []
     for v in views:
         told, of = len(v["flagged"]), len(v["records"])
-        verdict = f"{told} of {of} records can be told" if told else f"none of {of} records could be told"
+        verdict = f"{told or 'none'} of {of} records are distinguishable"
         line = f"Who sees {v['observer']}: {verdict} (smallest p {_p(v['pi'])})"
         if v["largest_epsilon"] > 0:
             line += f"; as differential privacy counts, ε is at least {v['largest_epsilon']:.2f}"
@@ -185,32 +162,16 @@ def _summary(views: list[dict[str, Any]], findings: list[dict[str, Any]], own: d
 
 def _advice(views: list[dict[str, Any]], findings: list[dict[str, Any]]) -> list[str]:
     """What a decision may rest on."""
-    lines = []
-    if any(v["flagged"] for v in views):
-        lines.append(
-            "Leave out the records that can be told (privacy exclude writes the list) and measure again, or join with "
-            "more rows in each honest party: see the effective party size."
-        )
-    elif views:
-        lines.append(
-            "No record could be told by these tests. That is no proof: the section on what is not covered, and the "
-            "smallest effect that so many samples find, belong to the answer."
-        )
-    if any(f["success"] for f in findings):
-        lines.append(
-            "The attacks need no more than their table says: decide whether what they give may be known to all other "
-            "parties together. A run with fewer --iterations shows less."
-        )
-    if any(f["success"] for f in findings if f["attack"] == "scale from the bound"):
-        lines.append(
-            "One party alone finds the scale that the protocol hides, from the bound of this run: a bound that no data "
-            "goes into (the default, or an agreed --bound VALUE or rows:R,N) gives it nothing to work with."
-        )
-    if any(f["success"] for f in findings if f["attack"] == "mean less own rows"):
-        lines.append(
-            "The mean of all rows less the coalition's own rows is the last party's mean: --centre hidden opens none."
-        )
-    return lines
+    won = {f["attack"] for f in findings if f["success"]}
+    flagged = any(v["flagged"] for v in views)
+    given = {
+        "exclude": flagged,
+        "nothing": bool(views) and not flagged,
+        "attacks": bool(won),
+        "scale": "scale from the bound" in won,
+        "mean": "mean less own rows" in won,
+    }
+    return [words()["advice"][name] for name, is_so in given.items() if is_so]
 
 
 def _risky(views: list[dict[str, Any]]) -> list[dict[str, Any]]:

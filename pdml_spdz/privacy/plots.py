@@ -34,7 +34,7 @@ def chart(
     xs = np.concatenate([np.asarray(c.x, float) for c in curves])
     ys = np.concatenate([np.asarray(c.y, float) for c in curves])
     floor = 10.0 ** np.floor(np.log10(max(xs[xs > 0].min(initial=1.0), 1e-30))) if x_log else 0.0
-    scale = _Scale(floor, max(float(xs.max(initial=0.0)), 1e-9), max(float(ys.max(initial=top)), 1e-9), x_log)
+    scale = _Axes(floor, max(float(xs.max(initial=0.0)), 1e-9), max(float(ys.max(initial=top)), 1e-9), x_log)
     body = [_axes(scale, x_label, y_label), f'<text x="{LEFT}" y="16" class="t">{escape(title)}</text>']
     for i, curve in enumerate(curves):
         colour = COLOURS[i % len(COLOURS)]
@@ -47,7 +47,7 @@ def chart(
 
 
 @dataclass(frozen=True)
-class _Scale:
+class _Axes:
     x_low: float
     x_high: float
     y_high: float
@@ -64,7 +64,7 @@ class _Scale:
         return HEIGHT - BOTTOM - value / self.y_high * (HEIGHT - TOP - BOTTOM)
 
 
-def _draw(scale: _Scale, curve: Curve, colour: str) -> str:
+def _draw(scale: _Axes, curve: Curve, colour: str) -> str:
     points = [(scale.x(float(x)), scale.y(float(y))) for x, y in zip(curve.x, curve.y, strict=True)]
     if curve.kind == "dots":
         return "".join(f'<circle cx="{x:.1f}" cy="{y:.1f}" r="3" fill="{colour}" opacity="0.7"/>' for x, y in points)
@@ -75,7 +75,7 @@ def _draw(scale: _Scale, curve: Curve, colour: str) -> str:
     return f'<polyline points="{path}" fill="none" stroke="{colour}" stroke-width="1.6"{dash}/>'
 
 
-def _axes(scale: _Scale, x_label: str, y_label: str) -> str:
+def _axes(scale: _Axes, x_label: str, y_label: str) -> str:
     bottom, right = HEIGHT - BOTTOM, WIDTH - RIGHT
     parts = [f'<path d="M{LEFT} {TOP}V{bottom}H{right}" fill="none" stroke="#888"/>']
     for value in _ticks(scale):
@@ -92,7 +92,7 @@ def _axes(scale: _Scale, x_label: str, y_label: str) -> str:
     return "".join(parts)
 
 
-def _ticks(scale: _Scale) -> list[float]:
+def _ticks(scale: _Axes) -> list[float]:
     if not scale.x_log:
         return [scale.x_low + share * (scale.x_high - scale.x_low) for share in (0.0, 0.25, 0.5, 0.75, 1.0)]
     decades = np.arange(np.log10(scale.x_low), np.log10(scale.x_high) + 0.01)

@@ -14,11 +14,11 @@ import numpy as np
 from pdml_spdz.errors import InputError
 from pdml_spdz.numerics.fixedpoint import Reals
 from pdml_spdz.numerics.linalg import fix_signs, orthonormalise
+from pdml_spdz.privacy.ksdp import digest
 from pdml_spdz.privacy.mechanism import Content, Mechanism, Observables
 from pdml_spdz.privacy.rank_one import Eigen, top_after_row
-from pdml_spdz.privacy.sampling import digest
 from pdml_spdz.privacy.symmetric import LowRank, OneMore, Symmetric, Whole
-from pdml_spdz.rows.make import RowsLike, as_rows
+from pdml_spdz.rows.base import RowsLike, as_rows
 
 VIEWS = ("pd-svd", "sigma", "transcript")
 DENSE = 2000  # above it no eigendecomposition of all of S: warm starts instead
@@ -114,7 +114,7 @@ class SvdMechanism(Mechanism):
 
     def observables(self, content: Content, i: int | None, x: Reals) -> Observables:
         n, mean = int(content["n"]), content["mean"]
-        seen = _Seen(estimate=self._own["estimate"], trace=self._own["trace"])
+        seen = _SvdObservables(estimate=self._own["estimate"], trace=self._own["trace"])
         base = content.setdefault("whole", Whole(content["S"])) if "S" in content else None
         if i is None:
             nothing = np.zeros(len(x))
@@ -143,10 +143,7 @@ class SvdMechanism(Mechanism):
     def features(self, seen: Observables, x: Reals) -> dict[str, Reals]:
         y = x - seen["mean"] if self.centred else x
         share = (seen["V"].T @ y) ** 2 / max(float(y @ y), 1e-300)
-        by_view = {
-            "pd-svd": share,
-            "sigma": np.concatenate([share, seen["values"], share * seen["values"]]),
-        }
+        by_view = {"pd-svd": share, "sigma": np.concatenate([share, seen["values"], share * seen["values"]])}
         S = seen["covariance"]
         if S is not None:
             Sy, diagonal = S.times(y), S.diagonal()
@@ -154,7 +151,7 @@ class SvdMechanism(Mechanism):
         return {view: by_view[view] for view in self.views}
 
 
-class _Seen(dict[str, Any]):
+class _SvdObservables(dict[str, Any]):
     """What is seen; "S", which may be large, is formed when a statistic asks for it."""
 
     def __missing__(self, name: str) -> Any:

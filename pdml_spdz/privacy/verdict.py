@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from pdml_spdz.numerics.fixedpoint import Reals
-from pdml_spdz.privacy import learned, measures
+from pdml_spdz.privacy import measures
 from pdml_spdz.privacy.ksdp import Samples
 from pdml_spdz.privacy.mechanism import USER
 
@@ -40,7 +40,7 @@ class Record:
 
 
 @dataclass(frozen=True)
-class View:
+class Observer:
     """What one kind of observer can tell. statistics : their names, the learned attacker last
 
     pi : the smallest p; passes : pi >= the wanted one, the paper's definition
@@ -81,7 +81,7 @@ def views(samples: Samples) -> list[str]:
 
 def judge(
     samples: Samples, documents: Sequence[int], *, pi: float = 0.05, level: float = 0.05, delta: float = 0.0
-) -> list[View]:
+) -> list[Observer]:
     """A verdict for each view."""
     return [_view(samples, view, documents, pi, level, delta) for view in views(samples)]
 
@@ -95,11 +95,11 @@ def p_values(values: Reals, features: Reals | None) -> tuple[Reals, Reals]:
     p, D = measures.ks_p(steps, values.shape[-1]), steps / values.shape[-1]
     if features is None:
         return p, D
-    p_learned, D_learned = learned.cross_fitted_p(features[:, 0], features[:, 1])
+    p_learned, D_learned = measures.cross_fitted_p(features[:, 0], features[:, 1])
     return np.column_stack([p, p_learned]), np.column_stack([D, D_learned])
 
 
-def _view(samples: Samples, name: str, documents: Sequence[int], pi: float, level: float, delta: float) -> View:
+def _view(samples: Samples, name: str, documents: Sequence[int], pi: float, level: float, delta: float) -> Observer:
     chosen = [i for i, full in enumerate(samples.names) if full.split("/", 1)[0] == name]
     values = samples.values[:, chosen]
     features = _features(samples, name, values)
@@ -108,7 +108,7 @@ def _view(samples: Samples, name: str, documents: Sequence[int], pi: float, leve
     adjusted = measures.holm(p.reshape(1, -1)).reshape(p.shape)
     records = _records(documents, statistics, (p, D, adjusted), values, features, level, delta)
     smallest, n = p.min(axis=1), values.shape[-1]
-    return View(
+    return Observer(
         name=name,
         statistics=tuple(statistics),
         constant=tuple(s for s, v in zip(statistics, np.moveaxis(values, 1, 0), strict=False) if _constant(v)),
@@ -174,7 +174,7 @@ def _features(samples: Samples, view: str, values: Reals) -> Reals | None:
 
 
 def _with_scores(values: Reals, features: Reals) -> Reals:
-    a, b = learned.trained_on_first_half(features[:, 0], features[:, 1])
+    a, b = measures.trained_on_first_half(features[:, 0], features[:, 1])
     return np.concatenate([values, np.stack([a, b], axis=1)[:, None]], axis=1)
 
 

@@ -4,11 +4,16 @@ from __future__ import annotations
 
 import hashlib
 from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
 
 from pdml_spdz.errors import EngineError
 from pdml_spdz.programs import paper as paper_programs
 from pdml_spdz.programs.precision import Precision
-from pdml_spdz.programs.template_files import environment
+
+if TYPE_CHECKING:
+    import jinja2
+
 
 PAPER = ("normed_sum_paper", "fixed_point_sqrt")  # fixed-point numbers, as the paper has them: MP-SPDZ only
 NAMES = ("normed_sum", "scaled_sum", "scaled_sum_centred", *PAPER)
@@ -61,3 +66,23 @@ REFERENCES = {
     "normed_sum_paper.mpc": ("normed_sum_paper", Precision(3), 100, 1),
     "fixed_point_sqrt.mpc": ("fixed_point_sqrt", Precision(3), 10, 1),
 }
+
+
+def template_directory() -> Path:
+    """templates/ inside the installed package, or beside it in a checkout."""
+    package = Path(__file__).parents[1]
+    inside = package / "templates"
+    return inside if inside.is_dir() else package.parent / "templates"
+
+
+def environment() -> jinja2.Environment:
+    """A missing value is an error, never an empty string."""
+    import jinja2  # not by those who only pass programs on
+
+    return jinja2.Environment(  # noqa: S701 - the output is TOML and MPC programs, not HTML
+        loader=jinja2.FileSystemLoader(template_directory()),
+        undefined=jinja2.StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+        keep_trailing_newline=True,
+    )

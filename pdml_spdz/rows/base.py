@@ -1,18 +1,20 @@
-"""What all code asks of a party's rows, whatever they are kept in.
+"""What all code asks of a party's rows, whatever they are kept in, and rows of whatever a caller has.
 
 A kind of rows is one class: `shape` and `blocks` are enough, everything else follows from them, block by block, and is
-overridden where the kind has a faster way. `Dense` and `Sparse` are such kinds. Functions take rows of any
-kind as they are; for the command line there is a reader of its files (`formats.READERS`).
+overridden where the kind has a faster way. `Dense` and `sparse.Sparse` are such kinds. Functions take rows of any kind
+as they are; for the command line there is a reader of its files (`formats.READERS`).
 """
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Sequence
-from typing import Any
+from functools import cached_property
+from typing import Any, Literal, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
+from threadpoolctl import threadpool_info
 
 from pdml_spdz.numerics.fixedpoint import Reals
 
@@ -54,8 +56,6 @@ class Rows(ABC):
         """Arrays of whatever shape with all entries, but for those that are zero since they are not stored."""
         return self.blocks()
 
-    # Other forms
-
     def dense(self) -> Reals:
         """X as one array."""
         whole = np.empty(self.shape)
@@ -80,12 +80,8 @@ class Rows(ABC):
         X, Xt = self.times, self.transposed_times
         return sla.LinearOperator(self.shape, matvec=X, rmatvec=Xt, matmat=X, rmatmat=Xt, dtype=np.float64)
 
-    # Parts
-
     def __getitem__(self, rows: Any) -> Rows:
         """Some of the rows, by a slice or by their numbers."""
-        from pdml_spdz.rows.dense import Dense  # which is one of these
-
         numbers = np.arange(self.shape[0])[rows]
         chosen = np.empty((len(numbers), self.shape[1]))
         for place, block in self.numbered_blocks():
@@ -107,8 +103,6 @@ class Rows(ABC):
         by = np.asarray(scale, np.float64)
         by_row = by.ndim == 2
         return Mapped(self, self.shape[1], lambda block, rows: block / (by[rows] if by_row else by))
-
-    # Products
 
     def times(self, V: Reals) -> Reals:
         """X V, for V of shape (d, k) or (d,)."""
@@ -143,8 +137,6 @@ class Rows(ABC):
         n, d = self.shape
         return float(n) * d * d, 4.0 * n * d
 
-    # Sums
-
     def column_sums(self) -> Reals:
         """(d,)"""
         total = np.zeros(self.shape[1])
@@ -170,8 +162,6 @@ class Rows(ABC):
     def squares(self) -> float:
         """||X||_F^2"""
         return sum(float(np.vdot(values, values)) for values in self.stored())
-
-    # What they take, and what they are known by
 
     @property
     def nbytes(self) -> int:
@@ -205,3 +195,107 @@ class Mapped(Rows):
 
     def blocks(self, numbers: int = BLOCK) -> Iterator[Reals]:
         return (self._change(block, rows) for rows, block in self._inner.numbered_blocks(numbers))
+
+
+# With a few columns BLAS spends most of a product on rearranging the rows, unless it is so small that it does without:
+# then block after block, each in the cache for both of its products, takes less time on one or two threads.
+SMALL_PRODUCT = 900_000  # multiplications
+FEWEST_ROWS = 6  # of a block: adding up (d, k) for every block must not cost more than it gains
+
+
+class Dense(Rows):
+    """array : (n, d), float64, of whatever order; it is not copied"""
+
+    def __init__(self, array: Reals) -> None:
+        self.array = array
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        return self.array.shape
+
+    def blocks(self, numbers: int = BLOCK) -> Iterator[Reals]:
+        return self._slices(max(1, numbers // max(self.shape[1], 1)))
+
+    def _slices(self, rows: int) -> Iterator[Reals]:
+        return (self.array[i : i + rows] for i in range(0, len(self.array), rows))
+
+    def stored(self) -> Iterator[Reals]:
+        yield self.array
+
+    def dense(self) -> Reals:
+        return self.array
+
+    operator = dense
+
+    def __getitem__(self, rows: Any) -> Dense:
+        return Dense(self.array[rows])
+
+    def columns(self, order: Sequence[int] | NDArray[np.int64]) -> Dense:
+        return Dense(np.ascontiguousarray(self.array[:, np.asarray(order)]))
+
+    def shifted(self, mu: Reals) -> Dense:
+        return Dense(self.array - mu)
+
+    def over(self, scale: Reals | float) -> Dense:
+        return Dense(self.array / scale)
+
+    def times(self, V: Reals) -> Reals:
+        return self.array @ V
+
+    def transposed_times(self, W: Reals) -> Reals:
+        return self.array.T @ W
+
+    def gram(self) -> Reals:
+        return self.array.T @ self.array
+
+    def gram_times(self, V: Reals) -> Reals:
+        rows = SMALL_PRODUCT // V.size
+        if rows < FEWEST_ROWS or self._threads > 2:
+            return self.array.T @ (self.array @ V)
+        product = np.zeros(V.shape)
+        for block in self._slices(rows):
+            product += block.T @ (block @ V)
+        return product
+
+    @cached_property
+    def _threads(self) -> int:
+        """Of BLAS, at most."""
+        return max((library["num_threads"] for library in threadpool_info()), default=1)
+
+    def column_sums(self) -> Reals:
+        sums: Reals = self.array.sum(axis=0)
+        return sums
+
+
+RowsLike: TypeAlias = Any  # Rows, or what `as_rows` makes them of: an array, or a matrix of scipy.sparse
+
+
+def is_sparse(given: RowsLike) -> bool:
+    """Whether it is a matrix of scipy.sparse, which takes a tenth of a second to load and is not loaded for others."""
+    return hasattr(given, "tocsr")
+
+
+def as_rows(given: RowsLike, *, order: Literal["K", "C"] = "K") -> Rows:
+    """An array, or anything that makes one, or a matrix of scipy.sparse as rows; rows of any kind as they are.
+
+    What is float64 already (and in CSR, if it is sparse) is not copied; order : as of `numpy.asarray`
+    """
+    if isinstance(given, Rows):
+        return given
+    if is_sparse(given):
+        from pdml_spdz.rows.sparse import Sparse
+
+        return Sparse(given)
+    return Dense(np.asarray(given, np.float64, order=order))
+
+
+def stacked(tables: Sequence[RowsLike]) -> Rows:
+    """All of them in one table, sparse if one of them is."""
+    parts = [as_rows(table) for table in tables]
+    if not any(rows.sparse for rows in parts):
+        return Dense(np.vstack([rows.dense() for rows in parts]))
+    import scipy.sparse as sp
+
+    from pdml_spdz.rows.sparse import Sparse
+
+    return Sparse(sp.vstack([rows.csr() for rows in parts]))

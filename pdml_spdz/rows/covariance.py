@@ -8,8 +8,7 @@ import numpy as np
 
 from pdml_spdz.numerics.fixedpoint import Reals
 from pdml_spdz.numerics.linalg import EPS
-from pdml_spdz.rows.base import Rows
-from pdml_spdz.rows.make import RowsLike, as_rows
+from pdml_spdz.rows.base import Rows, RowsLike, as_rows
 
 GRAM_BYTES = 2 << 30  # never form a Gram matrix above this size
 EXPECTED_ITERATIONS = 100  # what the choice between the two forms reckons with, if tau allows as many

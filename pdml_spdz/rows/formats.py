@@ -23,8 +23,7 @@ import numpy as np
 
 from pdml_spdz.errors import InputError
 from pdml_spdz.registry import Line, Registry
-from pdml_spdz.rows.base import Rows
-from pdml_spdz.rows.make import RowsLike, is_sparse
+from pdml_spdz.rows.base import Rows, RowsLike, is_sparse
 from pdml_spdz.rows.names import Names, listed, refuse_index
 
 Columns: TypeAlias = tuple[RowsLike, Names | None]

@@ -24,8 +24,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pdml_spdz.errors import PeerError
+from pdml_spdz.rows.base import RowsLike, is_sparse
 from pdml_spdz.rows.data import Data
-from pdml_spdz.rows.make import RowsLike, is_sparse
 from pdml_spdz.system.files import writing
 
 LENGTH = struct.Struct("<Q")

@@ -10,19 +10,18 @@ import scipy.sparse as sp
 from numpy.typing import NDArray
 
 from pdml_spdz.numerics.fixedpoint import Reals
-from pdml_spdz.rows.base import BLOCK, Rows
-from pdml_spdz.rows.dense import Dense
+from pdml_spdz.rows.base import BLOCK, Dense, Rows
 
 PENALTY = 4.0  # a flop on sparse rows costs about this many dense ones
 
 
 class Sparse(Rows):
-    """matrix : a CSR array of scipy.sparse, float64; it is not copied"""
+    """matrix : of scipy.sparse; it is not copied if it is float64 and in CSR"""
 
     sparse = True
 
-    def __init__(self, matrix: sp.csr_array) -> None:
-        self.matrix = matrix
+    def __init__(self, matrix: Any) -> None:
+        self.matrix = sp.csr_array(matrix, dtype=np.float64)
 
     @property
     def shape(self) -> tuple[int, int]:
@@ -58,7 +57,7 @@ class Sparse(Rows):
         return Dense(self.dense() - mu)
 
     def over(self, scale: Reals | float) -> Sparse:
-        return Sparse(sp.csr_array(self.matrix.multiply(1.0 / np.asarray(scale, np.float64))))
+        return Sparse(self.matrix.multiply(1.0 / np.asarray(scale, np.float64)))
 
     def times(self, V: Reals) -> Reals:
         return np.asarray(self.matrix @ V)

@@ -1,4 +1,4 @@
-"""Before any number: the parties find out whether they mean the same thing."""
+"""Before any number: the parties find out whether they mean the same thing, and have the same code."""
 
 from __future__ import annotations
 
@@ -6,19 +6,19 @@ import hashlib
 import json
 import re
 import secrets
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Sequence
+from functools import cache
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from pdml_spdz import __version__
-from pdml_spdz.errors import MismatchError, StudyError
+from pdml_spdz.errors import EngineError, MismatchError, StudyError
 from pdml_spdz.rows import names
 from pdml_spdz.rows.data import Data
-from pdml_spdz.run import build
+from pdml_spdz.study.checks import shown
 from pdml_spdz.study.model import Study
-from pdml_spdz.study.values import shown
 from pdml_spdz.transport.base import Link
 from pdml_spdz.transport.content import read_object
 
@@ -40,13 +40,6 @@ COMPARED = {
 }
 
 
-@dataclass(frozen=True)
-class Agreed:
-    """run : the identity of this run, fresh from every party's nonce."""
-
-    run: bytes
-
-
 def required_fingerprints(study: Study) -> dict[int, str]:
     """Every party's, as the study states it: without them two parties could have pinned different keys of a third."""
     missing = [f"P{i}" for i, party in enumerate(study.parties) if not party.fingerprint]
@@ -60,8 +53,8 @@ def required_fingerprints(study: Study) -> dict[int, str]:
     return {i: party.fingerprint for i, party in enumerate(study.parties)}
 
 
-def meet(link: Link, study: Study, fingerprints: Sequence[str], *, resume: bool) -> Agreed:
-    """Compare what was agreed beforehand.
+def meet(link: Link, study: Study, fingerprints: Sequence[str], *, resume: bool) -> bytes:
+    """Compare what was agreed beforehand; returns the identity of this run, fresh from every party's nonce.
 
     1. each party sends protocol and package version, digests of the build, of the study and of all M
        certificates' fingerprints as it has pinned them (its own included), whether it resumes, and a nonce
@@ -75,7 +68,7 @@ def meet(link: Link, study: Study, fingerprints: Sequence[str], *, resume: bool)
     own: dict[str, Any] = {
         "protocol": PROTOCOL,
         "version": __version__,
-        "build": build.digest(),
+        "build": build_digest(),
         "study": study.digest,
         "certificates": hashlib.sha256("|".join(fingerprints).encode()).hexdigest(),
         "resume": resume,
@@ -87,7 +80,7 @@ def meet(link: Link, study: Study, fingerprints: Sequence[str], *, resume: bool)
         for name, (what, do) in COMPARED.items():
             _compare(peer, what, own[name], theirs.get(name), do)
     parts = [own["build"], own["study"], own["certificates"], *(nonces[p] for p in range(link.M))]
-    return Agreed(hashlib.sha256("|".join(parts).encode()).digest())
+    return hashlib.sha256("|".join(parts).encode()).digest()
 
 
 def compare_features(link: Link, data: Data, study: Study, run: bytes) -> Data:
@@ -187,3 +180,40 @@ def _compare(peer: int, what: str, own: object, theirs: object, do: str) -> None
             do,
             culprit=peer,
         )
+
+
+PACKAGE = Path(__file__).parents[1]
+# What people use, and what starts parties: nothing here sends a word or decides how long it is. All else counts.
+OUTSIDE = ("__main__.py", "api.py", "applications", "bench", "cli", "estimators", "local", "privacy")
+
+
+@cache  # modules that are loaded stay as they are, whatever becomes of their files
+def build_digest() -> str:
+    """Of this build: of the sources that a run goes through, to be compared between parties.
+
+    Nobody keeps a list of constants of wire format, sharing, OT, LPN and precision: a digest of the text knows them
+    all, wherever they are, and also the code that uses them. Code that differs was never tried together, even if it
+    only makes one party faster. To read the text takes milliseconds; to import every module in order to look at its
+    constants took more than a small run does.
+    """
+    return digest_of(PACKAGE)
+
+
+def digest_of(package: Path) -> str:
+    """Of the text of all sources, wherever they are."""
+    whole = hashlib.sha256()
+    for path in sources(package):
+        text = path.read_text(encoding="utf-8")  # with \n for every line end, as Python reads it
+        whole.update(f"{path.relative_to(package).as_posix()} {len(text)}\n{text}".encode())
+    return whole.hexdigest()
+
+
+def sources(package: Path) -> Iterator[Path]:
+    """Every module that a run may go through, in the order of their names."""
+    found = sorted(path for path in package.rglob("*.py") if path.relative_to(package).parts[0] not in OUTSIDE)
+    if not found:
+        raise EngineError(
+            f"there are no sources in {package}: parties compare them before they compute.",
+            "the package as it was released, with its .py files",
+        )
+    yield from found

@@ -1,18 +1,32 @@
-"""A run's results on the disk: every array first, and the report, the mark of a finished run, last of all."""
+"""What a run has come to: report.json, what it did, revealed and cost, the same keys for every algorithm and engine;
+and its results on the disk, every array first, and the report, the mark of a finished run, last of all.
+"""
 
 from __future__ import annotations
 
+import platform
+import resource
+import ssl
+import sys
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
+from functools import cache
+from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
+from pdml_spdz import __version__
 from pdml_spdz.engines import transcript as transcripts
+from pdml_spdz.engines.base import Engine
 from pdml_spdz.engines.transcript import Transcript
 from pdml_spdz.errors import StorageError
 from pdml_spdz.numerics.fixedpoint import Reals
+from pdml_spdz.primitives.bound import Bound
+from pdml_spdz.rows.data import Data
 from pdml_spdz.study.algorithm import ALGORITHMS, Algorithm
+from pdml_spdz.study.model import Study
 from pdml_spdz.system.files import parse_json, save_array, save_json, sync, writing
+from pdml_spdz.transport.base import Link
 
 REPORT = "report.json"
 BEGUN = "checkpoint/run.json"  # says what began in a directory
@@ -81,3 +95,117 @@ def refuse_finished(out: Path, *, allowed: bool) -> None:
             f"{out} already holds a finished run.",
             do="choose another --out, pass --force to replace it, or --resume to go on from it",
         )
+
+
+@cache
+def versions() -> dict[str, str]:
+    """Of everything that can change a result."""
+    packages = {name: version(name) for name in ("numpy", "scipy", "cryptography", "click", "jinja2", "rich")}
+    return {
+        "pdml-spdz": __version__,
+        "python": platform.python_version(),
+        "openssl": ssl.OPENSSL_VERSION,
+        "platform": platform.platform(),
+        **packages,
+    }
+
+
+def peak_memory() -> int:
+    """Bytes: the largest resident set of this process so far."""
+    status = Path("/proc/self/status")
+    if status.is_file():  # Linux: getrusage would count what the parent had when it started this process
+        fields = dict(line.split(":", 1) for line in status.read_text().splitlines() if ":" in line)
+        return 1024 * int(fields["VmHWM"].split()[0])
+    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    return peak if sys.platform == "darwin" else 1024 * peak
+
+
+def seconds(link: Link) -> dict[str, Any]:
+    spent = link.clock.seconds
+    online = {name: round(spent.get(name, 0.0), 6) for name in ("wait", "transport", "crypto")}
+    return {
+        "local": round(spent.get("local", 0.0), 6),
+        "online": online,
+        "offline": round(spent.get("offline", 0.0), 6),
+        "total": round(link.clock.total, 6),
+    }
+
+
+def two_parties(study: Study) -> list[str]:
+    """With M = 2 an opened sum less one's own addend is the other party's: a warning that names them, if there are any.
+
+    What follows from the openings of NormedSecSum, whose scale is hidden, is not among them (docs/security.md).
+    """
+    deviations, of_two = study.scale == "secsum", study.spec.of_two(study)
+    shown = {
+        **of_two,
+        "the number of its rows": deviations or of_two.get("the number of its rows", False),
+        "the mean square of each feature": deviations,
+        "the norm of its rows": study.bound_kind == "secsum" and not deviations,  # these make the bound public
+    }
+    parts = [what for what, is_shown in shown.items() if is_shown]
+    if study.M != 2 or not parts:
+        return []
+    mean = of_two.get("their mean", False)
+    hide = "; --centre hidden keeps the mean from both" if mean and not (deviations or study.variance) else ""
+    text = "with two parties an opened sum less one's own part is the other's: each of them learns of the other"
+    return [f"{text} {', '.join(parts)}{hide}"]
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What a fit adds to its report: this party's rows, the result's digest, warnings, what every party has seen."""
+
+    data: Data
+    digest: str
+    warnings: list[str]
+    observables: list[str]
+
+
+def run_report(study: Study, engine: Engine, link: Link, bound: Bound, outcome: Outcome) -> dict[str, Any]:
+    """What one party says of a run, whatever the algorithm."""
+    facts = engine.facts()
+    return {
+        "algorithm": study.algorithm,
+        "engine": engine.name,
+        "protocol": facts.get("protocol"),
+        "program": facts.get("program"),
+        "reveal": study.reveal,
+        "opening": study.opening.name,
+        "security": asdict(engine.security),
+        "insecure": engine.insecure,
+        "parties": study.M,
+        "party_id": link.me,
+        "d": outcome.data.d,
+        "features": None if outcome.data.features is None else list(outcome.data.features),  # in the order of V
+        "columns": study.columns,
+        "seconds": seconds(link),
+        "bytes_sent": sum(link.traffic.sent.values()),
+        "bytes_received": sum(link.traffic.received.values()),
+        "traffic": {
+            f"P{p}": {"sent": link.traffic.sent.get(p, 0), "received": link.traffic.received.get(p, 0)}
+            for p in link.peers
+        },
+        "rounds": link.traffic.rounds,
+        "offline": {
+            "bytes_sent": sum(link.offline_traffic.sent.values()),
+            "bytes_received": sum(link.offline_traffic.received.values()),
+            "rounds": link.offline_traffic.rounds,
+        },
+        "peak_memory": peak_memory(),
+        "precision": facts.get("precision"),
+        "bound": asdict(bound),
+        "stock": facts.get("stock"),
+        "mp_spdz": facts.get("mp_spdz"),
+        "observables": [*outcome.observables, *([bound.observable] if bound.observable else [])],
+        "digests": {"study": study.digest, "program": facts.get("program_digest"), "result": outcome.digest},
+        "asked": {"iterations": study.iterations, "tol": study.tol},
+        "rows_own": outcome.data.n,
+        "versions": versions(),
+        "warnings": [
+            *engine.warnings,
+            *two_parties(study),
+            *outcome.warnings,
+            *outcome.data.warnings,
+        ],
+    }

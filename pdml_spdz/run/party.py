@@ -9,15 +9,16 @@ from typing import Any
 import numpy as np
 
 from pdml_spdz.engines import transcript as transcripts
+from pdml_spdz.engines.base import Engine
+from pdml_spdz.engines.spec import Context, OfflinePhase
+from pdml_spdz.engines.transcript import RecordedSum
 from pdml_spdz.errors import PdmlError, StudyError
 from pdml_spdz.fits.prepare import agreed, fitting
 from pdml_spdz.rows.data import Data
 from pdml_spdz.run import handshake
-from pdml_spdz.run.checkpoint import Checkpoints, finished_everywhere
-from pdml_spdz.run.context import PartyRun, rows_of
-from pdml_spdz.run.engine_setup import context_of, make_engine, offline_phase
-from pdml_spdz.run.output import Fitted, commit
-from pdml_spdz.run.report import two_parties
+from pdml_spdz.run.context import Checkpoints, PartyRun, finished_everywhere, rows_of, stock_root
+from pdml_spdz.run.output import Fitted, commit, two_parties
+from pdml_spdz.study.model import Study
 from pdml_spdz.transport import certs
 from pdml_spdz.transport.base import Link
 from pdml_spdz.transport.certs import Identity
@@ -43,11 +44,11 @@ def run_party(run: PartyRun, link: Link | None = None) -> dict[str, Any]:
             place.tell(error)
             raise
         link = held.enter_context(place.meet())
-        met = handshake.meet(link, run.study, place.identity.fingerprints, resume=run.resume)
-        data = agreed(handshake.compare_features(link, data, run.study, met.run), run.study)
+        session = handshake.meet(link, run.study, place.identity.fingerprints, resume=run.resume)
+        data = agreed(handshake.compare_features(link, data, run.study, session), run.study)
         for warning in data.warnings:
             run.note(warning)
-        return run_fit(run, data, link, met.run, place.identity)
+        return run_fit(run, data, link, session, place.identity)
 
 
 def run_fit(run: PartyRun, data: Data, link: Link, session: bytes, identity: Identity) -> dict[str, Any]:
@@ -115,8 +116,8 @@ def make_stock(run: PartyRun) -> dict[str, Any]:
     network = _Network(run)
     network.wait()
     with network.meet() as link:
-        met = handshake.meet(link, run.study, network.identity.fingerprints, resume=False)
-        made = phase.make_stock(context_of(run, link, met.run, network.identity))
+        session = handshake.meet(link, run.study, network.identity.fingerprints, resume=False)
+        made = phase.make_stock(context_of(run, link, session, network.identity))
         traffic = link.offline_traffic
         return {
             "engine": run.study.engine,
@@ -188,3 +189,24 @@ def _load(run: PartyRun) -> Data:
     if run.resume:
         begun.check_resumable(study, agreed(data, study))
     return data
+
+
+def context_of(run: PartyRun, link: Link, session: bytes, identity: Identity) -> Context:
+    """session : the public identity of the run"""
+    return Context(run.study, link, session, identity, stock_root(run.stock), run.directory, run.mp_spdz, run.notify)
+
+
+def make_engine(run: PartyRun, link: Link, session: bytes, identity: Identity) -> Engine:
+    """The study's engine on this link."""
+    engine = run.study.engine_spec.make(context_of(run, link, session, identity))
+    if run.transcript is not None:
+        engine.sec_sum = RecordedSum(engine.sec_sum, run.transcript)
+    return engine
+
+
+def offline_phase(study: Study) -> OfflinePhase:
+    """That of the study's engine."""
+    if study.engine_spec.offline is None or not study.on_shares:
+        found = f"the study has engine {study.engine!r} and reveal {study.reveal!r}."
+        raise StudyError(found, "an engine that has an offline phase, and programs on secret shares")
+    return study.engine_spec.offline

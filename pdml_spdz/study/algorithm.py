@@ -32,6 +32,7 @@ class Algorithm:
     fit : fit(run, data, link, engine) -> Fitted, party m's part of it
     result : the file of the result that all parties have
     unit : what the rank counts
+    change : when a fit stops, by `tol`: "stop when ..."
     kept : files that a party may have besides the result
     starts : files that are written when a fit begins
     needs : directions of sums (NormedSecSum), or the sums themselves
@@ -52,6 +53,7 @@ class Algorithm:
     fit: Callable[..., Any]
     result: str
     unit: str
+    change: str = "the subspace changes by less (sine of the largest angle)"
     kept: tuple[str, ...] = ("scale.npy",)
     starts: tuple[str, ...] = ("centre.npz",)
     needs: str = DIRECTIONS
@@ -77,12 +79,10 @@ ALGORITHMS: Registry[Algorithm] = Registry(
     "algorithm",
     {
         "svd": Line(
-            "pdml_spdz.fits.svd:SVD",
-            "The top singular vectors of the rows of all FILES, one party for each file.",
+            "pdml_spdz.fits.svd:SVD", "The top singular vectors of the rows of all FILES, one party for each file."
         ),
         "pca": Line(
-            "pdml_spdz.fits.pca:PCA",
-            "The principal components of the rows of all FILES, one party for each file.",
+            "pdml_spdz.fits.pca:PCA", "The principal components of the rows of all FILES, one party for each file."
         ),
         "nmf": Line(
             "pdml_spdz.fits.nmf:NMF",

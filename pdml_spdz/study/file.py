@@ -7,15 +7,16 @@ import json
 import re
 import tomllib
 from collections.abc import Mapping, Sequence
-from dataclasses import MISSING, fields, replace
+from dataclasses import fields, replace
 from pathlib import Path
 from typing import Any
 
 from pdml_spdz.errors import StudyError, did_you_mean
-from pdml_spdz.programs.template_files import environment
+from pdml_spdz.study.algorithm import SUMS
+from pdml_spdz.study.checks import typed, usual_value
+from pdml_spdz.study.engines import ENGINES
 from pdml_spdz.study.model import NmfSettings, PartyEntry, PrecisionSettings, Study, Timeouts
 from pdml_spdz.study.solvers import SOLVERS
-from pdml_spdz.study.values import typed
 from pdml_spdz.system.files import replaced
 
 TABLES: dict[str, type[Any]] = {"timeouts": Timeouts, "precision": PrecisionSettings, "nmf": NmfSettings}
@@ -23,19 +24,21 @@ TABLES: dict[str, type[Any]] = {"timeouts": Timeouts, "precision": PrecisionSett
 
 def render(study: Study) -> str:
     """The study as a commented file, with what its algorithm makes use of."""
+    from pdml_spdz.programs.render import environment  # not by those who only read a study
+
     env = environment()
     env.filters["toml"] = _toml
     template = env.get_template("study.toml.j2")
     spec = study.spec
+    names = dict.fromkeys([*ENGINES.lines, study.engine])  # to look for those of other packages takes long
+    engines = [engine for engine in map(ENGINES.__getitem__, names) if spec.needs != SUMS or not engine.shares]
     solvers = " ".join(f"{name}: {SOLVERS[name].help}" for name in SOLVERS.names())
-    written = functools.partial(_written, study)
-    return template.render(study=study, spec=spec, size=spec.measure, written=written, solvers=solvers)
+    own = {"study": study, "spec": spec, "engines": engines, "solvers": solvers, "size": spec.measure}
+    return template.render(**own, written=functools.partial(_written, study))
 
 
 def _written(study: Study, name: str) -> bool:
-    f = Study.__dataclass_fields__[name]
-    usual = f.default if f.default_factory is MISSING else f.default_factory()
-    return name not in study.spec.idle or getattr(study, name) != usual
+    return name not in study.spec.idle or getattr(study, name) != usual_value(Study.__dataclass_fields__[name])
 
 
 def _toml(value: object) -> str:

@@ -5,17 +5,29 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Iterable, Mapping
-from dataclasses import MISSING, asdict, dataclass, field, fields, is_dataclass
+from dataclasses import asdict, dataclass, field, fields, is_dataclass
 from typing import TYPE_CHECKING, Any
 
 from pdml_spdz.errors import StudyError
 from pdml_spdz.study.algorithm import ALGORITHMS, DEFAULT, SUMS, Algorithm, having
-from pdml_spdz.study.bound import USUAL_RANGE, WIDE_RANGE, check_bound, kind_of, parse_bound
+from pdml_spdz.study.checks import (
+    CENTRES,
+    SCALES,
+    USUAL_RANGE,
+    WIDE_RANGE,
+    check_bound,
+    check_choice,
+    check_rows,
+    check_values,
+    kind_of,
+    parse_bound,
+    settle,
+    shown,
+    usual_value,
+)
 from pdml_spdz.study.engines import ENGINES, engines_that
 from pdml_spdz.study.levels import DEFAULT_LEVEL, LEVELS, OPENINGS, Level
-from pdml_spdz.study.preparation import CENTRES, SCALES, check_rows
 from pdml_spdz.study.solvers import DEFAULT_SOLVER, SOLVERS
-from pdml_spdz.study.values import check_choice, check_values, settle, shown
 
 if TYPE_CHECKING:
     from pdml_spdz.engines.openings.base import Opening
@@ -301,8 +313,7 @@ def _check_own(study: Study) -> None:
     """Settings of another algorithm are as they usually are."""
     for f in fields(study):
         value = getattr(study, f.name)
-        usual = f.default if f.default_factory is MISSING else f.default_factory()
-        if f.name not in OWN or f.name in study.spec.own or value == usual:
+        if f.name not in OWN or f.name in study.spec.own or value == usual_value(f):
             continue
         found = f"settings of [{f.name}] are given" if is_dataclass(value) else f"`{f.name}` is {value!r}"
         raise StudyError(f"{found} for {study.algorithm}.", f"the algorithm {having(f.name)} with that")

@@ -30,9 +30,7 @@ def writing(path: Path, do: str = KEPT) -> Iterator[None]:
         raise
     except OSError as error:
         raise StorageError(
-            f"{path} cannot be written ({error.strerror or error}).",
-            "room and the right to write there",
-            do,
+            f"{path} cannot be written ({error.strerror or error}).", "room and the right to write there", do
         ) from None
 
 

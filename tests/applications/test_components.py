@@ -9,13 +9,12 @@ from sklearn.decomposition import PCA, TruncatedSVD
 from sklearn.linear_model import LinearRegression
 
 from pdml_spdz.applications import low_rank, regression
-from pdml_spdz.applications.score import Score, joint
+from pdml_spdz.applications.low_rank import Score, joint
 from pdml_spdz.applications.uplift import (
     Uplift,
     local_pca,
     local_svd,
     low_rank_uplift,
-    regression_uplift,
 )
 from pdml_spdz.engines.secsum import SecSumEngine
 from pdml_spdz.errors import InputError, QuotaError
@@ -174,19 +173,23 @@ def test_joining_helps_small_parties() -> None:
     (X, y), held_out = rows(300, 0, 2.0, 40), rows(100, 1, 2.0, 40)
     owns = [slice(m, m + 15) for m in range(0, 300, 30)]
     V, mean = local_pca(X, 3)
-    gains = {
-        printed: np.mean(
-            [regression_uplift(X[own], y[own], held_out, V, mean, as_printed=printed).percent for own in owns]
-        )
-        for printed in (False, True)
-    }
+
+    def uplift(own: slice, printed: bool) -> float:
+        """Of principal component regression with the common components instead of the party's own."""
+        errors = [
+            regression.fit(X[own], y[own], *basis, as_printed=printed).rmse(*held_out)
+            for basis in (local_pca(X[own], 3), (V, mean))
+        ]
+        return Uplift(*errors).percent
+
+    gains = {printed: np.mean([uplift(own, printed) for own in owns]) for printed in (False, True)}
     # As printed, the common mean costs a party the intercept that its own mean gave it.
     assert gains[False] > 15
     assert gains[False] > gains[True]
-    V = local_svd(X, 3)
-    gained = [low_rank_uplift(X[own], held_out[0], V) for own in owns]
+    common = local_svd(X, 3)
+    gained = [low_rank_uplift(X[own], held_out[0], common) for own in owns]
     assert min(gain.percent for gain in gained) > 3
-    assert gained[0].joint == low_rank.reconstruction_error(held_out[0], V)
+    assert gained[0].joint == low_rank.reconstruction_error(held_out[0], common)
 
 
 def test_percentage_is_of_the_local_error() -> None:

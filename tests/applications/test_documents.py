@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from click.testing import CliRunner, Result
 
-from pdml_spdz.applications import documents, text
+from pdml_spdz.applications import text
 from pdml_spdz.cli.app import cli
 from pdml_spdz.errors import InputError, MismatchError
 from pdml_spdz.rows import data
@@ -103,12 +103,12 @@ def test_parties_with_other_lists_are_told_before_anything_is_sent(place: Path) 
 def test_files_that_hold_no_documents(tmp_path: Path, name: str, content: str, wanted: str) -> None:
     (tmp_path / name).write_text(content)
     with pytest.raises(InputError, match=wanted):
-        documents.read(tmp_path / name)
+        text.read(tmp_path / name)
 
 
 def test_absent_files_and_missing_choices(place: Path) -> None:
     with pytest.raises(InputError, match="is not there"):
-        documents.read(place / "nothing.txt")
+        text.read(place / "nothing.txt")
     assert isinstance(
         made(place / "mails", "--vocabulary", place / "no", "--out", place / "a.npz").exception, InputError
     )

@@ -12,16 +12,15 @@ import scipy.sparse as sp
 from pdml_spdz.algorithms.nmf import start_by_seed
 from pdml_spdz.algorithms.rri import Penalties
 from pdml_spdz.applications import recommender
-from pdml_spdz.applications.hyperband import Continued, hyperband, pd_nmf_loss, sample_penalties
-from pdml_spdz.applications.recommender import Scale
+from pdml_spdz.applications.recommender import Continued, RatingScale, hyperband, pd_nmf_loss, sample_penalties
 from pdml_spdz.applications.uplift import local_topics, own_settings, recommender_uplift, topics_error, topics_uplift
 from pdml_spdz.engines.secsum import SecSumEngine
 from pdml_spdz.errors import InputError
 from pdml_spdz.primitives.agree import Agreement
-from pdml_spdz.primitives.alone import Alone, own_sum
+from pdml_spdz.primitives.normed_sum import Alone, own_sum
 from tests.threads import run_threads
 
-SCALE = Scale(1, 5)
+SCALE = RatingScale(1, 5)
 LOW, HIGH = 0.01, 30.0  # of penalties
 
 
@@ -49,7 +48,7 @@ def test_users_are_fitted_to_what_they_rated() -> None:
     seen = rng.random(whole.shape) < 0.6
     kept, held_out = sp.csr_array(whole * seen), sp.csr_array(whole * ~seen)
     np.testing.assert_allclose(recommender.fit_users(kept, T), W, atol=1e-4)
-    assert recommender.rmse(kept, held_out, T, Scale(0, 5)) < 1e-4
+    assert recommender.rmse(kept, held_out, T, RatingScale(0, 5)) < 1e-4
 
 
 @pytest.mark.parametrize("wrong", [0.5, 6.0, np.nan])
@@ -61,7 +60,7 @@ def test_ratings_out_of_range_are_refused(wrong: float) -> None:
 
 def test_scale_and_shapes_are_checked() -> None:
     with pytest.raises(InputError, match="lowest < highest"):
-        Scale(-1, 5)
+        RatingScale(-1, 5)
     with pytest.raises(InputError, match="the same items"):
         recommender.fit_users(sp.csr_array(np.ones((2, 3))), np.ones((1, 4)))
     with pytest.raises(InputError, match="between 0 and 1"):

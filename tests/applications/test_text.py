@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections import Counter
 
 import numpy as np
@@ -10,9 +11,7 @@ import scipy.sparse as sp
 from sklearn.feature_extraction.text import CountVectorizer, TfidfTransformer
 
 from pdml_spdz.applications import text
-from pdml_spdz.engines.secsum import SecSumEngine
 from pdml_spdz.errors import InputError
-from tests.threads import run_threads
 
 DOCUMENTS = [
     "The striker scored; the goalkeeper's gloves were running away from goals, goals and goals.",
@@ -89,24 +88,11 @@ def test_tf_idf_equals_scikit_learn(smooth: bool, sublinear: bool, norm: str | N
     np.testing.assert_allclose(ours.toarray(), wanted.toarray(), rtol=1e-12)
 
 
-def test_global_frequencies_are_those_of_the_pooled_documents() -> None:
-    counts = sp.csr_array(np.random.default_rng(0).poisson(0.5, size=(21, 40)).astype(float))
-    tables = [counts[:3], counts[3:10], counts[10:]]
-
-    def party(link):
-        return text.global_frequencies(tables[link.me], SecSumEngine(link, b"test", "auto").sec_sum, 1000)
-
-    wanted, n = text.document_frequencies(counts)
-    for df, total in run_threads(3, party):
-        assert np.array_equal(df, wanted)
-        assert total == n == 21
-    kept = text.frequent(wanted, 5, 0.4, n)
-    assert np.array_equal(kept, [j for j in range(40) if 5 <= wanted[j] <= 8.4])
-
-
-def test_more_documents_than_agreed_are_not_summed() -> None:
-    with pytest.raises(InputError, match="this party has 3 documents"):
-        text.global_frequencies(sp.csr_array(np.ones((3, 2))), lambda x, bound, purpose: pytest.fail("sent"), 2)
+def test_without_the_stemmer_it_says_how_to_get_one(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "snowballstemmer", None)
+    assert text.Terms(None)("Some words") == ["words"]
+    with pytest.raises(InputError, match=r"needs the package snowballstemmer[^$]*pip install 'pdml-spdz\[text\]'"):
+        text.Terms()
 
 
 def test_weights_fit_the_columns() -> None:

@@ -10,9 +10,7 @@ import pytest
 import scipy.sparse as sp
 
 from pdml_spdz.applications import topics
-from pdml_spdz.engines.secsum import SecSumEngine
 from pdml_spdz.errors import InputError
-from tests.threads import run_threads
 
 # Words 0 and 1 together in two of four documents, 2 alone in one, 3 nowhere; -1 is a word without a column.
 CORPUS = [np.array(document) for document in ([0, -1, 1], [1, 0, 0], [2, -1], [-1])]
@@ -77,20 +75,6 @@ def test_windows_are_counted_as_one_by_one(size: int) -> None:
     if size > 1:
         wanted = np.mean([slow_npmi(windows, a, b) for a, b in combinations(range(4), 2)])
         assert topics.npmi(np.arange(4)[None, :], seen) == pytest.approx([wanted], abs=1e-9)
-
-
-def test_joint_coherence_is_that_of_the_pooled_documents() -> None:
-    documents = corpus(30, 40, 12)
-    words, parts = np.arange(0, 12, 2), [documents[:5], documents[5:20], documents[20:]]
-
-    def party(link):
-        own = topics.occurrences(parts[link.me], words, 10)
-        return topics.joint_occurrences(own, SecSumEngine(link, b"test", "auto").sec_sum, 10_000)
-
-    pooled = topics.occurrences(documents, words, 10)
-    for seen in run_threads(3, party):
-        assert seen.windows == pooled.windows
-        assert np.array_equal(seen.together, pooled.together)
 
 
 def test_coherent_topics_score_higher() -> None:

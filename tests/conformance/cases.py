@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from pdml_spdz.algorithms.nmf import Settings
+from pdml_spdz.algorithms.nmf import SweepSettings
 from pdml_spdz.engines.mp_spdz import home
 from pdml_spdz.study.algorithm import ALGORITHMS, SUMS
 from pdml_spdz.study.engines import ENGINES
@@ -114,7 +114,7 @@ class Case:
             return
         assert start is not None
         if self.spec.needs == SUMS:
-            settings = Settings(iterations, 0.0, 20.0)
+            settings = SweepSettings(iterations, 0.0, 20.0)
             tolerance = rounding(pooled, start, settings, M)[1]
             assert np.abs(found - centralised(pooled, start, settings)[1]).max() <= tolerance
             return

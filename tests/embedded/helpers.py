@@ -8,8 +8,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from pdml_spdz.engines.embedded import machine
-from pdml_spdz.engines.embedded.runner import EmbeddedExecution, EmbeddedRunner
-from pdml_spdz.engines.embedded.shares import Shares
+from pdml_spdz.engines.embedded.runner import EmbeddedExecution, EmbeddedRunner, Shares
 from pdml_spdz.engines.openings.base import GO_ON, public_integers
 from pdml_spdz.primitives.masks import Keys
 from pdml_spdz.primitives.sec_sum import MaskedSum

@@ -6,8 +6,7 @@ import numpy as np
 
 from pdml_spdz.engines.embedded.backend import Counting
 from pdml_spdz.engines.embedded.products import Lazy
-from pdml_spdz.engines.embedded.session import Session
-from pdml_spdz.engines.embedded.shares import Shares
+from pdml_spdz.engines.embedded.runner import Session, Shares
 from pdml_spdz.engines.embedded.values import Scalars
 from pdml_spdz.numerics import ring
 from pdml_spdz.offline.material import Plan

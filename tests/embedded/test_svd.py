@@ -10,7 +10,7 @@ import scipy.sparse as sp
 
 from pdml_spdz.errors import RangeExceeded
 from pdml_spdz.numerics.linalg import fix_signs, orthonormalise, sine
-from pdml_spdz.rows.make import RowsLike
+from pdml_spdz.rows.base import RowsLike
 from tests.threads import fit
 from tests.unit.test_svd import digits, pooled, with_spectrum
 

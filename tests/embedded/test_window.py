@@ -18,9 +18,9 @@ from pdml_spdz.numerics import ring
 from pdml_spdz.numerics.linalg import sine
 from pdml_spdz.primitives.normed_sum import OwnMean, missing, rounding_of_rho
 from pdml_spdz.programs.precision import FULL_G, Precision
+from pdml_spdz.rows.base import as_rows
 from pdml_spdz.rows.covariance import GramMatrix, covariance_around_own_mean
-from pdml_spdz.rows.make import as_rows
-from pdml_spdz.study.bound import WIDE_RANGE
+from pdml_spdz.study.checks import WIDE_RANGE
 from tests.unit.test_svd import with_spectrum
 
 N, D, K, TOL = 40, 8, 2, 1e-7

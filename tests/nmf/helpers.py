@@ -10,13 +10,13 @@ import numpy as np
 import scipy.optimize
 import scipy.sparse as sp
 
-from pdml_spdz.algorithms.nmf import Result, Settings, State, addend_bounds, pd_nmf_iter
+from pdml_spdz.algorithms.nmf import SweepResult, SweepSettings, SweepState, addend_bounds, pd_nmf_iter
 from pdml_spdz.algorithms.rri import CAP, FullPart, Penalties, part
 from pdml_spdz.engines.secsum import SecSumEngine
 from pdml_spdz.numerics.fixedpoint import Format
 from pdml_spdz.numerics.linalg import EPS
 from pdml_spdz.primitives.agree import Agreement
-from pdml_spdz.rows.make import RowsLike
+from pdml_spdz.rows.base import RowsLike
 from pdml_spdz.transport.base import Link
 from tests.threads import run_threads
 
@@ -54,17 +54,19 @@ def split(X: RowsLike, M: int) -> list[RowsLike]:
     return [X[a:b] for a, b in itertools.pairwise(cuts)]
 
 
-def settings_for(X: RowsLike, tau: int, tol: float = 0.0, **options: object) -> Settings:
-    return Settings(tau, tol, FullPart(X, 1).norm(), **options)  # type: ignore[arg-type]
+def settings_for(X: RowsLike, tau: int, tol: float = 0.0, **options: object) -> SweepSettings:
+    return SweepSettings(tau, tol, FullPart(X, 1).norm(), **options)  # type: ignore[arg-type]
 
 
-def distributed(tables: Sequence[RowsLike], T: np.ndarray, settings: Settings) -> tuple[list[Result], list[np.ndarray]]:
+def distributed(
+    tables: Sequence[RowsLike], T: np.ndarray, settings: SweepSettings
+) -> tuple[list[SweepResult], list[np.ndarray]]:
     """Every party's result of PD-NMF-Iter between threads, and every party's W."""
 
-    def party(link: Link) -> tuple[Result, np.ndarray]:
+    def party(link: Link) -> tuple[SweepResult, np.ndarray]:
         local = part(tables[link.me], len(T), weighted=settings.weighted)
         sec_sum = SecSumEngine(link, b"test", "auto").sec_sum
-        return pd_nmf_iter(local, State(T), settings, sec_sum, Agreement(link), clock=link.clock), local.W
+        return pd_nmf_iter(local, SweepState(T), settings, sec_sum, Agreement(link), clock=link.clock), local.W
 
     results = run_threads(len(tables), party)
     return [result for result, _ in results], [W for _, W in results]
@@ -86,14 +88,14 @@ class Jolt:
     rng: np.random.Generator
     factor: float
     M: int
-    settings: Settings
+    settings: SweepSettings
 
     def __call__(self, x: np.ndarray, size: np.ndarray) -> np.ndarray:
         return x + self.factor * self.rng.choice([-1.0, 1.0], x.shape) * size
 
 
 def centralised(
-    X: np.ndarray, T: np.ndarray, settings: Settings, B: np.ndarray | None = None, jolt: Jolt | None = None
+    X: np.ndarray, T: np.ndarray, settings: SweepSettings, B: np.ndarray | None = None, jolt: Jolt | None = None
 ) -> tuple[np.ndarray, np.ndarray]:
     """(W, T) of RRI-NMF on all rows, [PDML Eq. nmf_update]: R_t is formed anew for every topic, as a dense matrix.
 
@@ -129,7 +131,7 @@ def centralised(
 
 
 def rounding(
-    X: np.ndarray, T: np.ndarray, settings: Settings, M: int, B: np.ndarray | None = None
+    X: np.ndarray, T: np.ndarray, settings: SweepSettings, M: int, B: np.ndarray | None = None
 ) -> tuple[float, float]:
     """How far W and T of two correct runs may be apart.
 

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 
-from pdml_spdz.algorithms.nmf import CONVERGED, Settings, addend_bounds, least_use
+from pdml_spdz.algorithms.nmf import CONVERGED, SweepSettings, addend_bounds, least_use
 from pdml_spdz.algorithms.rri import Penalties
 from pdml_spdz.numerics.fixedpoint import Format
 from pdml_spdz.numerics.linalg import EPS
@@ -43,7 +43,7 @@ def test_topics_that_are_dead_at_once_are_reported(penalties: Penalties) -> None
     """The run converges in its first sweep, which is no success."""
     X = dense_rows() if penalties.any else np.zeros((40, 9))
     T_0 = topics(3, 9)
-    results, _ = distributed([X[:10], X[10:]], T_0, Settings(50, 1e-6, 1e4, penalties))
+    results, _ = distributed([X[:10], X[10:]], T_0, SweepSettings(50, 1e-6, 1e4, penalties))
     for result in results:
         assert (result.state.t, result.state.stop) == (1, CONVERGED)
         np.testing.assert_array_equal(result.T, T_0)

@@ -10,15 +10,15 @@ import scipy.sparse as sp
 from sklearn.datasets import load_digits
 
 from pdml_spdz.algorithms import nmf_start
-from pdml_spdz.algorithms.nmf import Result, Settings, State, pd_nmf_iter
+from pdml_spdz.algorithms.nmf import SweepResult, SweepSettings, SweepState, pd_nmf_iter
 from pdml_spdz.algorithms.nmf_start import nnsvd, pd_nmf_init, rri_nmf
 from pdml_spdz.algorithms.rri import FullPart, Penalties
 from pdml_spdz.engines.secsum import SecSumEngine
 from pdml_spdz.numerics.linalg import EPS
 from pdml_spdz.primitives.agree import Agreement
-from pdml_spdz.primitives.alone import own_sum
+from pdml_spdz.primitives.normed_sum import own_sum
 from pdml_spdz.primitives.sec_sum import SecSum
-from pdml_spdz.rows.make import RowsLike
+from pdml_spdz.rows.base import RowsLike
 from pdml_spdz.transport.base import Link
 from pdml_spdz.transport.clock import Clock
 from tests.nmf.helpers import best_error, dense_rows, settings_for, topics
@@ -44,8 +44,8 @@ def init() -> Init:
     local, merged = {}, {}
 
     def iterate(
-        its: FullPart, state: State, settings: Settings, sec_sum: SecSum, *rest: object, **clock: Clock
-    ) -> Result:
+        its: FullPart, state: SweepState, settings: SweepSettings, sec_sum: SecSum, *rest: object, **clock: Clock
+    ) -> SweepResult:
         result = pd_nmf_iter(its, state, settings, sec_sum, *rest, **clock)  # type: ignore[arg-type]
         if sec_sum is own_sum:
             local[next(m for m, X in enumerate(tables) if X is its.X.dense())] = its.W, result.T

@@ -10,11 +10,11 @@ from sklearn.datasets import load_digits
 from sklearn.decomposition import NMF
 from sklearn.exceptions import ConvergenceWarning
 
-from pdml_spdz.algorithms.nmf import State, pd_nmf_iter
+from pdml_spdz.algorithms.nmf import SweepState, pd_nmf_iter
 from pdml_spdz.algorithms.nmf_start import nnsvd, rri_nmf
 from pdml_spdz.algorithms.rri import Part, Penalties, part
 from pdml_spdz.numerics.linalg import EPS
-from pdml_spdz.primitives.alone import Alone, own_sum
+from pdml_spdz.primitives.normed_sum import Alone, own_sum
 from pdml_spdz.transport.clock import Clock
 from tests.nmf.helpers import ALL, EACH, NONE, dense_rows, observed_rows, settings_for, topics
 
@@ -70,7 +70,7 @@ def test_objective_never_rises(penalties: Penalties, weighted: bool) -> None:
         X = S.toarray() if weighted else dense_rows(seed=20 + seed)
         settings = settings_for(X, sweeps, penalties=penalties, weighted=weighted)
         watched = Watched(part(S if weighted else X, k, weighted=weighted), X, B if weighted else None, penalties)
-        pd_nmf_iter(watched, State(topics(k, 9, seed)), settings, own_sum, Alone(), clock=Clock())
+        pd_nmf_iter(watched, SweepState(topics(k, 9, seed)), settings, own_sum, Alone(), clock=Clock())
         assert len(watched.values) == 1 + 2 * k * sweeps
         assert np.diff(watched.values).max() <= watched.rounding
         assert watched.rounding <= 1e-10 * watched.values[0]

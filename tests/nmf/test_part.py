@@ -10,12 +10,12 @@ import pytest
 import scipy.optimize
 import scipy.sparse as sp
 
-from pdml_spdz.algorithms.nmf import State, pd_nmf_iter
+from pdml_spdz.algorithms.nmf import SweepState, pd_nmf_iter
 from pdml_spdz.algorithms.nmf_start import nnsvd, rri_nmf
 from pdml_spdz.algorithms.rri import CAP, Penalties, part
 from pdml_spdz.errors import QuotaError
 from pdml_spdz.numerics.linalg import EPS
-from pdml_spdz.primitives.alone import Alone, own_sum
+from pdml_spdz.primitives.normed_sum import Alone, own_sum
 from pdml_spdz.transport.clock import Clock
 from tests.nmf.helpers import NONE, observed_rows, rounding, settings_for, topics
 
@@ -31,7 +31,7 @@ def test_sparse_rows_are_never_dense() -> None:
     for weighted in (False, True):
         settings = settings_for(S, 1, weighted=weighted, penalties=Penalties(delta=1.0))
         local = part(S, k, weighted=weighted)
-        pd_nmf_iter(local, State(T), settings, own_sum, Alone(), clock=Clock())
+        pd_nmf_iter(local, SweepState(T), settings, own_sum, Alone(), clock=Clock())
         local.fit(T, settings.penalties, sweeps=1)
         local.restore(local.W, T)
         assert np.isfinite(local.error(T))
@@ -63,11 +63,11 @@ def test_an_iteration_goes_on_from_kept_coefficients(weighted: bool) -> None:
     settings = settings_for(S, 8, weighted=weighted)
     T_0 = topics(3, 9)
     half, first = replace(settings, tau=4), part(S, 3, weighted=weighted)
-    T = pd_nmf_iter(first, State(T_0), half, own_sum, Alone(), clock=Clock()).T
+    T = pd_nmf_iter(first, SweepState(T_0), half, own_sum, Alone(), clock=Clock()).T
     second = part(S, 3, weighted=weighted)
     second.restore(first.W, T)
     assert second.error(T) == pytest.approx(first.error(T), rel=X.size * EPS)
-    T = pd_nmf_iter(second, State(T), half, own_sum, Alone(), clock=Clock()).T
+    T = pd_nmf_iter(second, SweepState(T), half, own_sum, Alone(), clock=Clock()).T
     W, whole = rri_nmf(S, T_0, settings)
     tolerances = rounding(X, T_0, settings, 1, B if weighted else None)
     assert np.abs(second.W - W).max() <= tolerances[0]

@@ -22,7 +22,7 @@ def ot_pair(ends: list[extension.Ends]) -> tuple[extension.Sender, extension.Rec
 
 def vole_pairs(
     ends: list[extension.Ends], bits: int, *, count: int = 1, kappa: int = vole.KAPPA
-) -> list[tuple[vole.Sender, vole.Receiver]]:
+) -> list[tuple[vole.VoleSender, vole.VoleReceiver]]:
     """`count` VOLEs of the ordered pair (0, 1)."""
     made = run_threads(2, lambda link: vole.set_up(link, ends[link.me], bits, count=count, kappa=kappa))
     return [(ours.senders[1], theirs.receivers[0]) for ours, theirs in zip(*made, strict=True)]

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from pdml_spdz.errors import ProtocolError
-from pdml_spdz.ot import base, extension, ggm, group, prg
+from pdml_spdz.ot import extension, ggm, group, prg
 from pdml_spdz.transport.base import Link
 from tests.ot.ot_pairs import bytes_are_uniform, ot_ends, ot_pair, words_are_uniform
 from tests.threads import run_threads
@@ -56,7 +56,7 @@ def test_group_refuses_what_is_no_point(bad: bytes) -> None:
 @pytest.mark.parametrize("M", [2, 3])
 def test_base_ots_give_one_key_of_each_pair(M: int) -> None:
     choices = [{l: prg.random_bits(20) for l in range(M) if l != m} for m in range(M)]
-    results = run_threads(M, lambda link: base.run(link, b"s", choices[link.me], 20))
+    results = run_threads(M, lambda link: extension.base_ots(link, b"s", choices[link.me], 20))
     seen = set()
     for m in range(M):
         for l in choices[m]:
@@ -68,17 +68,17 @@ def test_base_ots_give_one_key_of_each_pair(M: int) -> None:
 
 
 def test_base_ots_of_different_sessions_do_not_match() -> None:
-    sender, bits = base.Sender(b"one", 0, 1), prg.random_bits(4)
-    message, keys = base.Receiver(b"two", 1, 0, bits).reply(memoryview(sender.first))
+    sender, bits = extension.BaseSender(b"one", 0, 1), prg.random_bits(4)
+    message, keys = extension.BaseReceiver(b"two", 1, 0, bits).reply(memoryview(sender.first))
     assert not (chosen(sender.keys(memoryview(message), 4), bits) == keys).any()
 
 
 def test_base_ot_names_the_party_that_sent_no_point() -> None:
     with pytest.raises(ProtocolError, match="P7 sent 32 bytes that are no group element") as caught:
-        base.Receiver(b"s", 1, 7, prg.random_bits(1)).reply(memoryview(b"\xff" * 32))
+        extension.BaseReceiver(b"s", 1, 7, prg.random_bits(1)).reply(memoryview(b"\xff" * 32))
     assert caught.value.culprit == 7
     with pytest.raises(ProtocolError, match="P1 sent 31 bytes in a base OT"):
-        base.Sender(b"s", 0, 1).keys(memoryview(bytes(31)), 1)
+        extension.BaseSender(b"s", 0, 1).keys(memoryview(bytes(31)), 1)
 
 
 @pytest.mark.parametrize("depth", [1, 3, 5])

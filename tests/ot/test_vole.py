@@ -9,7 +9,7 @@ import pytest
 
 from pdml_spdz.errors import ProtocolError
 from pdml_spdz.numerics import ring
-from pdml_spdz.ot import extension, leafsums, prg, vole
+from pdml_spdz.ot import extension, ggm, prg, vole
 from pdml_spdz.transport.base import Link
 from tests.ot.ot_pairs import bytes_are_uniform, ot_ends, vole_pairs, words_are_uniform
 from tests.threads import run_threads
@@ -21,7 +21,7 @@ def ends() -> list[extension.Ends]:
 
 
 @pytest.fixture
-def pair(ends: list[extension.Ends]) -> tuple[vole.Sender, vole.Receiver]:
+def pair(ends: list[extension.Ends]) -> tuple[vole.VoleSender, vole.VoleReceiver]:
     return vole_pairs(ends, 192)[0]
 
 
@@ -30,7 +30,7 @@ def holds(u: ring.Vector, v: ring.Vector, w: ring.Vector, delta: int, bits: int 
     return np.array_equal(ring.pack(expected, bits), ring.pack(w, bits))
 
 
-def extend(sender: vole.Sender, n: int) -> tuple[ring.Vector, ring.Vector, bytes]:
+def extend(sender: vole.VoleSender, n: int) -> tuple[ring.Vector, ring.Vector, bytes]:
     """A fresh u, with v and the message for it."""
     u = ring.random(n, sender.digits.bits)
     return u, *sender.extend(u)
@@ -70,7 +70,7 @@ def test_relation_holds_for_every_digit_width(ends: list[extension.Ends], bits: 
 
 @pytest.mark.parametrize("n", [0, 1, 99, 100, 101, 200, 201, 1000])
 def test_relation_holds_across_chunks(
-    pair: tuple[vole.Sender, vole.Receiver], monkeypatch: pytest.MonkeyPatch, n: int
+    pair: tuple[vole.VoleSender, vole.VoleReceiver], monkeypatch: pytest.MonkeyPatch, n: int
 ) -> None:
     monkeypatch.setattr(vole, "CHUNK", 100)
     sender, receiver = pair
@@ -81,7 +81,7 @@ def test_relation_holds_across_chunks(
 
 
 def test_every_ordered_pair_of_three_parties_has_its_own_vole() -> None:
-    def party(link: Link) -> tuple[vole.Ends, vole.Extended, int]:
+    def party(link: Link) -> tuple[vole.VoleEnds, vole.Extended, int]:
         mine = vole.set_up(link, extension.set_up(link, b"three"), 128)[0]
         return mine, vole.extend(link, mine, mine.random(50)), link.traffic.rounds
 
@@ -99,11 +99,11 @@ def test_sums_match_integers() -> None:
     leaves, w, n, position = prg.random_blocks(8), 2, 6, 10
     x = np.array([stream_numbers(leaf, position, w, n, 77) for leaf in leaves], dtype=object)
     for hole in (None, 0, 5, 7):
-        plain, weighted = leafsums.LeafSums(leaves, hole, position, w, 77).next(n)
+        plain, weighted = ggm.LeafSums(leaves, hole, position, w, 77).next(n)
         kept = [j for j in range(8) if j != hole]
         for columns, weights in ((plain, [1] * 8), (weighted, range(8))):
             expected = sum(weights[j] * x[j] for j in kept) % 2**128
-            assert ring.to_ints(np.ascontiguousarray(leafsums.to_words(leafsums.settle(columns)).T)) == list(expected)
+            assert ring.to_ints(np.ascontiguousarray(ggm.to_words(ggm.settle(columns)).T)) == list(expected)
 
 
 def test_receiver_lacks_the_leaf_that_hides_u(ends: list[extension.Ends]) -> None:
@@ -148,7 +148,7 @@ def test_no_part_of_a_stream_is_read_twice(ends: list[extension.Ends], monkeypat
             return super().fill(j, out)
 
     sender, _ = vole_pairs(ends, 192, kappa=2)[0]
-    monkeypatch.setattr(leafsums, "Streams", Spy)
+    monkeypatch.setattr(ggm, "Streams", Spy)
     monkeypatch.setattr(vole, "CHUNK", 16)
     for n in (1, 2, 5, 40, 7, 16, 33):
         extend(sender, n)
@@ -158,7 +158,7 @@ def test_no_part_of_a_stream_is_read_twice(ends: list[extension.Ends], monkeypat
         assert all(end == start for (_, end), (start, _) in itertools.pairwise(ranges))  # no gap, no overlap
 
 
-def test_two_calls_share_no_value(pair: tuple[vole.Sender, vole.Receiver]) -> None:
+def test_two_calls_share_no_value(pair: tuple[vole.VoleSender, vole.VoleReceiver]) -> None:
     sender, _ = pair
     first, second = extend(sender, 501), extend(sender, 501)
     for a, b in zip(first[:2], second[:2], strict=True):
@@ -186,7 +186,7 @@ def test_deltas_are_uniform_and_independent(ends: list[extension.Ends]) -> None:
     assert bytes_are_uniform(b"".join(d.to_bytes(24, "little") for d in deltas))
 
 
-def test_another_delta_breaks_the_relation(pair: tuple[vole.Sender, vole.Receiver]) -> None:
+def test_another_delta_breaks_the_relation(pair: tuple[vole.VoleSender, vole.VoleReceiver]) -> None:
     sender, receiver = pair
     u, v, message = extend(sender, 10)
     w = receiver.extend(10, memoryview(message))
@@ -194,7 +194,9 @@ def test_another_delta_breaks_the_relation(pair: tuple[vole.Sender, vole.Receive
     assert not holds(u, v, w, receiver.delta ^ 1 << 191)
 
 
-def test_a_changed_byte_of_the_message_spoils_its_own_element_only(pair: tuple[vole.Sender, vole.Receiver]) -> None:
+def test_a_changed_byte_of_the_message_spoils_its_own_element_only(
+    pair: tuple[vole.VoleSender, vole.VoleReceiver],
+) -> None:
     sender, receiver = pair
     n = 50
     u, v, message = extend(sender, n)
@@ -206,7 +208,7 @@ def test_a_changed_byte_of_the_message_spoils_its_own_element_only(pair: tuple[v
     assert np.flatnonzero(wrong).tolist() == [7]
 
 
-def test_receiver_refuses_a_message_from_elsewhere(pair: tuple[vole.Sender, vole.Receiver]) -> None:
+def test_receiver_refuses_a_message_from_elsewhere(pair: tuple[vole.VoleSender, vole.VoleReceiver]) -> None:
     sender, receiver = pair
     first, second = extend(sender, 4)[2], extend(sender, 4)[2]
     with pytest.raises(ProtocolError, match="from 4 on, 4 of them"):

@@ -18,7 +18,7 @@ TOY = '''
 import numpy as np
 
 from pdml_spdz.engines.base import EngineBase, Security
-from pdml_spdz.engines.spec import EngineSpec, Finding
+from pdml_spdz.engines.spec import EngineSpec, Diagnosis
 from pdml_spdz.primitives.sec_sum import EXACT
 
 
@@ -53,7 +53,7 @@ def check(study, want):
 
 
 def doctor(home):
-    yield Finding("ok", "toy", "wound up")
+    yield Diagnosis("ok", "toy", "wound up")
 
 
 TOY = EngineSpec(

@@ -113,8 +113,8 @@ def test_quota_exceeded_nothing_of_the_rows_is_sent(parties: Callable[..., Parti
     site.start(1)
     with connect(meeting, listener) as link:
         agreed = handshake.meet(link, site.study, identity.fingerprints, resume=False)
-        handshake.compare_features(link, data.load(site.home(0) / "rows.npy"), site.study, agreed.run)
-        Keys.agree(link, agreed.run)
+        handshake.compare_features(link, data.load(site.home(0) / "rows.npy"), site.study, agreed)
+        Keys.agree(link, agreed)
         with pytest.raises(PeerAborted, match="P1 ended the run: its rows exceed the agreed bound") as told:
             link.exchange("sum:start", {}, {1: 1000})  # would return whatever else P1 had sent
     norm = np.linalg.norm((100 * rows(1)).T @ (100 * rows(1)))

@@ -15,7 +15,7 @@ import scipy.sparse as sp
 from click.testing import CliRunner
 
 import pdml_spdz
-from pdml_spdz.applications.documents import save
+from pdml_spdz.applications.text import save
 from pdml_spdz.cli.init import init
 from pdml_spdz.errors import InputError, MismatchError, ResumeError, StudyError
 from pdml_spdz.local.joint import LocalResult, local_study

@@ -16,7 +16,7 @@ from pdml_spdz.errors import InputError, PeerAborted, StudyError
 from pdml_spdz.fits.nmf import settings_of
 from pdml_spdz.local.joint import local_study
 from pdml_spdz.numerics.linalg import EPS
-from pdml_spdz.rows.make import RowsLike
+from pdml_spdz.rows.base import RowsLike
 from pdml_spdz.study.model import NmfSettings
 from pdml_spdz.transport.base import HEADER
 from tests.nmf.helpers import best_error, centralised, dense_rows, rounding

@@ -18,7 +18,7 @@ from pdml_spdz.local.joint import local_study
 from pdml_spdz.local.threads import run_in_threads
 from pdml_spdz.numerics.fixedpoint import Format
 from pdml_spdz.numerics.linalg import EPS, sine
-from pdml_spdz.run.report import two_parties
+from pdml_spdz.run.output import two_parties
 from tests.parties.helpers import EMBEDDED, Parties, rows, run
 from tests.properties.test_nmf_transcript import whole_fit
 from tests.unit.test_svd import pooled, stopped

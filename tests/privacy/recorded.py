@@ -10,8 +10,8 @@ from typing import Any
 from pdml_spdz.engines.transcript import Transcript, load
 from pdml_spdz.fits import prepare
 from pdml_spdz.local.joint import local_study
+from pdml_spdz.rows.base import RowsLike
 from pdml_spdz.rows.data import Data
-from pdml_spdz.rows.make import RowsLike
 from pdml_spdz.run import handshake
 from pdml_spdz.run.context import PartyRun
 from pdml_spdz.run.party import run_fit
@@ -33,7 +33,7 @@ def record(tables: Sequence[RowsLike], out: Path, *, resume: bool = False, **set
                 with run.output():
                     data = prepare.agreed(Data(tables[link.me], None, "rows"), study)
                     met = handshake.meet(link, study, (), resume=resume)
-                    run_fit(run, data, link, met.run, Identity(link.me, out, {}))
+                    run_fit(run, data, link, met, Identity(link.me, out, {}))
         except BaseException as error:  # noqa: BLE001
             errors.append(error)
 

@@ -12,10 +12,10 @@ import scipy.sparse as sp
 
 from pdml_spdz.engines.transcript import RESUMED, Entry, Transcript, load
 from pdml_spdz.errors import InputError
+from pdml_spdz.privacy.assess import effective_size, effective_sizes, own_risks
 from pdml_spdz.privacy.attack_run import attack
 from pdml_spdz.privacy.attacks import Finding, directions, norm_ratios, scaled_covariance
 from pdml_spdz.privacy.known import Known
-from pdml_spdz.privacy.risks import effective_size, effective_sizes, own_risks
 from pdml_spdz.programs.precision import Precision
 from pdml_spdz.study.model import NmfSettings
 from tests.privacy.recorded import record

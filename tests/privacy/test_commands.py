@@ -68,7 +68,7 @@ def test_assess_writes_a_page_that_names_the_record_and_needs_nothing_else(rows:
     worst = min(r["adjusted"] for view in content["views"] for r in view["records"] if r["document"] == 0)
     assert content["risky"][0]["adjusted"] == worst
     assert content["sizes"] == [{"colluding": 0, "rows": 140}, {"colluding": 1, "rows": 40}]
-    assert re.search(r"Who sees the result only \(PD-SVD: V_k\): \d of 4 records can be told", page)
+    assert re.search(r"Who sees the result only \(PD-SVD: V_k\): (\d|none) of 4 records are distinguishable", page)
     assert all(line in page for line in ("What is not covered", "What was assumed", "Records most at risk"))
     call("exclude", out)
     assert "0" in (out / "exclude.txt").read_text().split()

@@ -13,19 +13,17 @@ import pytest
 import scipy.sparse as sp
 from scipy import optimize
 
-from pdml_spdz.algorithms.nmf import Settings
+from pdml_spdz.algorithms.nmf import SweepSettings
 from pdml_spdz.algorithms.rri import Penalties, part
 from pdml_spdz.applications.uplift import local_pca, local_svd
 from pdml_spdz.errors import InputError, ResumeError
-from pdml_spdz.privacy.joined import Joined
-from pdml_spdz.privacy.ksdp import Experiment, compute, run
+from pdml_spdz.privacy.ksdp import WITH, Experiment, Store, Unit, compute, database, generator, make_plan, run
 from pdml_spdz.privacy.mechanism import Content, Mechanism, Observables, load_statistic
-from pdml_spdz.privacy.nmf_mechanism import NmfMechanism, box_coefficients
-from pdml_spdz.privacy.sampling import WITH, Store, Unit, database, generator, make_plan
+from pdml_spdz.privacy.nmf_mechanism import Joined, NmfMechanism, box_coefficients
 from pdml_spdz.privacy.svd_mechanism import SvdMechanism, correlation_statistics
 from pdml_spdz.privacy.symmetric import LowRank, OneMore, Whole
 from pdml_spdz.privacy.verdict import judge
-from pdml_spdz.rows.make import RowsLike
+from pdml_spdz.rows.base import RowsLike
 
 
 @dataclass(frozen=True)
@@ -234,7 +232,7 @@ def test_nmf_observables_are_the_victims_own_sums(start: str, weighted: bool) ->
     alone = NmfMechanism(sp.csr_array((1, 6)), 3, sweeps=4, start="random", weighted=weighted).run(X, 1)
     assert np.all(alone["den"] >= 0)
     if not weighted:  # with nobody else the topics follow from the victim's num and den alone
-        from pdml_spdz.algorithms.simplex import project
+        from pdml_spdz.algorithms.nmf import project
 
         assert alone["T"][2] == pytest.approx(project(alone["num"][2] / alone["den"][2]), abs=1e-9)
 
@@ -251,7 +249,7 @@ def test_sweeps_on_all_rows_at_once_are_those_of_two_parties(weighted: bool) -> 
         if weighted:
             p.fit(T, penalties, sweeps=5)
     both = Joined(parts)
-    T = both.iterate(T, Settings(6, 0.0, 1e9, penalties, weighted))
+    T = both.iterate(T, SweepSettings(6, 0.0, 1e9, penalties, weighted))
     # Sums in another order: a few EPS in each of 6 x 3 updates, of numbers of about 10, on a problem of this condition.
     close = 1e-9
     assert found["T"] == pytest.approx(T, abs=close)

@@ -10,7 +10,7 @@ from hypothesis.extra import numpy as hnp
 from scipy import optimize, stats
 
 from pdml_spdz.errors import InputError
-from pdml_spdz.privacy import learned, measures
+from pdml_spdz.privacy import measures
 from pdml_spdz.privacy.ksdp import Samples
 from pdml_spdz.privacy.verdict import judge, p_values
 
@@ -56,7 +56,7 @@ def test_p_values_have_the_exact_null_distribution() -> None:
 
 def test_learned_attacker_has_valid_p_values_where_there_is_nothing_to_learn() -> None:
     rng, n, f = np.random.default_rng(1), 40, 10
-    p, _ = learned.cross_fitted_p(rng.normal(size=(3000, n, f)), rng.normal(size=(3000, n, f)))
+    p, _ = measures.cross_fitted_p(rng.normal(size=(3000, n, f)), rng.normal(size=(3000, n, f)))
     for level in (0.5, 0.2, 0.05, 0.01):
         attainable = measures.ks_table(n // 2)
         each = attainable[attainable <= level / 2].max(initial=0.0)
@@ -68,7 +68,7 @@ def test_learned_attacker_finds_what_no_single_feature_shows() -> None:
     common = rng.normal(size=(2, n, 1)) * 10
     features = np.concatenate([common, common + rng.normal(size=(2, n, 1))], axis=-1)[:, None]
     features[0, ..., 1] += 2.0  # hidden behind a common part ten times as large
-    p, _ = learned.cross_fitted_p(features[0], features[1])
+    p, _ = measures.cross_fitted_p(features[0], features[1])
     single = measures.ks_p(measures.ks_steps(features[0, ..., 1], features[1, ..., 1]), n)
     assert p[0] < 1e-9 < single[0]
 

@@ -18,7 +18,7 @@ from pdml_spdz.local.threads import run_in_threads, run_on_link
 from pdml_spdz.privacy.attack_run import attack
 from pdml_spdz.privacy.attacks import Finding
 from pdml_spdz.privacy.known import Known
-from pdml_spdz.run.report import two_parties
+from pdml_spdz.run.output import two_parties
 from pdml_spdz.transport.base import Link
 from pdml_spdz.transport.inprocess import between_threads, mesh
 from tests.privacy.recorded import record

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 
-from pdml_spdz.algorithms.nmf import Settings, State, pd_nmf_iter
+from pdml_spdz.algorithms.nmf import SweepSettings, SweepState, pd_nmf_iter
 from pdml_spdz.algorithms.rri import part
 from pdml_spdz.engines.secsum import SecSumEngine
 from pdml_spdz.errors import QuotaError
@@ -19,8 +19,8 @@ from pdml_spdz.numerics import ring
 from pdml_spdz.numerics.fixedpoint import WORD, Format
 from pdml_spdz.primitives.agree import Agreement
 from pdml_spdz.primitives.sec_sum import ClearSum, MaskedSum
+from pdml_spdz.rows.base import RowsLike
 from pdml_spdz.rows.data import Data
-from pdml_spdz.rows.make import RowsLike
 from pdml_spdz.run import handshake
 from pdml_spdz.run.context import PartyRun
 from pdml_spdz.run.party import run_fit
@@ -43,8 +43,8 @@ def whole_fit(tables: Sequence[RowsLike], out: Path, wire: Wire | None = None, *
         with run.output():
             data = Data(tables[link.me], None, run.data.name)
             agreed = handshake.meet(link, study, (), resume=False)
-            data = handshake.compare_features(link, data, study, agreed.run)
-            return run_fit(run, data, link, agreed.run, None)  # type: ignore[arg-type]
+            data = handshake.compare_features(link, data, study, agreed)
+            return run_fit(run, data, link, agreed, None)  # type: ignore[arg-type]
 
     links = mesh(study.M)
     return run_threads(study.M, party, wire.tap(links) if wire else links)
@@ -196,7 +196,7 @@ def test_a_start_whose_sums_keep_too_few_bits_is_refused() -> None:
 
     def party(link: Link) -> None:
         sec_sum = SecSumEngine(link, b"test", "auto").sec_sum
-        pd_nmf_iter(part(X, 1), State(T), Settings(1, 0.0, 8.0), sec_sum, Agreement(link), clock=link.clock)
+        pd_nmf_iter(part(X, 1), SweepState(T), SweepSettings(1, 0.0, 8.0), sec_sum, Agreement(link), clock=link.clock)
 
     with pytest.raises(QuotaError, match="nothing of it was sent"):
         run_threads(2, party, wire.tap(mesh(2)))
@@ -210,8 +210,8 @@ def test_a_sum_beyond_the_bound_is_not_sent() -> None:
 
     def party(link: Link) -> None:
         sec_sum = SecSumEngine(link, b"test", "auto").sec_sum
-        settings = Settings(1, 0.0, 3.0)
-        pd_nmf_iter(part(tables[link.me], 1), State(T), settings, sec_sum, Agreement(link), clock=link.clock)
+        settings = SweepSettings(1, 0.0, 3.0)
+        pd_nmf_iter(part(tables[link.me], 1), SweepState(T), settings, sec_sum, Agreement(link), clock=link.clock)
 
     with pytest.raises(QuotaError, match="nothing of it was sent"):
         run_threads(2, party, wire.tap(mesh(2)))

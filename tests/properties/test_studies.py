@@ -16,10 +16,10 @@ from pdml_spdz.errors import StudyError
 from pdml_spdz.programs.precision import MAX_BITS, MAX_RANGE, MIN_BITS, MIN_RANGE
 from pdml_spdz.study import file as study_file
 from pdml_spdz.study import model as studies
+from pdml_spdz.study.checks import LARGEST, MAX_COLUMNS, MAX_FEATURES, MAX_ITERATIONS, MAX_SECONDS, SMALLEST
 from pdml_spdz.study.engines import ENGINES
 from pdml_spdz.study.levels import LEVELS
 from pdml_spdz.study.model import NmfSettings, PartyEntry, PrecisionSettings, Study, Timeouts
-from pdml_spdz.study.values import LARGEST, MAX_COLUMNS, MAX_FEATURES, MAX_ITERATIONS, MAX_SECONDS, SMALLEST
 
 HEX = "0123456789abcdefABCDEF"
 names = st.text(st.characters(codec="utf-8"), min_size=1, max_size=8).filter(str.strip)

@@ -10,11 +10,12 @@ from pathlib import Path
 import pytest
 
 from pdml_spdz.engines.embedded import machine
-from pdml_spdz.engines.mp_spdz.home import find_home
+from pdml_spdz.engines.mp_spdz import home
 from pdml_spdz.programs.precision import Precision
 from pdml_spdz.programs.render import render
 
-HOME = find_home()
+FOUND = home.find()
+HOME = FOUND.path if FOUND else None
 pytestmark = [
     pytest.mark.spdz,
     pytest.mark.skipif(HOME is None, reason="MP-SPDZ was not found (MP_SPDZ_HOME, or the user's data directory)"),

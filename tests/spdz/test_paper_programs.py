@@ -12,13 +12,15 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from pdml_spdz.engines.mp_spdz.home import find_home
-from pdml_spdz.programs.paper import normed_sum_error, paper_field_bits, powers_of_ten, sqrt_error, value_bits
+from pdml_spdz.engines.mp_spdz import home
+from pdml_spdz.programs.paper import paper_field_bits, powers_of_ten, value_bits
 from pdml_spdz.programs.precision import Precision
 from pdml_spdz.programs.render import Program, render
+from tests.paper_errors import normed_sum_error, sqrt_error
 from tests.parties.helpers import free_ports
 
-HOME = find_home()
+FOUND = home.find()
+HOME = FOUND.path if FOUND else None
 pytestmark = [
     pytest.mark.spdz,
     pytest.mark.skipif(HOME is None, reason="MP-SPDZ was not found (MP_SPDZ_HOME, or the user's data directory)"),

@@ -16,7 +16,7 @@ TABLE = "study/algorithm.py"
 ELSEWHERE = {
     "__init__.py": "what users import",
     "api.py": "a function for each algorithm",
-    "local/result_classes.py": "a class of results for each function",
+    "local/calls.py": "a class of results for each function",
     "estimators/": "a transformer for each algorithm",
     "privacy/": "an experiment says which algorithm's openings it looks at",
     "cli/privacy.py": "the same",

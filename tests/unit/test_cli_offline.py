@@ -129,3 +129,10 @@ def test_damaged_count_of_repeats_is_not_taken_for_none(tmp_path: Path, content:
     with pytest.raises(StorageError, match="cannot be read"):
         count(b"x", path)
     assert path.read_text() == content
+
+
+@pytest.mark.parametrize("option", ["--stock", "--mp-spdz"])
+def test_nmf_takes_no_material_and_so_no_place_of_it(option: str) -> None:
+    done = CliRunner().invoke(cli, ["nmf", "a.npy", "b.npy", "--rank", "2", option, "somewhere"])
+    assert done.exit_code == 2
+    assert f"No such option '{option}'" in done.output

@@ -17,7 +17,7 @@ import scipy.sparse as sp
 
 from pdml_spdz.errors import InputError
 from pdml_spdz.rows import data
-from pdml_spdz.rows.make import as_rows
+from pdml_spdz.rows.base import as_rows
 
 X = np.array([[1.0, 0.0, -2.5], [0.0, 3.25, 0.0], [4.0, 0.0, 1e-7], [0.0, 0.0, 7.0]])
 NAMES = ("alpha", "b,eta", "gamma")
@@ -296,10 +296,10 @@ def test_vectors_come_from_files_tables_series_and_numbers(tmp_path: Path) -> No
     path = written_csv(tmp_path / "v.csv", "a,b", "1,2.5")
     series = pd.Series({"a": 1.0, "b": 2.5})
     for given in (path, str(path), series, pd.DataFrame([series]), pa.table({"a": [1], "b": [2.5]})):
-        assert data.vector(given, "offsets") == data.Vector((1.0, 2.5), ("a", "b"))
+        assert data.vector(given, "offsets") == data.FeatureVector((1.0, 2.5), ("a", "b"))
     np.save(tmp_path / "v.npy", np.array([1.0, 2.5]))
     for given in (tmp_path / "v.npy", [1, 2.5], np.array([1.0, 2.5]), pd.Series([1.0, 2.5])):
-        assert data.vector(given, "offsets") == data.Vector((1.0, 2.5))
+        assert data.vector(given, "offsets") == data.FeatureVector((1.0, 2.5))
     with pytest.raises(InputError, match="holds 2 rows"):
         data.vector(np.ones((2, 2)), "offsets")
 
@@ -317,3 +317,8 @@ def test_rows_as_in_a_run_have_the_order_of_its_report() -> None:
     np.testing.assert_array_equal(turned.as_in({"features": list(NAMES), "columns": "name"}).X, X)
     for report in ({"features": list(NAMES), "columns": "position"}, {"features": None, "columns": "name"}, {}):
         assert turned.as_in(report) is turned
+
+
+def test_repr_of_data_has_sizes_and_neither_numbers_nor_names() -> None:
+    found = data.Data(np.array([[1.25, 2.5], [3.75, 4.5]]), ("income", "age"), "rows.csv")
+    assert repr(found) == "Data(rows.csv: 2 rows x 2 columns)"

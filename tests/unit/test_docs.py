@@ -16,7 +16,7 @@ from pdml_spdz.ot.prg import BLOCK
 from pdml_spdz.programs.precision import FULL_G, Precision
 from pdml_spdz.run import repeats
 from pdml_spdz.study import model as study
-from pdml_spdz.study.bound import USUAL_RANGE, WIDE_RANGE
+from pdml_spdz.study.checks import USUAL_RANGE, WIDE_RANGE
 
 ROOT = Path(__file__).parents[2]
 
@@ -57,12 +57,12 @@ def test_every_study_setting_is_in_the_template() -> None:
 
 
 def told(data: str, size: str, view: str) -> tuple[int, str]:
-    """(rows, records told) of one line of docs/privacy-results.md."""
+    """(rows, distinguishable records) of one line of docs/privacy-results.md."""
     lines = (ROOT / "docs" / "privacy-results.md").read_text().splitlines()
     cells = [[cell.strip() for cell in line.strip("|").split("|")] for line in lines if line.startswith("| ")]
     heading = next(row for row in cells if "observer sees" in row)
     (row,) = [dict(zip(heading, row, strict=True)) for row in cells if row[:2] + row[3:4] == [data, size, view]]
-    return int(row["rows"]), row["told"]
+    return int(row["rows"]), row["distinguishable"]
 
 
 def test_figures_of_security_are_those_of_the_results() -> None:

@@ -17,7 +17,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import MinMaxScaler, StandardScaler
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
-from pdml_spdz.algorithms.nmf import Settings
+from pdml_spdz.algorithms.nmf import SweepSettings
 from pdml_spdz.algorithms.nmf_start import rri_nmf
 from pdml_spdz.errors import EngineError, InputError, StudyError
 from pdml_spdz.estimators import PDNMF, PDPCA, PDSVD, split
@@ -106,7 +106,7 @@ def test_nmf_equals_pooled_rri() -> None:
     seed = ours.report_["start"]["seed"]
     start = np.random.default_rng(seed).uniform(size=(3, 8))
     start /= start.sum(axis=1, keepdims=True)
-    T = rri_nmf(X, start, Settings(20, 0.0, 1.0e6))[1]
+    T = rri_nmf(X, start, SweepSettings(20, 0.0, 1.0e6))[1]
     np.testing.assert_allclose(ours.components_, T, atol=1e-9)
     W = ours.transform(X)
     assert W.min() >= 0

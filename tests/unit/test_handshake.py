@@ -27,8 +27,8 @@ from pdml_spdz.ot import extension, lpn, vole
 from pdml_spdz.primitives import masks
 from pdml_spdz.programs import precision
 from pdml_spdz.rows.data import Data
-from pdml_spdz.run import build, handshake
-from pdml_spdz.study import bound as study_bound
+from pdml_spdz.run import handshake
+from pdml_spdz.study import checks as study_bound
 from pdml_spdz.transport import base
 from pdml_spdz.transport.base import Link
 from pdml_spdz.transport.inprocess import mesh
@@ -41,7 +41,7 @@ CERTIFICATES = ["aa" * 32, "bb" * 32]
 
 def test_runs_of_the_same_study_have_different_identities() -> None:
     first, second = (
-        run_threads(2, lambda link: handshake.meet(link, STUDY, CERTIFICATES, resume=False).run) for _ in range(2)
+        run_threads(2, lambda link: handshake.meet(link, STUDY, CERTIFICATES, resume=False)) for _ in range(2)
     )
     assert first[0] == first[1]
     assert first[0] != second[0]
@@ -86,7 +86,7 @@ def test_different_keys_pinned_for_a_third_party_are_noticed() -> None:
 
     def party(link: Link) -> bytes:
         own = [*pinned[:2], "dd" * 32] if link.me == 1 else pinned
-        return handshake.meet(link, study, own, resume=False).run
+        return handshake.meet(link, study, own, resume=False)
 
     with pytest.raises(MismatchError, match="has another list of pinned certificates than this party"):
         run_threads(3, party)
@@ -96,23 +96,23 @@ def test_certificates_and_build_are_part_of_the_identity_of_a_run(monkeypatch: p
     monkeypatch.setattr(handshake.secrets, "token_hex", lambda n: "00" * n)
 
     def run(certificates: list[str]) -> bytes:
-        return run_threads(2, lambda link: handshake.meet(link, STUDY, certificates, resume=False).run)[0]
+        return run_threads(2, lambda link: handshake.meet(link, STUDY, certificates, resume=False))[0]
 
     first = run(CERTIFICATES)
     assert run(CERTIFICATES) == first
     assert run(CERTIFICATES[::-1]) != first
-    monkeypatch.setattr(handshake.build, "digest", lambda: "another")
+    monkeypatch.setattr(handshake, "build_digest", lambda: "another")
     assert run(CERTIFICATES) != first
 
 
 @pytest.fixture
 def copy(tmp_path: Path) -> Path:
     """Another build of the same sources."""
-    for path in build.sources(build.PACKAGE):
-        target = tmp_path / path.relative_to(build.PACKAGE)
+    for path in handshake.sources(handshake.PACKAGE):
+        target = tmp_path / path.relative_to(handshake.PACKAGE)
         target.parent.mkdir(parents=True, exist_ok=True)
         target.write_bytes(path.read_bytes())
-    assert build.digest_of(tmp_path) == build.digest()
+    assert handshake.digest_of(tmp_path) == handshake.build_digest()
     return tmp_path
 
 
@@ -137,46 +137,46 @@ def copy(tmp_path: Path) -> Path:
     ],
 )
 def test_digest_of_a_build_knows_every_constant(copy: Path, module: ModuleType, name: str) -> None:
-    path = copy / Path(module.__file__ or "").relative_to(build.PACKAGE)
+    path = copy / Path(module.__file__ or "").relative_to(handshake.PACKAGE)
     text = path.read_text()
     value = re.compile(rf"^([\w ,]*\b{name}\b[\w ,:]*) = ", re.MULTILINE)
     assert len(value.findall(text)) == 1
     path.write_text(value.sub(r"\1 = 1 + ", text))
-    assert build.digest_of(copy) != build.digest()
+    assert handshake.digest_of(copy) != handshake.build_digest()
     path.write_text(text)
-    assert build.digest_of(copy) == build.digest()
+    assert handshake.digest_of(copy) == handshake.build_digest()
 
 
 @pytest.mark.parametrize("owner", ["algorithms", "engines", "engines/embedded", "engines/mp_spdz", "ot", "transport"])
 def test_digest_of_a_build_knows_new_modules_and_where_each_is(copy: Path, owner: str) -> None:
     added = copy / owner / "added_later.py"
     added.write_text("")
-    with_it = build.digest_of(copy)
-    assert with_it != build.digest()
+    with_it = handshake.digest_of(copy)
+    assert with_it != handshake.build_digest()
     added.rename(added.with_stem("added_now"))
-    assert build.digest_of(copy) not in (with_it, build.digest())
+    assert handshake.digest_of(copy) not in (with_it, handshake.build_digest())
 
 
 def test_digest_of_a_build_does_not_depend_on_line_ends(copy: Path) -> None:
-    for path in build.sources(copy):
+    for path in handshake.sources(copy):
         path.write_bytes(path.read_bytes().replace(b"\n", b"\r\n"))
-    assert build.digest_of(copy) == build.digest()
+    assert handshake.digest_of(copy) == handshake.build_digest()
 
 
 def test_build_without_sources_is_an_error(tmp_path: Path) -> None:
     with pytest.raises(EngineError, match="there are no sources"):
-        build.digest_of(tmp_path)
+        handshake.digest_of(tmp_path)
 
 
 def test_digest_of_a_build_is_that_of_another_process() -> None:
     said = subprocess.run(
-        [sys.executable, "-c", "from pdml_spdz.run import build; print(build.digest())"],
+        [sys.executable, "-c", "from pdml_spdz.run import handshake; print(handshake.build_digest())"],
         capture_output=True,
         text=True,
         check=True,
         env=os.environ | {"PYTHONHASHSEED": "1"},
     )
-    assert said.stdout.strip() == build.digest()
+    assert said.stdout.strip() == handshake.build_digest()
 
 
 def test_greeting_that_cannot_be_read_is_an_error() -> None:

@@ -11,9 +11,9 @@ import pytest
 FAULTS = """
 import resource, sys
 import numpy as np
-from pdml_spdz.system import memory
+from pdml_spdz.system import process
 if sys.argv[1] == "keep":
-    assert memory.keep_freed()
+    assert process.keep_freed()
 def faults():
     return resource.getrusage(resource.RUSAGE_SELF).ru_minflt
 def use():

@@ -50,12 +50,12 @@ def nothing_installed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 def test_order_is_option_then_variable_then_data_directory(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, nothing_installed: Path
 ) -> None:
-    assert home.find_home() is None
+    assert home.find() is None
     make_home(nothing_installed)
-    assert home.find_home() == nothing_installed
+    assert home.require().path == nothing_installed
     monkeypatch.setenv(home.VARIABLE, str(make_home(tmp_path / "variable")))
-    assert home.find_home() == tmp_path / "variable"
-    assert home.find_home(make_home(tmp_path / "option")) == tmp_path / "option"
+    assert home.require().path == tmp_path / "variable"
+    assert home.require(make_home(tmp_path / "option")).path == tmp_path / "option"
 
 
 def test_wrong_path_does_not_lead_to_another_installation(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import socket
 import subprocess
 import sys
 from pathlib import Path
@@ -31,17 +32,23 @@ def outside(tmp_path: Path) -> Path:
     return tmp_path
 
 
-def command(directory: Path, *arguments: str, script: str | None = None) -> str:
+def python(directory: Path, *arguments: str) -> str:
     environment = os.environ | {"PYTHONPATH": os.pathsep.join([str(directory / "site"), str(ROOT)])}
-    ended = subprocess.run(
-        [sys.executable, *(["-c", script] if script else ["-m", "pdml_spdz", *arguments])],
-        cwd=directory,
-        env=environment,
-        capture_output=True,
-        text=True,
-    )
+    ended = subprocess.run([sys.executable, *arguments], cwd=directory, env=environment, capture_output=True, text=True)
     assert ended.returncode == 0, ended.stderr
     return ended.stdout
+
+
+def command(directory: Path, *arguments: str) -> str:
+    return python(directory, "-m", "pdml_spdz", *arguments)
+
+
+def free_ports(count: int) -> list[int]:
+    sockets = [socket.create_server(("127.0.0.1", 0)) for _ in range(count)]
+    ports = [int(s.getsockname()[1]) for s in sockets]
+    for s in sockets:
+        s.close()
+    return ports
 
 
 def test_algorithm_of_another_package_has_command_report_resume_init_and_doctor(outside: Path) -> None:
@@ -76,7 +83,7 @@ def test_solver_of_another_package_has_option_report_and_resume(outside: Path, e
     first = json.loads(command(outside, *fit, "--solver", "steps", "--iterations", "4"))
     assert (first["solver"], first["iterations"], first["stop_reason"]) == ("steps", 4, "all steps were made")
     assert json.loads(command(outside, *fit, "--solver", "steps", "--iterations", "7", "--resume"))["iterations"] == 7
-    command(outside, script=SCRIPT)
+    python(outside, "-c", SCRIPT)
     found, expected = np.load(outside / "r" / "V.npy"), np.load(outside / "V.npy")
     # Two parties' numbers, opened to 31 bits, seven times; the spectrum of these rows magnifies that by less than 2^4.
     assert np.abs(found - expected).max() <= (0 if engine == "plain" else 7 * 2.0 ** (4 - 31))
@@ -86,6 +93,42 @@ def test_solver_of_another_package_has_option_report_and_resume(outside: Path, e
 def test_they_are_small() -> None:
     for path in (ROOT / "tests" / "outside").glob("*.py"):
         assert len([line for line in path.read_text().splitlines() if line.strip()]) < 40
+
+
+PARTIES = """
+import pathlib, threading
+import numpy as np
+import pdml_spdz
+from pdml_spdz.study.file import load
+study, found = load(pathlib.Path("study.toml")), {}
+def party(m):
+    found[m] = pdml_spdz.run_party(study, m, np.load(f"{m}.npy"), certs=f"certs-{m}", out="apart")
+threads = [threading.Thread(target=party, args=(m,)) for m in range(2)]
+for thread in threads: thread.start()
+for thread in threads: thread.join()
+assert [found[m].report["party_id"] for m in range(2)] == [0, 1]
+np.save("found.npy", found[0].V)
+print(found[1])
+"""
+
+
+def test_algorithm_of_another_package_runs_party_by_party_from_python(outside: Path) -> None:
+    ports = free_ports(2)
+    command(outside, "init", "--algorithm", "averaging", "--parties", "2", "--rank", "1", "--iterations", "40")
+    text = (outside / "study.toml").read_text()
+    for m, port in enumerate(ports):
+        text = text.replace(f'"host-{m}.example"', '"127.0.0.1"').replace(f"port = {7000 + m}\n", f"port = {port}\n")
+        command(outside, "certs", "make", "--id", str(m), "--dir", f"certs-{m}")
+    (outside / "study.toml").write_text(text)
+    for m in range(2):
+        command(outside, "certs", "add", f"certs-{1 - m}/P{1 - m}.pem", "--dir", f"certs-{m}")
+    command(outside, "certs", "fingerprints", "study.toml", "--dir", "certs-0")
+    said = python(outside, "-c", PARTIES)
+    # It is not one of the package's own: what is returned is what every algorithm's run has.
+    assert said.startswith("LocalResult(average.npy (4,), 2 parties, engine secsum, 40 iterations, NOT converged")
+    mean = np.concatenate([np.load(outside / f"{m}.npy") for m in range(2)]).mean(axis=0)
+    allowed = np.abs(mean).max() * 2.0**-40 + 2 * 2.0**8 * 2.0**-43
+    assert np.abs(np.load(outside / "found.npy") - mean).max() <= allowed
 
 
 def test_name_that_nobody_brought_is_no_command(outside: Path) -> None:

@@ -15,19 +15,16 @@ from pdml_spdz.cli.programs import render as render_command
 from pdml_spdz.engines.embedded import machine
 from pdml_spdz.errors import EngineError
 from pdml_spdz.programs.paper import (
-    FIRST_GUESS,
     STATISTICAL,
-    division_error,
-    normed_sum_error,
     paper_field_bits,
     powers_of_ten,
-    sqrt_error,
     sqrt_steps,
     starts,
     value_bits,
 )
 from pdml_spdz.programs.precision import Precision
 from pdml_spdz.programs.render import render
+from tests.paper_errors import FIRST_GUESS, division_error, normed_sum_error, sqrt_error
 
 PAPER = (10, 20, 31)
 ALL = range(4, 32)

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from pdml_spdz.errors import StudyError
 from pdml_spdz.programs.precision import F_G, FULL_G, MAX_RANGE, SIGMA, Precision
-from pdml_spdz.study.bound import USUAL_RANGE, WIDE_RANGE
+from pdml_spdz.study.checks import USUAL_RANGE, WIDE_RANGE
 
 precisions = st.builds(
     Precision,

@@ -13,8 +13,7 @@ from pdml_spdz.engines.embedded.values import OUTER
 from pdml_spdz.engines.openings.base import Shape
 from pdml_spdz.errors import EngineError
 from pdml_spdz.programs.precision import Precision
-from pdml_spdz.programs.render import NAMES, REFERENCES, Program, render
-from pdml_spdz.programs.template_files import environment
+from pdml_spdz.programs.render import NAMES, REFERENCES, Program, environment, render
 from pdml_spdz.study.levels import OPENINGS
 from tests.threads import on_demand
 

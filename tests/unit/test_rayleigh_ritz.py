@@ -7,13 +7,12 @@ import pytest
 from scipy.linalg import helmert
 from scipy.sparse.csgraph import connected_components
 
-from pdml_spdz.algorithms import lengths
+from pdml_spdz.algorithms import rayleigh_ritz
 from pdml_spdz.algorithms.rayleigh_ritz import groups
 from pdml_spdz.algorithms.solver import CONVERGED, Fitting, SvdResult, SvdSettings, start_by_seed
 from pdml_spdz.algorithms.svd import PowerState, pd_svd
 from pdml_spdz.numerics.linalg import EPS
-from pdml_spdz.primitives.alone import Alone
-from pdml_spdz.primitives.normed_sum import NormedColumns, NormedSum, unit_columns
+from pdml_spdz.primitives.normed_sum import Alone, NormedColumns, NormedSum, unit_columns
 from pdml_spdz.rows.covariance import GramMatrix
 from pdml_spdz.transport.clock import Clock
 from tests.unit.test_svd import with_spectrum
@@ -106,7 +105,7 @@ def test_fits_that_need_no_turning_take_no_more_iterations() -> None:
 
 @pytest.mark.parametrize("k", [1, 2, 3, 8])
 def test_centred_basis_is_helmerts(k: int) -> None:
-    np.testing.assert_array_equal(lengths._centred(k), helmert(k).T if k > 1 else np.zeros((1, 0)))
+    np.testing.assert_array_equal(rayleigh_ritz._centred(k), helmert(k).T if k > 1 else np.zeros((1, 0)))
 
 
 @pytest.mark.parametrize("share", [0.0, 0.02, 0.05, 0.1, 1.0])

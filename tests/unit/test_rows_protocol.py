@@ -19,11 +19,9 @@ from pdml_spdz.errors import InputError
 from pdml_spdz.local.joint import local_study
 from pdml_spdz.local.threads import run_in_threads
 from pdml_spdz.numerics.linalg import EPS
-from pdml_spdz.rows.base import BLOCK, Rows
+from pdml_spdz.rows.base import BLOCK, Dense, Rows, as_rows, stacked
 from pdml_spdz.rows.covariance import GramMatrix, GramOperator, centred_covariance, covariance_around_own_mean
 from pdml_spdz.rows.data import Data, from_rows
-from pdml_spdz.rows.dense import Dense
-from pdml_spdz.rows.make import as_rows, stacked
 from pdml_spdz.rows.sparse import Sparse
 from pdml_spdz.study.model import NmfSettings
 

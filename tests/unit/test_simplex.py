@@ -9,7 +9,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from pdml_spdz.algorithms.simplex import project
+from pdml_spdz.algorithms.nmf import project
 from pdml_spdz.numerics.linalg import EPS
 
 # Of all sizes, near each other and far apart: quotients num/den are anything.

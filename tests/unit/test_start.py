@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 
 from pdml_spdz.cli.app import COMMANDS, Listed, cli
-from pdml_spdz.run import build
+from pdml_spdz.run import handshake
 from pdml_spdz.study.algorithm import ALGORITHMS
 
 HEAVY = ("numpy", "scipy", "cryptography", "rich", "jinja2", "sklearn", "matplotlib")
@@ -118,7 +118,9 @@ def test_party_loads_its_own_engine_and_fit(
 
 
 def test_digest_of_the_build_covers_all_that_a_party_loads(tmp_path: Path) -> None:
-    covered = {path.relative_to(build.PACKAGE.parent).with_suffix("") for path in build.sources(build.PACKAGE)}
+    covered = {
+        path.relative_to(handshake.PACKAGE.parent).with_suffix("") for path in handshake.sources(handshake.PACKAGE)
+    }
     names = {".".join(path.parts).removesuffix(".__init__") for path in covered}
     for found in parties(tmp_path):
         assert ours(found) - ours(found, "cli") - {"pdml_spdz.__main__"} <= names

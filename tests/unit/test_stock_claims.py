@@ -206,7 +206,7 @@ def test_a_party_that_has_used_what_is_not_there(
 
     error, _ = failures(2, party)
     assert isinstance(error, StockError)
-    assert "another party has used what is not in it" in str(error)
+    assert "P1 has used what is not in stock" in str(error)
     assert [row.claims for row in status(tmp_path)] == [(), ()]
 
 

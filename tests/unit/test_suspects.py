@@ -6,9 +6,8 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 
-from pdml_spdz.rows.data import Data
-from pdml_spdz.rows.make import as_rows
-from pdml_spdz.rows.suspects import dominant, identifiers
+from pdml_spdz.rows.base import as_rows
+from pdml_spdz.rows.data import Data, dominant_column, identifiers
 
 RNG = np.random.default_rng(0)
 N = 20
@@ -57,17 +56,17 @@ def test_column_with_nearly_all_variance_or_squares_is_named(form: type) -> None
     large = rows(1000 * RNG.normal(size=N), form=form)
     far = rows(1000 + RNG.normal(size=N), form=form)
     for centred, wanted in ((True, "variance"), (False, "sum of squares")):
-        (warning,) = dominant(large, centred=centred)
+        (warning,) = dominant_column(large, centred=centred)
         assert f"column 'b' carries nearly all of the {wanted}" in warning
-    assert len(dominant(far, centred=False)) == 1
-    assert dominant(far, centred=True) == []
-    assert dominant(rows(RNG.normal(size=N)), centred=False) == []
+    assert len(dominant_column(far, centred=False)) == 1
+    assert dominant_column(far, centred=True) == []
+    assert dominant_column(rows(RNG.normal(size=N)), centred=False) == []
 
 
 def test_rounding_of_a_large_constant_is_not_variance() -> None:
-    assert dominant(rows(np.full(N, 1e9 + 0.1)), centred=True) == []
+    assert dominant_column(rows(np.full(N, 1e9 + 0.1)), centred=True) == []
 
 
 def test_no_column_of_zeros_or_single_column_is_named() -> None:
-    assert dominant(Data(np.zeros((3, 2)), None, "x"), centred=True) == []
-    assert dominant(Data(np.ones((3, 1)), None, "x"), centred=False) == []
+    assert dominant_column(Data(np.zeros((3, 2)), None, "x"), centred=True) == []
+    assert dominant_column(Data(np.ones((3, 1)), None, "x"), centred=False) == []

@@ -13,7 +13,7 @@ from sklearn.datasets import load_digits
 from pdml_spdz.errors import InputError
 from pdml_spdz.numerics.fixedpoint import Format
 from pdml_spdz.numerics.linalg import EPS, fix_signs, orthonormalise, sine
-from pdml_spdz.rows.make import RowsLike, as_rows
+from pdml_spdz.rows.base import RowsLike, as_rows
 from tests.threads import fit
 
 

@@ -61,7 +61,7 @@ class Scaling:
         return [sum(parts) for parts in zip(*self.b.values(), strict=True)]
 
 
-class Product:
+class TripleProduct:
     """A scalar times a vector x, before its message goes out: products that do not need each other share a round."""
 
     def __init__(self, scaling: Scaling, x: Vector, bits: int) -> None:
@@ -99,7 +99,7 @@ class Product:
         self.share = Lazy(len(self.x), self.bits, terms, (self.given.rest,))
 
 
-class Outer(Product):
+class Outer(TripleProduct):
     """A new scalar, as many times as there are numbers in a vector that stays; each of these has a delta of its own."""
 
     def _take(self) -> Correlation:
@@ -113,7 +113,7 @@ class Outer(Product):
         self.share = Lazy(len(numbers), self.bits, (), (ring.from_ints(numbers, self.bits),))
 
 
-Numbers: TypeAlias = Lazy | Product  # a share, or a product that may still wait for its round
+Numbers: TypeAlias = Lazy | TripleProduct  # a share, or a product that may still wait for its round
 
 
 class Products:
@@ -121,9 +121,9 @@ class Products:
 
     def __init__(self, link: Link) -> None:
         self.link = link
-        self._waiting: list[Product] = []
+        self._waiting: list[TripleProduct] = []
 
-    def wait(self, product: Product) -> Product:
+    def wait(self, product: TripleProduct) -> TripleProduct:
         self._waiting.append(product)
         return product
 

@@ -1,18 +1,29 @@
-"""Programs on this package's own shares, as the algorithms see them."""
+"""Programs on this package's own shares, as the algorithms see them, and the operations on shares: additive in Z_2^k,
+up to M - 1 colluding parties, semi-honest.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import secrets
+from collections import deque
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+from greenlet import getcurrent, greenlet
 
 from pdml_spdz.engines.embedded import machine
-from pdml_spdz.engines.embedded.session import Session
-from pdml_spdz.engines.embedded.shares import Shares
+from pdml_spdz.engines.embedded.backend import Backend
+from pdml_spdz.engines.embedded.products import Lazy, Numbers, Outer, Products, Scaling, TripleProduct
+from pdml_spdz.engines.embedded.values import Scalars, Wide
 from pdml_spdz.engines.openings.base import Execution, Runner, decode
+from pdml_spdz.errors import EngineError
 from pdml_spdz.numerics import ring
-from pdml_spdz.numerics.fixedpoint import Reals
+from pdml_spdz.numerics.fixedpoint import Reals, Ring
+from pdml_spdz.numerics.ring import Vector
 from pdml_spdz.offline.material import Material
 from pdml_spdz.primitives.sec_sum import MaskedSum
-from pdml_spdz.programs.precision import Precision
+from pdml_spdz.programs.precision import SIGMA, Precision
 from pdml_spdz.programs.render import Program
 
 
@@ -51,3 +62,205 @@ class EmbeddedExecution(Execution):
             vectors = [(x / self.runner.bound).T.reshape(-1), *more]
             encoded = [ring.from_float(vector, p.f_in, p.vector_bits) for vector in vectors]
             return [*encoded, ring.random_below(x.size, p.drop, p.vector_bits)]
+
+
+class Shares(Backend):
+    """Party me's shares of one program's variables."""
+
+    def __init__(self, sec_sum: MaskedSum, precision: Precision, material: Material, session: Session) -> None:
+        self.sec_sum, self.link, self.precision = sec_sum, sec_sum.link, precision
+        self.material, self.session = material, session
+        self.me = self.link.me
+        self.bits, self.wide = precision.vector_bits, precision.scalar_bits
+        self.modulus = 1 << self.wide
+        self.products = Products(self.link)
+        self._scalings: dict[Scalars, Scaling] = {}
+
+    # ---- in and out
+
+    def read_input(self, party: int, n: int) -> Lazy:
+        """The share of the party that inputs is the value, the others' is 0. No communication."""
+        return Lazy(n, self.bits, (), (self.session.next_input(n),) if party == self.me else ())
+
+    def read_public(self) -> int:
+        return self.session.next_public()
+
+    def write(self, numbers: Any) -> None:
+        self.session.write(numbers)
+
+    # ---- vectors
+
+    def add(self, a: Numbers, b: Numbers) -> Lazy:
+        a, b = self.products.share(a), self.products.share(b)
+        return Lazy(a.n, self.bits, a.terms + b.terms, a.plus + b.plus)
+
+    def add_public(self, a: Numbers, c: int) -> Lazy:
+        a = self.products.share(a)
+        row = ring.from_ints([c], self.bits)
+        return Lazy(a.n, self.bits, a.terms, (*a.plus, row)) if self.me == 0 else a
+
+    def part(self, a: Numbers, base: int, size: int) -> Lazy:
+        return Lazy(size, self.bits, (), (self._value(a)[base : base + size],))
+
+    def concat(self, parts: Sequence[Numbers]) -> Lazy:
+        whole = np.concatenate([self._value(a) for a in parts])
+        return Lazy(len(whole), self.bits, (), (whole,))
+
+    def dot(self, a: Numbers, weights: Sequence[int]) -> int:
+        """sum_i weights_i a_i of a share that did not wrap, as a signed integer: the share of a scalar."""
+        share = self.products.share(a)
+        with self.link.clock("crypto"):
+            return ring.dot(share.value(), weights)
+
+    def lift(self, a: Numbers, n: int) -> list[int]:
+        return ring.to_ints(self._value(a), signed=True)
+
+    def _value(self, a: Numbers) -> ring.Vector:
+        return self.products.share(a).value()
+
+    def narrow(self, a: list[int]) -> Lazy:
+        return Lazy(len(a), self.bits, (), (ring.from_ints([z % (1 << self.bits) for z in a], self.bits),))
+
+    def scale(self, c: Scalars, a: Numbers, n: int) -> TripleProduct:
+        """[c] times the shared vector [x].
+
+        With VOLE w = u delta + v for every ordered pair (l, m): u and v at l, w and delta at m; l has one u for all m,
+        m one delta for all l:
+
+        1. l sends x_l - u to everyone; m sends b_m = c_m - delta_m to everyone, once for each scalar; now
+           c = sum_m delta_m + b with b = sum_m b_m public
+        2. m adds (x_l - u) delta_m + w, l adds -v; together that is x_l delta_m
+        3. everyone adds x_m delta_m and x_m b
+
+        Reveals: nothing; u and delta are one-time pads, u fresh for every vector, delta for every scalar.
+        Cost: one round for all products that wait, k/8 bytes a number and peer. Offline: VOLE.
+        Ref: Gilboa, CRYPTO 1999; Boyle et al., "Efficient two-round OT extension and silent non-interactive secure
+        computation", CCS 2019 (VOLE).
+        """
+        x = self._value(a)  # first: it may be a product that waits itself
+        return self.products.wait(TripleProduct(self._scaling(c), x, self.bits))
+
+    def outer(self, c: Scalars, w: Wide) -> TripleProduct:
+        """[c] times the numbers of [w], which meets many scalars: as `scale`, with the scalars' and vector's parts
+        exchanged. Every number of w has a delta of its own, and c is what u hides, once for each of them.
+
+        Reveals: nothing. Cost: as `scale`; offline as many deltas as w has numbers, however many scalars come.
+        """
+        x = ring.from_ints([c.shares[0] % (1 << self.bits)] * len(w), self.bits)
+        return self.products.wait(Outer(self._scaling(w), x, self.bits))
+
+    def _scaling(self, c: Scalars) -> Scaling:
+        if c not in self._scalings:
+            self._scalings[c] = Scaling(c, self.me, self.material.scalars(len(c)))
+        return self._scalings[c]
+
+    def open_vector(self, a: Numbers, n: int, drop: int) -> Ring:
+        """The vector without its low `drop` bits, in `open_bits` bits.
+
+        1. each party drops the low bits of its share: the carries that are lost are a uniform dither of the last bit
+        2. SecSum of what is left, in Z_2^open_bits
+
+        Reveals: the vector, rounded down by up to M units of its last place. Cost: one round, open_bits/8 bytes a
+        number and peer. Ref: -
+        """
+        share = self.products.share(a)
+        with self.link.clock("crypto"):
+            kept = share.above(drop, self.precision.open_bits)
+        return self.sec_sum.words(kept, "open", self.precision.open_bits)
+
+    # ---- scalars
+
+    def multiply(self, a: list[int], b: list[int]) -> list[int]:
+        """[a] [b], number by number.
+
+        1. with a triple [x], [y], [x y]: open e = a - x and f = b - y
+        2. [a b] = [x y] + e [y] + f [x] + e f
+
+        Reveals: nothing; x and y are one-time pads. Cost: one round, 2 w/8 bytes a product and peer; one triple each.
+        Ref: Beaver, CRYPTO 1991.
+        """
+        t = self.material.triples(len(a))
+        masked = [p - x for p, x in zip(a, t.a, strict=True)] + [q - y for q, y in zip(b, t.b, strict=True)]
+        opened = self.open_scalars(masked)
+        e, f = opened[: len(a)], opened[len(a) :]
+        products = [xy + e_i * y + f_i * x for x, y, xy, e_i, f_i in zip(t.a, t.b, t.c, e, f, strict=True)]
+        if self.me == 0:
+            products = [z + e_i * f_i for z, e_i, f_i in zip(products, e, f, strict=True)]
+        return products
+
+    def truncate(self, a: list[int], bits: int, shift: int) -> list[int]:
+        """[a / 2^shift] for |a| < 2^bits, off by less than M.
+
+        1. party m draws r_m, uniform below 2^(bits + sigma); open z = a + 2^bits + sum_m r_m, which does not wrap
+        2. party m takes -floor(r_m / 2^shift); party 0 adds floor(z / 2^shift) - 2^(bits - shift)
+
+        Reveals: z, which hides a up to a distance of 2^(1-sigma). Cost: one round, w/8 bytes a number and
+        peer.
+        Ref: Catrina and Saxena, FC 2010, with each party's own mask.
+        """
+        masks = [secrets.randbits(bits + SIGMA) for _ in a]
+        offset = 1 << bits if self.me == 0 else 0
+        z = self.open_scalars([x + offset + r for x, r in zip(a, masks, strict=True)])
+        shares = [-(r >> shift) for r in masks]
+        if self.me == 0:
+            shares = [share + (z_i >> shift) - (1 << bits - shift) for share, z_i in zip(shares, z, strict=True)]
+        return shares
+
+    def open_scalars(self, a: list[int]) -> list[int]:
+        """SecSum of the shares: none is sent without a fresh zero-sharing on top."""
+        return self.sec_sum.wide([x % self.modulus for x in a], "scalars", self.wide)
+
+    def random(self, n: int) -> list[int]:
+        """Uniform numbers that no coalition knows. No communication."""
+        return [secrets.randbits(self.wide) for _ in range(n)]
+
+
+class Session:
+    """Queues between a caller and a running program that takes inputs and gives outputs while it runs.
+
+    The two take turns in one thread: the program runs until it wants an input that is not there yet.
+    """
+
+    def __init__(self) -> None:
+        self._inputs: deque[Vector] = deque()
+        self._publics: deque[int] = deque()
+        self._outputs: deque[Any] = deque()
+        self._program: greenlet | None = None
+
+    def start(self, run: Callable[[], None]) -> None:
+        """`run` executes the program on a backend that reads and writes here."""
+        self._program = greenlet(run)
+
+    def call(self, inputs: Sequence[Vector], publics: Sequence[int]) -> Any:
+        """Hand over what the program asks for next and return what it then puts out."""
+        self._inputs.extend(inputs)
+        self._publics.extend(publics)
+        if self._program is None or self._program.dead:
+            raise EngineError("the program has ended.", "one call for each of its iterations")
+        self._program.switch()
+        if not self._outputs:
+            raise EngineError("the program wants more input than it was given.", "the inputs of one iteration")
+        return self._outputs.popleft()
+
+    # ---- the program's side
+
+    def next_input(self, n: int) -> Vector:
+        while not self._inputs:
+            self._wait()
+        x = self._inputs.popleft()
+        if len(x) != n:
+            raise EngineError(f"the program wants a vector of {n} numbers.", f"one of {len(x)}")
+        return x
+
+    def next_public(self) -> int:
+        while not self._publics:
+            self._wait()
+        return self._publics.popleft()
+
+    def write(self, numbers: Any) -> None:
+        self._outputs.append(numbers)
+
+    def _wait(self) -> None:
+        parent = getcurrent().parent
+        assert parent is not None  # programs run in greenlets of their own
+        parent.switch()

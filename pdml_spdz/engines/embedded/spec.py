@@ -8,7 +8,7 @@ SETUP = "pdml_spdz.engines.embedded.setup"
 EMBEDDED = EngineSpec(
     "embedded",
     ("one-scale", "per-column", "centred", "sum"),
-    "secret shares.",
+    "secret shares; only directions are opened, or sums (reveal sum).",
     later(SETUP, "make"),
     offline=OfflinePhase(later(SETUP, "plan"), later(SETUP, "make_stock"), later(SETUP, "stocks")),
 )

@@ -182,8 +182,8 @@ class Vector:
             return unsupported(f"{len(c)} scalars times one vector")
         return Vector(self.backend, self.backend.scale(c, self.share, self.n), self.n, exact=False)
 
-    def reveal(self) -> Opening:
-        return Opening(self)
+    def reveal(self) -> Unopened:
+        return Unopened(self)
 
 
 class Weighted:
@@ -202,7 +202,7 @@ class Weighted:
         return Scalars(vector.backend, [vector.backend.dot(vector.share, self.weights)])
 
 
-class Opening:
+class Unopened:
     """A vector about to be opened; only the bits that the program then asks for are."""
 
     def __init__(self, vector: Vector) -> None:

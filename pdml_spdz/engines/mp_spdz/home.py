@@ -14,7 +14,10 @@ from typing import NamedTuple
 import platformdirs
 
 from pdml_spdz.engines.mp_spdz.protocols import PROTOCOLS, Protocol
+from pdml_spdz.engines.mp_spdz.spec import MP_SPDZ
+from pdml_spdz.engines.spec import Diagnosis
 from pdml_spdz.errors import EngineError
+from pdml_spdz.study.engines import ENGINES
 
 VARIABLE = "MP_SPDZ_HOME"
 GUIDE = "docs/mp-spdz.md"
@@ -130,12 +133,6 @@ def find(given: Path | None = None) -> Installation | None:
     return Installation(path.resolve()) if is_home(path) else None
 
 
-def find_home(given: Path | None = None) -> Path | None:
-    """The directory of `find`."""
-    found = find(given)
-    return found.path if found else None
-
-
 def require(given: Path | None = None) -> Installation:
     """`find`, or an error that says where it was looked for and how to get it."""
     found = find(given)
@@ -216,3 +213,36 @@ def _commit(path: Path) -> str | None:
     except (OSError, UnicodeDecodeError):
         pass
     return None
+
+
+def findings(home: Path | None) -> Iterator[Diagnosis]:
+    found = find(home)
+    if found is None:
+        *others, last = (name for name in ENGINES.names() if name != MP_SPDZ.name)
+        needed = f"Not needed for the engines {', '.join(others)} and {last}."
+        yield Diagnosis("note", "MP-SPDZ", f"{missing_text(home)} {needed}")
+        return
+    yield Diagnosis("ok", "MP-SPDZ", str(found.path))
+    yield Diagnosis("ok", "MP-SPDZ version", found.version())
+    yield Diagnosis("ok", "MP-SPDZ compiler", str(found.compiler))
+    rows = [row for row in found.protocols() if row.party]
+    if not rows:
+        looked = ", ".join(str(path) for path in found.directories)
+        yield Diagnosis("note", "MP-SPDZ", f"only the compiler: no program of a known protocol in {looked}")
+    for row in rows:
+        yield _protocol(found, row)
+
+
+def _protocol(found: Installation, row: Found) -> Diagnosis:
+    programs = [path for path in (row.party, row.offline) if path]
+    insecure = [path.name for path in programs if found.is_insecure(path)]
+    what = f"MP-SPDZ {row.protocol.name}"
+    if insecure:
+        names = " and ".join(insecure)
+        return Diagnosis(
+            "note", what, f"{names}: INSECURE build, reuses offline material; refused outside --insecure-benchmark"
+        )
+    text = ", ".join(path.name for path in programs)
+    if row.offline is None:
+        text += f", no {row.protocol.name}-offline.x: the offline phase happens on demand"
+    return Diagnosis("ok", what, text)

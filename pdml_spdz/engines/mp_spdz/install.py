@@ -31,10 +31,7 @@ SILENCE = 30.0  # seconds without a byte after which a download is given up
 START = 20.0  # seconds a program has to print its usage
 BLOCK = 1 << 20
 
-_WANTED = (
-    f"a binary release of MP-SPDZ such as {Path(urlsplit(URL).path).name}",
-    f"get {URL}; {GUIDE} says more",
-)
+_WANTED = (f"a binary release of MP-SPDZ such as {Path(urlsplit(URL).path).name}", f"get {URL}; {GUIDE} says more")
 
 # (what is being done, bytes done, bytes in all or None if unknown)
 Progress = Callable[[str, int, int | None], None]

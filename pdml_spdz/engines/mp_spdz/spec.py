@@ -10,10 +10,10 @@ SETUP = "pdml_spdz.engines.mp_spdz.setup"
 MP_SPDZ = EngineSpec(
     "mp-spdz",
     ("one-scale", "per-column", "centred", "paper"),
-    "the same on MP-SPDZ.",
+    "secret shares on MP-SPDZ, by one of its protocols; only directions are opened.",
     later(SETUP, "make"),
     check=lambda study, want: protocol_of(study),  # StudyError if there is none of that name
-    doctor=later("pdml_spdz.engines.mp_spdz.examine", "findings"),
+    doctor=later("pdml_spdz.engines.mp_spdz.home", "findings"),
     offline=OfflinePhase(later(SETUP, "plan"), later(SETUP, "make_stock"), later(SETUP, "stocks")),
     settings=("protocol", "insecure_benchmark"),
     largest_range=44,  # its primes have 256 bits: no room for the window, or for all bits of g

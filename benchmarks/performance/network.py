@@ -17,8 +17,10 @@ from collections import deque
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
+from functools import partial
 
-Address = tuple[str, int]
+from pdml_spdz.bench.links import Address, Wiring, direct
+
 CHUNK = 1 << 17
 AHEAD = 1 << 22  # bytes that a line takes beyond what is on its way
 
@@ -35,6 +37,11 @@ class Network:
     def latency(self) -> float:
         """One way: what one round of a protocol waits for."""
         return self.round_trip / 2
+
+    @property
+    def wiring(self) -> Wiring:
+        """How the parties of a benchmark are connected through it."""
+        return partial(relayed, network=self) if self.round_trip or self.bandwidth else direct
 
     def seconds(self, rounds: float, bytes_sent: float) -> float:
         """What this network adds to a protocol with so many rounds, and bytes sent by a party to all its peers."""
@@ -55,9 +62,6 @@ def relayed(addresses: Sequence[Address], network: Network) -> Iterator[list[lis
     Party m connects to those with lower numbers (transport.connect), so there is a door for every m > l.
     """
     M = len(addresses)
-    if not network.round_trip and not network.bandwidth:
-        yield [list(addresses) for _ in range(M)]
-        return
     doors = {(m, l): socket.create_server(("127.0.0.1", 0)) for m in range(M) for l in range(m)}
     seen = [list(addresses) for _ in range(M)]
     for (m, l), door in doors.items():

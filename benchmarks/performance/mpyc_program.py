@@ -1,4 +1,4 @@
-"""NormedSecSum by MPyC's fixed-point numbers: run by its path, by `bench.peers`, with any Python that has MPyC.
+"""NormedSecSum by MPyC's fixed-point numbers: run by its path, by `peers.py`, with any Python that has MPyC.
 
     python mpyc_program.py D F REPEATS -M3
 

@@ -15,10 +15,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pdml_spdz.bench import embedded
-from pdml_spdz.bench.fits import Step
 from pdml_spdz.bench.links import run_processes
-from pdml_spdz.bench.results import Cell, Check, Key, Result
-from pdml_spdz.bench.stats import exact
+from pdml_spdz.bench.results import Cell, Check, Key, Measurement, Step, exact
 from pdml_spdz.engines.embedded.runner import EmbeddedRunner
 from pdml_spdz.engines.openings.per_column import PerColumn
 from pdml_spdz.local.joint import local_study
@@ -45,7 +43,7 @@ def measure(
     conditions: Sequence[float] = (1e1, 1e2, 1e3),
     bits: Sequence[int] = OUT_BITS,
     step: Step = lambda done, of, text: None,
-) -> Result:
+) -> Measurement:
     of = len(dims) * (1 + len(conditions) * len(bits))
     cells: list[Cell] = []
     done = 0
@@ -62,7 +60,7 @@ def measure(
                 done += 1
     step(of, of, "done")
     settings = {"dims": list(dims), "conditions": list(conditions), "bits": list(bits), "k": K, "tau": TAU}
-    return Result("precision", settings, cells, _checks(cells), list(NOTES))
+    return Measurement("precision", settings, cells, _checks(cells), list(NOTES))
 
 
 NOTES = (
@@ -110,6 +108,7 @@ def _addends(d: int) -> list[Reals]:
 
 def _subspaces(rows: list[Reals], reference: Reals, d: int, condition: float, f: int) -> list[Cell]:
     settings: dict[str, Any] = {"rank": K, "iterations": TAU, "tol": 0.0, "start": "seed", "seed": SEED}
+    settings |= {"bound": "secsum"}  # as the paper has it; 40 bits below the default window there is nothing
     precision = PrecisionSettings(f, 40)
     study = local_study(M, engine="embedded", offline="on-demand", precision=precision, **settings)
     ours = run_in_threads(rows, study).V

@@ -1,8 +1,8 @@
 """The paper's two scenarios, forecast from measured cost for several networks, and each forecast checked by a real run.
 
 Once most numbers come from LPN, all that a fit costs on loopback is a line in its iterations: two shorter fits, which
-are long enough for that, give it. A network adds its
-latency for every round and the time its bandwidth needs for the bytes (`Network.seconds`), nothing else.
+are long enough for that, give it. A network adds its latency for every round and the time its bandwidth needs for the
+bytes (`Network.seconds`), nothing else.
 """
 
 from __future__ import annotations
@@ -15,10 +15,9 @@ from pathlib import Path
 
 import numpy as np
 
-from pdml_spdz.bench.fits import Fit, Size, Step, party_rows, run, study_of
-from pdml_spdz.bench.network import LOOPBACK, NETWORKS, Network
-from pdml_spdz.bench.results import Cell, Check, Result
-from pdml_spdz.bench.stats import exact, line
+from benchmarks.performance.network import LOOPBACK, NETWORKS, Network
+from pdml_spdz.bench.fits import FitSize, PartyCosts, party_rows, run, study_of
+from pdml_spdz.bench.results import Cell, Check, Measurement, Step, exact, line
 from pdml_spdz.local.joint import LocalRun, run_local
 
 
@@ -30,7 +29,7 @@ class Scenario:
 
     name: str
     engine: str
-    size: Size
+    size: FitSize
     tau: int
     short: tuple[int, int]
     checked: int
@@ -38,9 +37,9 @@ class Scenario:
     paper_text: str
 
 
-PCR = Scenario("PCR", "embedded", Size(3000, 100, 7, 3), 300, (150, 225), 300, 1.2 * 3600, "1.2 h")
-LRA = Scenario("LRA", "embedded", Size(1500, 10_000, 7, 3), 300, (10, 30), 60, 4 * 86400, "4 days")
-LRA_SUM = Scenario("LRA by SecSum", "secsum", Size(1500, 10_000, 7, 3), 300, (10, 30), 300, 30 * 60, "below 30 min")
+PCR = Scenario("PCR", "embedded", FitSize(3000, 100, 7, 3), 300, (150, 225), 300, 1.2 * 3600, "1.2 h")
+LRA = Scenario("LRA", "embedded", FitSize(1500, 10_000, 7, 3), 300, (10, 30), 60, 4 * 86400, "4 days")
+LRA_SUM = Scenario("LRA by SecSum", "secsum", FitSize(1500, 10_000, 7, 3), 300, (10, 30), 300, 30 * 60, "below 30 min")
 SCENARIOS = {"pcr": PCR, "lra": LRA, "lra-secsum": LRA_SUM}
 MINUTE = 60.0
 WITHIN = 1.5  # a forecast that a run misses by more than this factor is wrong
@@ -58,10 +57,10 @@ class Totals:
         return self.seconds + network.seconds(self.rounds, self.sent)
 
 
-def totals(parties: Sequence[Fit]) -> Totals:
-    slow = max(parties, key=lambda f: f.whole.online + f.whole.offline).whole
+def totals(parties: Sequence[PartyCosts]) -> Totals:
+    slow = max(parties, key=lambda f: f.whole.seconds).whole
     sent = max(f.whole.sent + f.whole.offline_sent for f in parties)
-    return Totals(slow.online + slow.offline, slow.rounds + slow.offline_rounds, sent)
+    return Totals(slow.seconds, slow.rounds + slow.offline_rounds, sent)
 
 
 def forecast(measured: dict[int, Totals], tau: int) -> Totals:
@@ -78,7 +77,7 @@ def measure(
     scenarios: Sequence[Scenario],
     networks: Sequence[Network] = tuple(NETWORKS.values()),
     step: Step = lambda done, of, text: None,
-) -> Result:
+) -> Measurement:
     cells: list[Cell] = []
     of = len(scenarios) * (2 + len(networks))
     done = 0
@@ -90,12 +89,12 @@ def measure(
             done += 1
         for network in networks:
             step(done, of, f"{s.name}: {s.checked} iterations over {network.name}")
-            found = totals(run("svd", s.engine, s.size, s.checked, network)).seconds
+            found = totals(run("svd", s.engine, s.size, s.checked, network.wiring)).seconds
             cells.append(_cell(s, network, found, forecast(short, s.checked), forecast(short, s.tau)))
             done += 1
     step(of, of, "done")
     settings = {"scenarios": [s.name for s in scenarios], "networks": [n.name for n in networks]}
-    result = Result("scenarios", settings, cells, notes=list(NOTES))
+    result = Measurement("scenarios", settings, cells, notes=list(NOTES))
     return replace(result, checks=[_check(c) for c in cells])
 
 
@@ -126,7 +125,7 @@ def _check(cell: Cell) -> Check:
     return Check(what, max(off, 1 / off), WITHIN, at_least=False)
 
 
-def end_to_end(s: Scenario = PCR) -> Result:
+def end_to_end(s: Scenario = PCR) -> Measurement:
     """The whole scenario as the command runs it: processes started, files read, offline phase, result written."""
     with tempfile.TemporaryDirectory(prefix="pdml-spdz-") as directory:
         files = []
@@ -151,4 +150,4 @@ def end_to_end(s: Scenario = PCR) -> Result:
     what = f"{s.name} (d = {s.size.d}, k = {s.size.k}, {result.report['iterations']} iterations, M = {s.size.M}) "
     what += f"from files to result, offline included (the paper, online: {s.paper_text})"
     check = Check(what, seconds, MINUTE, at_least=False, unit=" s")
-    return Result("end-to-end", {"scenario": s.name}, [cell], [check])
+    return Measurement("end-to-end", {"scenario": s.name}, [cell], [check])

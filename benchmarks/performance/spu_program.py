@@ -1,4 +1,4 @@
-"""NormedSecSum by SPU's protocol ABY3: run by its path, by `bench.peers`, with a Python that has SPU and three parties.
+"""NormedSecSum by SPU's protocol ABY3: run by its path, by `peers.py`, with a Python that has SPU and three parties.
 
     python spu_program.py D F REPEATS -M3 -BPORT
 

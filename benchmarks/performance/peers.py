@@ -10,9 +10,11 @@ import os
 import socket
 import subprocess
 import sys
+from functools import partial
 from pathlib import Path
 from typing import Any
 
+from pdml_spdz.bench.normed_sum import Framework
 from pdml_spdz.errors import EngineError
 from pdml_spdz.system import process
 
@@ -76,3 +78,7 @@ def _free_ports(M: int) -> int:
         except (OSError, OverflowError):
             continue
         return base
+
+
+PROTOCOLS = {"mpyc": "Shamir, honest majority", "spu": "ABY3, honest majority"}
+PEERS = tuple(Framework(name, text, partial(missing, name), partial(run, name)) for name, text in PROTOCOLS.items())

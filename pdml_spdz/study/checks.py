@@ -1,10 +1,14 @@
-"""A study's settings one by one: each of its type and within its limits, whether from a file or from Python."""
+"""A study's settings one by one: each of its type and within its limits, whether from a file or from Python; and what
+it may say of the rows before they are factorised, and of how large numbers are: a bound, where it comes from, and how
+far below it sums may lie.
+"""
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Collection
-from dataclasses import fields
+from dataclasses import MISSING, Field, fields
 from numbers import Integral, Real
 from typing import TYPE_CHECKING, Any
 
@@ -12,11 +16,15 @@ import numpy as np
 
 from pdml_spdz.errors import StudyError, did_you_mean
 from pdml_spdz.programs.precision import COLUMN_BITS, MAX_BITS, MAX_RANGE, MIN_BITS, MIN_RANGE
+from pdml_spdz.rows.names import quoted
 from pdml_spdz.study.algorithm import Want
+from pdml_spdz.study.engines import engines_that
 
 if TYPE_CHECKING:
     from pdml_spdz.study.model import PartyEntry, Study
 
+CENTRES = ("open", "hidden", "none")
+SCALES = ("agreed", "secsum")
 MAX_ITERATIONS = 10**6  # at a millisecond each, a quarter of an hour of nothing but rounds
 MAX_RANK = 10**6
 MAX_COLUMNS = 1 << COLUMN_BITS  # on secret shares: what the number format has room for
@@ -28,6 +36,11 @@ MAX_SECONDS = 10**6  # the operating system counts milliseconds in 32 bits
 SMALLEST, LARGEST = 2.0**-900, 2.0**900
 LAST_PORT = 65535
 FINGERPRINT = re.compile(r"[0-9a-f]{64}")
+
+
+def usual_value(f: Field[Any]) -> Any:
+    """What a field is if nobody sets it."""
+    return f.default if f.default_factory is MISSING else f.default_factory()
 
 
 def settle(settings: Any, where: str) -> None:
@@ -137,3 +150,94 @@ def is_host(host: str) -> bool:
     except UnicodeError:
         return False
     return bool(host) and all(c.isprintable() and not c.isspace() for c in host)
+
+
+def check_rows(study: Study, want: Want) -> None:
+    """want(ok, found, wanted) raises unless ok"""
+    want(study.scale == "agreed" or not study.scales, "`scale` is secsum and `scales` are given.", "one of the two")
+    d = study.d or len(study.features)
+    for name in ("offsets", "scales"):
+        values = getattr(study, name)
+        want(all(abs(v) <= LARGEST for v in values), f"`{name}` are not all finite and of a size to use.", "numbers")
+        want(not (d and values) or len(values) == d, f"`{name}` are {len(values)} for d = {d}.", "one for each feature")
+    want(all(map(usable, study.scales)), "`scales` are not all positive and of a size to use.", "positive numbers")
+    _check_names(study, want)
+
+
+def _check_names(study: Study, want: Want) -> None:
+    """Names that the study lists are names, and those of offsets and scales are the same."""
+    for name, values in (("offset_features", study.offsets), ("scale_features", study.scales)):
+        listed = getattr(study, name)
+        want(
+            not listed or len(listed) == len(values),
+            f"`{name}` has {len(listed)} names for {len(values)} numbers.",
+            "as many",
+        )
+        differ = sorted(set(listed) ^ set(study.features)) if listed and study.features else []
+        want(not differ, f"`{name}` and `features` differ in {quoted(differ)}.", "the same names, in any order")
+    for name in ("features", "offset_features", "scale_features"):
+        listed = getattr(study, name)
+        want(len(set(listed)) == len(listed), f"`{name}` has a name twice.", "distinct names")
+        want(all(n.strip() for n in listed), f"`{name}` has a name that is empty.", "a name for each feature")
+
+
+BOUNDS = ("auto", "window", "exponent", "secsum")  # or a number, or rows:R,N
+WIDE_RANGE, USUAL_RANGE = 96, 40  # bits: of the window, which suits all ordinary data, and below a bound that is known
+EXPONENT_RANGE = 30  # at least: a blurred exponent may be 16 too large, and a sum is smaller than the bound by itself
+
+
+def kind_of(study: Study) -> str:
+    """Where the bound comes from: "agreed", "window", "exponent" or "secsum"."""
+    if study.quotas is not None:
+        return "agreed"
+    if study.bound != "auto":
+        return study.bound
+    if study.opening.shows_norms:
+        return "secsum"
+    return "window" if study.engine_spec.has_window else "exponent"
+
+
+def check_bound(study: Study, want: Want) -> None:
+    """want(ok, found, wanted) raises unless ok"""
+    some = [p.quota > 0 for p in study.parties]
+    want(
+        parse_bound(study.bound) is not None or all(some) or not any(some),
+        f"some parties have a quota, others have none, and `bound` is {study.bound}.",
+        "a quota for every party, or a `bound` that holds for the others",
+    )
+    spec = study.engine_spec
+    if study.bound_kind == "window" and not (spec.has_window and study.on_shares):
+        wide = engines_that(lambda e: e.has_window)
+        narrow = engines_that(lambda e: e.shares and not e.has_window)
+        raise StudyError(
+            f"`bound` is window with engine {study.engine!r} and reveal {study.reveal!r}.",
+            f"the engine {wide} with it; exponent with {narrow}; secsum with reveal sum, which shows the norms anyway",
+        )
+    want(
+        study.bound_kind != "exponent" or study.range >= EXPONENT_RANGE,
+        f"`precision.range` is {study.range} and `bound` is {study.bound}, which a blurred exponent finds.",
+        f"at least {EXPONENT_RANGE}, or a bound that the parties agree on",
+    )
+    most = spec.largest_range
+    want(study.range <= most, f"`precision.range` is {study.range} with engine {study.engine!r}.", f"at most {most}")
+
+
+def parse_bound(bound: str) -> float | None:
+    """The quota that `bound` gives to every party: B_m itself, or N R^2 for "rows:R,N"; None if it gives none."""
+    if bound in BOUNDS:
+        return None
+    text = bound.removeprefix("rows:")
+    try:
+        numbers = tuple(float(part) for part in text.split(","))
+    except ValueError:
+        numbers = ()
+    wanted = 2 if bound.startswith("rows:") else 1
+    value = math.prod((*numbers[: wanted - 1], *numbers))  # never an OverflowError, as a power is
+    if len(numbers) != wanted or not all(0 < x < math.inf for x in numbers) or not usable(value):
+        raise StudyError(
+            f"`bound` is {shown(bound)}.",
+            "a number (the largest ||X_m^T X_m||_F of any party), rows:R,N (no row longer than R, no party with "
+            f"more than N rows), or one of {', '.join(BOUNDS)}; numbers and N R^2 from {SMALLEST:.0e} to {LARGEST:.0e}",
+            did_you_mean(bound, BOUNDS),
+        )
+    return value

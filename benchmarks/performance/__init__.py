@@ -1,0 +1,1 @@
+"""What everything costs, beside other frameworks and over slow networks: `make bench` and docs/performance.md."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pdml_spdz.numerics.fixedpoint import Reals
-from pdml_spdz.primitives.agree import Agreement
+from pdml_spdz.primitives.agree import Agreement, Check
 from pdml_spdz.primitives.normed_sum import NormedColumns, normalise
 from pdml_spdz.primitives.sec_sum import EXACT, Accuracy
 
@@ -20,6 +20,9 @@ class Alone(Agreement):
     def subspace(self, V: Reals, tolerance: float) -> Reals:
         return V
 
+    def offered(self, array: Reals, choice: tuple[int, ...], right: Check) -> tuple[Reals, tuple[int, ...]]:
+        return array, choice
+
 
 class OwnSum:
     """SecSum of a party with itself."""
@@ -34,6 +37,6 @@ class OwnSum:
 own_sum = OwnSum()
 
 
-def own_directions(x: Reals, g: Reals) -> NormedColumns:
+def own_directions(x: Reals, g: Reals, lengths: Reals | None = None) -> NormedColumns:
     """NormedSecSum of a party with itself."""
     return normalise(x, 0.0)

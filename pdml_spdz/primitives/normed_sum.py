@@ -20,21 +20,26 @@ class NormedColumns:
     noise : (k,), how far (in l2) column i may be from the exact direction, by encoding and rounding
     norms : (k,), ||s_i|| where the engine reveals it, else None
     scaled : (d, k), the sums up to one positive factor for all columns, where the engine knows it, else None
+    errors : (k,), how far (in l2) each column of `scaled` may be off, where there is one
+    doubt : sums that are shorter, in the same units, may be nothing but rounding of the parties' numbers
     """
 
     U: Reals
     noise: Reals
     norms: Reals | None
     scaled: Reals | None = None
+    errors: Reals | None = None
+    doubt: float = 0.0
 
 
 class NormedSum(Protocol):
     """What algorithms receive: x_m of shape (d, k) -> the direction of each column of sum_m x_m.
 
     g : (d, k), public unit columns that are not orthogonal to the sums; engines that hide the norms project on them
+    lengths : (k,), how long the sums are expected to be, in the units of `scaled`, by those who know
     """
 
-    def __call__(self, x: Reals, g: Reals) -> NormedColumns: ...
+    def __call__(self, x: Reals, g: Reals, lengths: Reals | None = None) -> NormedColumns: ...
 
 
 class RevealedNorm:
@@ -50,7 +55,7 @@ class RevealedNorm:
     def __init__(self, sec_sum: SecSum, bound: float, M: int) -> None:
         self.sec_sum, self.bound, self.M = sec_sum, bound, M
 
-    def __call__(self, x: Reals, g: Reals) -> NormedColumns:
+    def __call__(self, x: Reals, g: Reals, lengths: Reals | None = None) -> NormedColumns:
         s = self.sec_sum(x, self.bound, "columns")
         return normalise(s, Format.for_bound(self.bound, self.M).tolerance)
 
@@ -79,8 +84,8 @@ def positive_at_first(normed_sum: NormedSum, mean: OwnMean | None = None) -> Nor
     """
     first = [True]
 
-    def call(x: Reals, g: Reals) -> NormedColumns:
-        return normed_sum(x + missing(x, g, mean) * g if first and first.pop() else x, g)
+    def call(x: Reals, g: Reals, lengths: Reals | None = None) -> NormedColumns:
+        return normed_sum(x + missing(x, g, mean) * g if first and first.pop() else x, g, lengths)
 
     return call
 
@@ -123,7 +128,7 @@ def normalise(s: Reals, ulp: float) -> NormedColumns:
     d = s.shape[0]
     norms = np.linalg.norm(s, axis=0)
     error = np.sqrt(d) * ulp + d * EPS * norms.max(initial=0.0)
-    return NormedColumns(*unit_columns(s, error), norms, s)
+    return NormedColumns(*unit_columns(s, error), norms, s, np.full(s.shape[1], error))
 
 
 def unit_columns(y: Reals, error: Reals | float) -> tuple[Reals, Reals]:

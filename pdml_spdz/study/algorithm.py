@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from pdml_spdz.registry import Line, Registry
+from pdml_spdz.study.solvers import SOLVERS
 
 if TYPE_CHECKING:
     from pdml_spdz.study.model import Study
@@ -20,8 +21,8 @@ def _no_check(study: Study, want: Want) -> None:
     """Nothing beyond what every study has to be."""
 
 
-def _iterations_of_rank(study: Study) -> tuple[int, int]:
-    return study.rank, study.iterations
+def _of_solver(study: Study) -> tuple[int, int]:
+    return SOLVERS[study.solver].columns(study.rank, study.d or len(study.features)), study.iterations
 
 
 @dataclass(frozen=True)
@@ -42,7 +43,7 @@ class Algorithm:
     measure : what a party's quota bounds
     check : check(study, want) refuses settings that do not go with it; want(ok, found, wanted) raises unless ok
     accept : accept(study, m, data) refuses rows that party m cannot use, before anything is sent or replaced
-    calls : columns in one call of NormedSecSum, and calls at most
+    calls : columns in one call of NormedSecSum, and calls at most, of a study that says how many features there are
     of_two : of the other party's numbers, what opened sums show where there are two parties
     reference : reference(result, files), what the report says of the accuracy where one machine has all files
     help : of the command that runs it on this machine
@@ -62,7 +63,7 @@ class Algorithm:
     measure: str = GRAM
     check: Callable[[Study, Want], None] = _no_check
     accept: Callable[..., None] = field(default=lambda study, m, data: None)
-    calls: Callable[[Study], tuple[int, int]] = _iterations_of_rank
+    calls: Callable[[Study], tuple[int, int]] = _of_solver
     of_two: Callable[[Study], dict[str, bool]] = field(default=lambda study: {})
     reference: Callable[..., dict[str, Any]] | None = None
     help: str = ""

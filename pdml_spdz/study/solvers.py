@@ -9,5 +9,11 @@ from pdml_spdz.registry import Line, Registry
 if TYPE_CHECKING:
     from pdml_spdz.algorithms.solver import Solver
 
-SOLVERS: Registry[Solver] = Registry("solver", {"power": Line("pdml_spdz.algorithms.svd:POWER")})
+SOLVERS: Registry[Solver] = Registry(
+    "solver",
+    {
+        "power": Line("pdml_spdz.algorithms.svd:POWER"),
+        "krylov": Line("pdml_spdz.algorithms.krylov:KRYLOV"),
+    },
+)
 DEFAULT_SOLVER = next(iter(SOLVERS.lines))

@@ -95,7 +95,7 @@ def step(state: KrylovState, columns: NormedColumns, settings: SvdSettings) -> K
     before = 1.0 if state.bound is None else state.bound.span
     own = replace(own, shown=new, k=k, bound=sines(new, found, k), before=before, doubt=doubt, smaller=False)
     own = replace(own, exact=columns.norms is not None, known=None, replaced=0, over=np.inf)
-    return replace(own, change=own.worst(settings))
+    return replace(own, change=float(own.bound.all.max()) if own.bound and k == settings.k else 1.0)
 
 
 def _opened(columns: NormedColumns) -> tuple[Reals, Reals]:
@@ -181,7 +181,7 @@ def _reopened(state: KrylovState, settings: SvdSettings, agree: Agreement) -> Kr
     turned = state.shown.turned(agreed_vectors(found, found.U, agree))
     lengths = np.linalg.norm(turned.C[:, :b], axis=0) + found.noise[:b]
     V = orthonormalise(turned.Q[:, :b])[0]
-    best = (state.change if state.change > 0 else 1.0, state.k, state.shown.m)
+    best = (state.worst(settings) or 1.0, state.k, state.shown.m)
     replaced = b if state.k == settings.k else turned.m
     return replace(state, V=V, lengths=lengths, shown=turned, best=best, replaced=replaced, smaller=False)
 

@@ -22,7 +22,7 @@ class KrylovState:
     """All that an iteration hands on; public, and all that a checkpoint needs.
 
     V : (d, b) orthonormal, and orthogonal to what was shown: to be opened next
-    t : openings made; change : the largest bound of a sine that is still to fall; stop : GO_ON, or why not
+    t : openings made; change : the largest bound of a sine, 1 if columns are missing; stop : GO_ON, or why not
     lengths : (b,), how long the columns c S V are expected to be; none at first
     size : columns of a whole block
     shown : c S on the span of all earlier blocks

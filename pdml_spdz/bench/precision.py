@@ -109,7 +109,8 @@ def _addends(d: int) -> list[Reals]:
 
 
 def _subspaces(rows: list[Reals], reference: Reals, d: int, condition: float, f: int) -> list[Cell]:
-    settings: dict[str, Any] = {"rank": K, "iterations": TAU, "tol": 0.0, "start": "seed", "seed": SEED}
+    settings: dict[str, Any] = {"rank": K, "solver": "power", "iterations": TAU, "tol": 0.0}
+    settings |= {"start": "seed", "seed": SEED}
     precision = PrecisionSettings(f, 40)
     study = local_study(M, engine="embedded", offline="on-demand", precision=precision, **settings)
     ours = run_in_threads(rows, study).V

@@ -29,7 +29,7 @@ from pdml_spdz.study.model import (
     choose_engine,
 )
 from pdml_spdz.study.preparation import CENTRES
-from pdml_spdz.study.solvers import DEFAULT_SOLVER, SOLVERS
+from pdml_spdz.study.solvers import ANY, FEWEST, SOLVERS
 
 F = TypeVar("F", bound=Callable[..., Any])
 Option = Callable[[Any], Any]
@@ -140,26 +140,50 @@ ENGINE: list[Option] = [
     _choice("--vole", VOLE, "lpn: expand correlations under the LPN assumption (embedded). ot: OT only, slower."),
     *COMMON,
 ]
-CHANGE = "Stop when the subspace changes by less (sine of the largest angle)."
+SINES = (
+    "krylov: stop when a bound of the sine of every vector's error, and of their span's, is below; power: when the "
+    "subspace changes by less (sine of the largest angle)."
+)
 
 
-def stopping(defaults: Mapping[str, Any], change: str = CHANGE) -> list[Option]:
-    """defaults : of an algorithm, where they are not those of a Study"""
-    usual = {name: defaults.get(name, _default(name)) for name in ("iterations", "tol")}
+class OfSolver(click.Option):
+    """An option whose default is the solver's: which that is, is found out when somebody asks for help."""
+
+    def get_help_record(self, ctx: click.Context) -> tuple[str, str] | None:
+        if self.default is None:
+            usual = ", ".join(f"{getattr(SOLVERS[name], str(self.name))} ({name})" for name in SOLVERS.lines)
+            self.help = f"{str(self.help).partition('  [')[0]}  [default: {usual}]"
+        return super().get_help_record(ctx)
+
+
+def stopping(defaults: Mapping[str, Any], change: str = SINES) -> list[Option]:
+    """defaults : of an algorithm, where they are not those of its solver"""
+    usual = {name: defaults.get(name) for name in ("iterations", "tol")}
     return [
         click.option(
             "--iterations",
+            cls=OfSolver,
             type=click.IntRange(1),
             default=usual["iterations"],
             show_default=True,
             help="Maximum number of iterations.",
         ),
-        click.option("--tol", type=click.FloatRange(0), default=usual["tol"], show_default=True, help=change),
+        click.option(
+            "--tol", cls=OfSolver, type=click.FloatRange(0), default=usual["tol"], show_default=True, help=change
+        ),
     ]
 
 
 FACTORISATION: list[Option] = [
-    click.option("--solver", cls=NamedOption, registry=SOLVERS, usual=DEFAULT_SOLVER, default=DEFAULT_SOLVER),
+    click.option("--solver", cls=NamedOption, registry=SOLVERS, usual=f"{FEWEST}; {ANY} with --normalise per-column"),
+    click.option(
+        "--memory",
+        type=click.FloatRange(0, min_open=True),
+        default=_default("memory"),
+        show_default=True,
+        metavar="GB",
+        help=f"What {FEWEST} may keep of what was opened; beyond that it restarts from the best of it.",
+    ),
     _choice("--normalise", NORMALISE, "One secret scale for the fit, or one for each column and iteration."),
     _choice("--online", ONLINE, "All columns of an iteration in one call, or one call each (--normalise per-column)."),
     click.option("--seed", type=int, help="Start from a public seed instead of one drawn by all parties."),

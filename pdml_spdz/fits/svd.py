@@ -33,7 +33,6 @@ from pdml_spdz.run.context import PartyRun
 from pdml_spdz.run.output import Fitted
 from pdml_spdz.study.algorithm import Algorithm
 from pdml_spdz.study.model import Study
-from pdml_spdz.study.solvers import SOLVERS
 from pdml_spdz.system.files import save_array
 from pdml_spdz.transport.base import Link
 
@@ -54,9 +53,9 @@ class SvdFit(IterativeFit[SolverState, SvdResult]):
 
     def __init__(self, run: PartyRun, data: Data, link: Link, engine: Engine, rows: View) -> None:
         super().__init__(run, data, link, engine, rows)
-        self.solver = SOLVERS[self.study.solver]
+        self.solver = self.study.solver_spec
         self.columns = self.solver.columns(self.study.rank, data.d)
-        self.settings = SvdSettings(self.study.rank, self.study.iterations, self.study.tol)
+        self.settings = SvdSettings(self.study.rank, self.study.iterations, self.study.tol, 1e9 * self.study.memory)
         with link.clock("local"):
             self.S_m = _covariance(rows, self.columns, self.study.iterations)
 

@@ -7,7 +7,6 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from pdml_spdz.registry import Line, Registry
-from pdml_spdz.study.solvers import SOLVERS
 
 if TYPE_CHECKING:
     from pdml_spdz.study.model import Study
@@ -22,7 +21,7 @@ def _no_check(study: Study, want: Want) -> None:
 
 
 def _of_solver(study: Study) -> tuple[int, int]:
-    return SOLVERS[study.solver].columns(study.rank, study.d or len(study.features)), study.iterations
+    return study.solver_spec.columns(study.rank, study.d or len(study.features)), study.iterations
 
 
 @dataclass(frozen=True)

@@ -7,7 +7,7 @@ import json
 import re
 import tomllib
 from collections.abc import Mapping, Sequence
-from dataclasses import MISSING, fields, replace
+from dataclasses import fields, replace
 from pathlib import Path
 from typing import Any
 
@@ -33,9 +33,7 @@ def render(study: Study) -> str:
 
 
 def _written(study: Study, name: str) -> bool:
-    f = Study.__dataclass_fields__[name]
-    usual = f.default if f.default_factory is MISSING else f.default_factory()
-    return name not in study.spec.idle or getattr(study, name) != usual
+    return name not in study.spec.idle or getattr(study, name) != study.usual(name)
 
 
 def _toml(value: object) -> str:

@@ -22,7 +22,7 @@ def test_two_local_runs_in_one_directory(tmp_path: Path) -> None:
     for path in data:
         np.save(path, slow_rows())
     local = command(*data, "--out", "r")
-    first = Process(*local, "--iterations", "10000", cwd=tmp_path)
+    first = Process(*local, "--solver", "power", "--iterations", "10000", cwd=tmp_path)
     try:
         until(lambda: len(list(tmp_path.glob("r/party-*/checkpoint/iteration-*.npz"))) >= 2)
         for options in ([], ["--force"], ["--resume"]):

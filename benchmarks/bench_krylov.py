@@ -18,7 +18,6 @@ from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
-from pdml_spdz.rows.make import RowsLike
 from scipy.sparse.linalg import svds
 from sklearn.datasets import load_breast_cancer, load_digits
 
@@ -28,6 +27,7 @@ from pdml_spdz.local.joint import local_study
 from pdml_spdz.local.threads import run_in_threads
 from pdml_spdz.numerics.fixedpoint import Reals
 from pdml_spdz.numerics.linalg import sine
+from pdml_spdz.rows.base import RowsLike
 
 M, K, TERMS, DOCUMENTS = 3, 7, 10_000, 8_000
 MOST = {"digits": 14, "Songs": 14, "News": 14, "Blogs": 20, "20NG": 24}  # openings wanted

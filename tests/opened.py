@@ -5,14 +5,13 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-from pdml_spdz.primitives.alone import Alone
 
 from pdml_spdz.algorithms import krylov
 from pdml_spdz.algorithms.solver import Fitting, SvdResult, SvdSettings, start_by_seed
 from pdml_spdz.algorithms.svd import PowerState, pd_svd
 from pdml_spdz.engines.openings.base import Execution, Runner
 from pdml_spdz.engines.openings.one_scale import FixedScale
-from pdml_spdz.primitives.normed_sum import NormedColumns
+from pdml_spdz.primitives.normed_sum import Alone, NormedColumns
 from pdml_spdz.programs.precision import Precision
 from pdml_spdz.programs.render import Program
 from pdml_spdz.transport.clock import Clock

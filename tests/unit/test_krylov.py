@@ -6,7 +6,6 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from pdml_spdz.primitives.alone import Alone, own_directions
 from sklearn.datasets import load_breast_cancer, load_digits
 
 from pdml_spdz.algorithms import krylov
@@ -15,7 +14,7 @@ from pdml_spdz.algorithms.shown import Shown, ritz, sines
 from pdml_spdz.algorithms.solver import CONVERGED, EXHAUSTED, GO_ON, Fitting, SvdSettings, start_by_seed
 from pdml_spdz.errors import InputError, ProtocolError
 from pdml_spdz.numerics.linalg import EPS
-from pdml_spdz.primitives.normed_sum import NormedColumns
+from pdml_spdz.primitives.normed_sum import Alone, NormedColumns, own_directions
 from pdml_spdz.transport.clock import Clock
 from tests.opened import Case, Counting, Matrix, Twin, off
 

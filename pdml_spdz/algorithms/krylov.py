@@ -22,7 +22,7 @@ from pdml_spdz.algorithms.shown import Shown, ritz, sines
 from pdml_spdz.algorithms.solver import CONVERGED, EXHAUSTED, GO_ON, Fitting, Solver, SvdResult, SvdSettings
 from pdml_spdz.errors import InputError, ProtocolError
 from pdml_spdz.numerics.fixedpoint import Reals
-from pdml_spdz.numerics.linalg import fix_signs, orthonormalise
+from pdml_spdz.numerics.linalg import fix_signs, orthonormalise, qr_tolerance
 from pdml_spdz.primitives.agree import Agreement
 from pdml_spdz.primitives.normed_sum import NormedColumns
 
@@ -44,7 +44,8 @@ def pd_krylov(fitting: Fitting, state: KrylovState, settings: SvdSettings) -> Sv
     1. Q, C <- nothing; V <- V_0, k + 2 columns
     2. for t = 1 .. tau:
     3.     Y <- c S V, NormedSecSum(S_m V) with one factor c for the fit
-    4.     Q <- [Q V], C <- [C Y]: Q^T C is symmetric up to noise and positive, or the run ends
+    4.     Q <- [Q V], C <- [C Y]: Q^T C is symmetric up to noise and positive, or the run ends; where means were taken
+           off, what is not symmetric is rounding of them, and counts as noise
     5.     theta, U <- eigenvectors of Q^T C: Rayleigh-Ritz on all that was opened; bound <- how far the vectors Q U can
            be from singular vectors
     6.     stop when the bound is below tol, or no more than noise leaves
@@ -84,7 +85,8 @@ def step(state: KrylovState, columns: NormedColumns, settings: SvdSettings) -> K
     new, doubt = shown.with_block(state.V, Y, errors), max(doubt, columns.doubt)
     off, allowed = new.asymmetry(state.V.shape[1])
     if not np.all(np.abs(off) <= allowed):
-        if not (doubt > 0 and np.all(np.abs(off) <= allowed + WORTHLESS * new.largest)):
+        rounded = settings.centred or doubt > 0
+        if not (rounded and np.all(np.abs(off) <= allowed + WORTHLESS * new.largest)):
             return _again(own)
         new = replace(new, level=max(new.level, SYMMETRIC * float(np.max(np.abs(off)[np.abs(off) > allowed]))))
     found = ritz(new)
@@ -213,6 +215,7 @@ def finish(state: KrylovState, settings: SvdSettings, agree: Agreement) -> SvdRe
         )
     found = ritz(state.shown)
     V = orthonormalise(state.shown.Q @ agreed_vectors(found, found.U[:, : state.k], agree))[0]
+    V, _ = agree(V, (), qr_tolerance(np.ones(state.k), len(V)))  # the same U at all parties: products of it are rounded
     sigma = np.sqrt(np.maximum(found.theta[: state.k], 0.0)) if state.exact else None
     return SvdResult(fix_signs(V), sigma, state.bound.columns, state, krylov_state.warnings(state, settings))
 
@@ -237,6 +240,7 @@ KRYLOV = Solver(
     krylov_state.lengths,
     common_scale=True,
     columns=block_size,
+    expected=16,
     iterations=60,
     tol=1e-7,
     facts=krylov_state.facts,

@@ -86,7 +86,9 @@ def warnings(state: KrylovState, settings: SvdSettings) -> list[str]:
             f"V is known to {worst:.2e} (a bound of the largest sine; tol {settings.tol:g}): what is opened of the "
             "sums shows no more; agree on more --bits, or centre or scale columns"
         )
-    if k < settings.k:
+    if k < settings.k and state.stop == EXHAUSTED:
+        said.append(f"{settings.k - k} of {settings.k} columns do not show yet, and were left out")
+    elif k < settings.k:
         said.append(
             f"{settings.k - k} of {settings.k} columns were dropped: the rows have a numerical rank of {k}, "
             "or the other directions are too small beside the largest for the agreed --bits: centre or scale columns"
@@ -95,7 +97,8 @@ def warnings(state: KrylovState, settings: SvdSettings) -> list[str]:
         bits = max(0.0, -np.log2(state.shown.level / state.shown.largest))
         said.append(
             f"the sums are exact to {bits:.0f} bits only: the means of the features are large beside their deviations; "
-            "agree on an offset near the mean for each feature (--offset), or use --centre open"
+            "agree on an offset near the mean for each feature (--offset)"
+            + (", or use --centre open" * (state.doubt > 0))
         )
     for members in groups(bound.tied[:, :k].astype(np.float64), 0.5):
         names = ", ".join(str(i + 1) for i in members)

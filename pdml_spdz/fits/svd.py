@@ -54,9 +54,11 @@ class SvdFit(IterativeFit[SolverState, SvdResult]):
         super().__init__(run, data, link, engine, rows)
         self.solver = self.study.solver_spec
         self.columns = self.solver.columns(self.study.rank, data.d)
-        self.settings = SvdSettings(self.study.rank, self.study.iterations, self.study.tol, 1e9 * self.study.memory)
+        study = self.study
+        memory, centred = 1e9 * study.memory, rows.mu is not None
+        self.settings = SvdSettings(study.rank, study.iterations, study.tol, memory, centred)
         with link.clock("local"):
-            self.S_m = _covariance(rows, self.columns, self.study.iterations)
+            self.S_m = _covariance(rows, self.columns, min(study.iterations, self.solver.expected))
 
     def norm(self) -> float:
         return self.S_m.trace() if _by_trace(self.study) else self.S_m.norm_bound()

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+import scipy.sparse as sp
 
 import pdml_spdz
 from pdml_spdz.engines.embedded.runner import EmbeddedExecution
@@ -69,6 +70,20 @@ def test_hidden_mean_that_dwarfs_deviations_counts_as_noise_and_is_said() -> Non
     assert span <= bound["span"]
     assert np.all(columns <= bound["columns"])
     assert any("are exact to" in w and "--offset" in w for w in result.report["warnings"])
+
+
+@pytest.mark.parametrize("far", [1e3, 1e4, 1e6])
+def test_open_mean_of_sparse_rows_that_dwarfs_deviations_counts_as_noise_and_is_said(far: float) -> None:
+    # Sparse rows are not moved: X^T X is rounded, and the mean's part is taken off it.
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(300, 20)) * np.geomspace(3.0, 0.01, 20) + far
+    tables = [sp.csr_array(part) for part in np.split(X, [100, 200])]
+    result = pdml_spdz.pca(tables, rank=3, engine="secsum", transport="threads", seed=1)
+    columns, span = off(result.V, np.linalg.svd(X - X.mean(axis=0), full_matrices=False)[2].T)
+    bound = result.report["sine_bound"]
+    assert span <= bound["span"]
+    assert np.all(columns <= bound["columns"])
+    assert any("are exact to" in w and "--centre open" not in w for w in result.report["warnings"])
 
 
 def test_columns_that_are_missing_are_zero_and_show_nothing(tmp_path: Path) -> None:

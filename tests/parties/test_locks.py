@@ -14,7 +14,7 @@ from tests.parties.helpers import ENDLESS, Parties, Process, processes_with, slo
 
 
 def command(*arguments: str | Path) -> list[str | Path]:
-    return ["svd", "--rank", "1", "--engine", "secsum", "--tol", "0", *arguments]
+    return ["svd", "--rank", "1", "--engine", "secsum", "--solver", "power", "--tol", "0", *arguments]
 
 
 def test_two_local_runs_in_one_directory(tmp_path: Path) -> None:
@@ -22,7 +22,7 @@ def test_two_local_runs_in_one_directory(tmp_path: Path) -> None:
     for path in data:
         np.save(path, slow_rows())
     local = command(*data, "--out", "r")
-    first = Process(*local, "--solver", "power", "--iterations", "10000", cwd=tmp_path)
+    first = Process(*local, "--iterations", "10000", cwd=tmp_path)
     try:
         until(lambda: len(list(tmp_path.glob("r/party-*/checkpoint/iteration-*.npz"))) >= 2)
         for options in ([], ["--force"], ["--resume"]):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from pdml_spdz.algorithms.shown import TAIL, Ritz, Shown, beyond, ritz
+from pdml_spdz.algorithms.shown import TAIL, RitzVectors, Shown, beyond, ritz
 from pdml_spdz.errors import ProtocolError
 from pdml_spdz.numerics.fixedpoint import Reals
 from pdml_spdz.numerics.linalg import EPS, orthonormalise
@@ -72,7 +72,7 @@ def kept_within(memory: float, shown: Shown, b: int, agree: Agreement) -> Shown:
     return shown.turned(agreed_vectors(found, found.U[:, : most // 2], agree))
 
 
-def agreed_vectors(found: Ritz, U: Reals, agree: Agreement) -> Reals:
+def agreed_vectors(found: RitzVectors, U: Reals, agree: Agreement) -> Reals:
     """Party 0's Ritz vectors: orthonormal, and each one of its own theta; where theta are close, they may be turned."""
     p = U.shape[1]
     tolerance = max(1e-10, 8 * len(U) * EPS)

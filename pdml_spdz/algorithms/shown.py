@@ -104,7 +104,7 @@ class Shown:
 
 
 @dataclass(frozen=True)
-class Ritz:
+class RitzVectors:
     """theta : (m,), largest first; U : (m, m); noise : (m,), how far c S X may be off in each column; core : (m, m)
 
     inner : (m,), the same within the span of Q
@@ -117,7 +117,7 @@ class Ritz:
     core: Reals
 
 
-def ritz(shown: Shown) -> Ritz:
+def ritz(shown: Shown) -> RitzVectors:
     """Rayleigh-Ritz on all that was shown.
 
     Q^T C has each number twice, q_i.C_j and q_j.C_i, the first with the noise of column j: weighted by the other's
@@ -129,7 +129,7 @@ def ritz(shown: Shown) -> Ritz:
     theta, U = np.linalg.eigh(core)
     theta, U = theta[::-1], U[:, ::-1]
     (whole, inside), n = shown.factors, np.linalg.norm(shown.N.T @ U, axis=0)
-    return Ritz(theta, U, whole * n + shown.rounding, inside * n + shown.rounding, core)
+    return RitzVectors(theta, U, whole * n + shown.rounding, inside * n + shown.rounding, core)
 
 
 @dataclass(frozen=True)
@@ -151,7 +151,7 @@ class Sines:
         return np.append(self.columns, self.span)
 
 
-def sines(shown: Shown, found: Ritz, k: int) -> Sines:
+def sines(shown: Shown, found: RitzVectors, k: int) -> Sines:
     """Davis and Kahan, column by column.
 
     With r_i = c S x_i - theta_i x_i, found from C up to `noise`, an eigenvector w_j has |w_j.x_i| = |w_j.r_i| /

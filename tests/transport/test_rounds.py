@@ -52,10 +52,11 @@ def test_silence() -> None:
 
 def drip(data: bytes, pause: float = 0.05, size: int = 1) -> Callable[[Connection, threading.Event], None]:
     def peer(connection: Connection, over: threading.Event) -> None:
-        for i in range(0, len(data), size):
-            if over.wait(pause):
-                return
-            send(connection, data[i : i + size])
+        with contextlib.suppress(OSError):  # P0 may have gone, a moment before `over` is set
+            for i in range(0, len(data), size):
+                if over.wait(pause):
+                    return
+                send(connection, data[i : i + size])
 
     return peer
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from functools import cache
 
 import numpy as np
 
@@ -144,14 +145,22 @@ def _next(
     """
     Y, errors = _opened(columns)
     errors, agree = errors + max(own.shown.rounding, TINY), fitting.agree
+
+    @cache
+    def block(pivots: tuple[int, ...]) -> tuple[Reals, Reals]:
+        return block_of(own.shown, Y, errors, list(pivots))
+
     with fitting.clock("local"):
         plan, pivots = _plan(own, Y, errors, settings)
         stop = verdict(replace(own, over=settings.tol if plan == NOTHING else np.inf), settings)
-        V = block_of(own.shown, Y, errors, pivots)[0] if plan == BLOCK else np.zeros((len(Y), 0))
+        goes_on = plan == BLOCK and stop == GO_ON
+        V = block(tuple(pivots))[0] if goes_on else np.zeros((len(Y), 0))
     V, (stop, plan, *pivots) = agree.offered(
         V,
         (stop, plan, *pivots),
-        lambda V, said: said[1] != BLOCK or same(V, *block_of(own.shown, Y, errors, list(said[2:])), Y / errors),
+        lambda V, said: (
+            said[:2] != (GO_ON, BLOCK) or (_columns_of(Y, said[2:]) and same(V, *block(said[2:]), Y / errors))
+        ),
     )
     if own.smaller and plan != AGAIN:
         _again(replace(own, smaller=True))  # party 0 did not see it: the parties have other numbers
@@ -162,9 +171,13 @@ def _next(
         return own
     if plan == RITZ:
         return _reopened(own, settings, agree)
-    least, above = float(np.min(np.sum(own.V * Y, axis=0))), block_of(own.shown, Y, errors, pivots)[1]
+    least, above = float(np.min(np.sum(own.V * Y, axis=0))), block(tuple(pivots))[1]
     lengths = expected_lengths(own.shown, V, least, above)
     return replace(own, V=V, lengths=lengths, shown=kept_within(settings.memory, own.shown, own.size, agree))
+
+
+def _columns_of(Y: Reals, pivots: tuple[int, ...]) -> bool:
+    return bool(pivots) and len(set(pivots)) == len(pivots) and set(pivots) <= set(range(Y.shape[1]))
 
 
 def _plan(state: KrylovState, Y: Reals, errors: Reals, settings: SvdSettings) -> tuple[int, list[int]]:

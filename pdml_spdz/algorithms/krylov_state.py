@@ -93,7 +93,7 @@ def warnings(state: KrylovState, settings: SvdSettings) -> list[str]:
             f"{settings.k - k} of {settings.k} columns were dropped: the rows have a numerical rank of {k}, "
             "or the other directions are too small beside the largest for the agreed --bits: centre or scale columns"
         )
-    if state.shown.level > 0:
+    if state.shown.level > 0 and worst > settings.tol:
         bits = max(0.0, -np.log2(state.shown.level / state.shown.largest))
         said.append(
             f"the sums are exact to {bits:.0f} bits only: the means of the features are large beside their deviations; "

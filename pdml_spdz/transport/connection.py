@@ -101,7 +101,8 @@ class Connection:
             pass
         except OSError:
             self.cut = True
-            self.read()  # it has gone; why, it may have said before
+            self.read()  # it has gone; why, it may have said before,
+            self.read()  # behind the frame that the round wanted
 
     # ---- in
 
@@ -146,6 +147,7 @@ class Connection:
 
     def read(self) -> None:
         """Take in what has arrived, up to the next frame that nobody expects yet."""
+        before = self._frame
         try:
             for _ in range(READS):
                 if not self.reads:
@@ -158,7 +160,7 @@ class Connection:
                 self._filled += n
                 if self._filled == self._target.nbytes:
                     self._complete()
-                    if self._frame is not None:
+                    if self._frame is not before:
                         return  # what was wanted; to ask for more costs as much again, and mostly there is nothing
         except (ssl.SSLWantReadError, ssl.SSLWantWriteError):
             pass

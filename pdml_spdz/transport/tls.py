@@ -87,7 +87,7 @@ class TlsLink(Link):
                 raise peer.error
         for peer in self._connections.values():
             if peer.awaited and (peer.closed or peer.cut):
-                raise lost(peer.party)
+                raise aborted(peer.farewell, peer.party, self.me, self.M) if peer.farewell else lost(peer.party)
 
     def _select(self, timeout: float) -> None:
         ready: list[Connection] = []

@@ -221,6 +221,17 @@ def test_peer_that_is_gone_in_the_middle_of_a_frame() -> None:
     assert "P1 closed the connection in the middle of the run" in against(peer)
 
 
+def test_farewell_behind_the_frame_is_found_by_a_party_that_cannot_send() -> None:
+    """It slept while the others gave it up: its own frame has nobody to go to."""
+    (one,), (other,) = (list(found.values()) for found in ends(2))
+    send(other, header(DATA, "test", 1, 3) + b"abc" + header(ABORT, "abort", 1, 3) + bytes([1, 0, PeerError.code]))
+    socket.socket.shutdown(one.sock, socket.SHUT_WR)
+    link = TlsLink(0, 2, {1: one}, patience=HASTY)
+    with pytest.raises(PeerAborted, match="P1 ended the run: it lost another party"), link:
+        link.exchange("test", {1: b"own"}, {1: 100})
+    other.sock.close()
+
+
 def test_farewell_does_not_hide_the_frame_before_it() -> None:
     """What P1 said before it left may tell P0 more than that it left; P2 is late."""
     own, first, second = ends(3)

@@ -8,11 +8,12 @@ VENV   ?= .venv
 BIN    := $(VENV)/bin
 OUT    ?= runs/svd
 
-# make svd RANK=5 ITERATIONS=50 ENGINE=secsum BOUND=secsum FILES="a.npy b.npy" ARGS="--tol 1e-6"
+# make svd RANK=5 SOLVER=power ITERATIONS=50 ENGINE=secsum BOUND=secsum FILES="a.npy b.npy" ARGS="--tol 1e-6"
 # make svd ENGINE=mp-spdz PROTOCOL=mascot ITERATIONS=20: on MP-SPDZ (docs/mp-spdz.md), with malicious security
-# make offline-phase PARTIES=3 DIM=64 RANK=7 ITERATIONS=300: the defaults are the plan of `make svd`
+# make offline-phase PARTIES=3 DIM=64 RANK=7: the defaults are the plan of `make svd`
 RANK       ?= 7
-ITERATIONS ?= 300
+ITERATIONS ?=
+SOLVER     ?=
 ENGINE     ?= embedded
 PROTOCOL   ?=
 BOUND      ?= rows:128,2000
@@ -21,20 +22,22 @@ DIM        ?= 64
 FILES      ?= examples/digits/party-0.csv.gz examples/digits/party-1.csv.gz examples/digits/party-2.csv.gz
 ARGS       ?=
 
+STEPS      := $(if $(SOLVER),--solver $(SOLVER)) $(if $(ITERATIONS),--iterations $(ITERATIONS))
+
 .PHONY: help svd nmf offline-phase test test-spdz chaos check lint bench experiments privacy house clean
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "  make %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 svd: $(VENV)/.run-stamp ## private SVD of three parties' rows (digits), each party a process of its own
-	$(BIN)/pdml-spdz svd $(FILES) --rank $(RANK) --iterations $(ITERATIONS) --engine $(ENGINE) --bound $(BOUND) \
+	$(BIN)/pdml-spdz svd $(FILES) --rank $(RANK) $(STEPS) --engine $(ENGINE) --bound $(BOUND) \
 	  --protocol "$(PROTOCOL)" --out $(OUT) --force $(ARGS)
 
 nmf: $(VENV)/.run-stamp ## private topics of the same rows (PD-NMF)
 	$(BIN)/pdml-spdz nmf $(FILES) --rank $(RANK) --bound $(BOUND) --out runs/nmf --force $(ARGS)
 
 offline-phase: $(VENV)/.run-stamp ## the material of `make svd`, made before there is any data
-	$(BIN)/pdml-spdz offline make --parties $(PARTIES) --dim $(DIM) --rank $(RANK) --iterations $(ITERATIONS) \
+	$(BIN)/pdml-spdz offline make --parties $(PARTIES) --dim $(DIM) --rank $(RANK) $(STEPS) \
 	  --engine $(ENGINE) --protocol "$(PROTOCOL)" --bound $(BOUND)
 
 test: lint ## linters, types and all tests (about five minutes at the most)

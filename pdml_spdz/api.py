@@ -11,7 +11,6 @@ from pdml_spdz.numerics.fixedpoint import Reals
 from pdml_spdz.rows.base import RowsLike
 from pdml_spdz.run.context import Event
 from pdml_spdz.study.model import NmfSettings, PartyEntry, PrecisionSettings, Study, Timeouts
-from pdml_spdz.study.solvers import DEFAULT_SOLVER
 
 __all__ = [
     "NMFResult",
@@ -39,9 +38,10 @@ def svd(
     parties: Parties,
     *,
     rank: int,
-    iterations: int = 300,
-    tol: float = 1e-9,
-    solver: str = DEFAULT_SOLVER,
+    iterations: int | None = None,
+    tol: float | None = None,
+    solver: str | None = None,
+    memory: float = 1.0,
     engine: str | None = None,
     reveal: str | None = None,
     bound: str | float = "auto",
@@ -84,9 +84,12 @@ def svd(
     parties : for each party its rows: an array (n_m, d), a scipy.sparse matrix, a pandas or Arrow table, or a path that
         `pdml-spdz svd` would take; columns that have names are matched by them, in the order of party 0
     rank : number of singular vectors
-    iterations : maximum number of iterations
-    tol : stop when the subspace changes by less (sine of the largest angle)
-    solver : "power" (the paper's block power iteration)
+    iterations : maximum number of iterations; by default 60 with krylov, 300 with power
+    tol : krylov: stop when every vector and their span are known to that (a bound of their sines; default 1e-7); power:
+        stop when the subspace changes by less (sine of the largest angle; default 1e-9)
+    solver : "krylov" (block Lanczos: far fewer openings) or "power" (the paper's block power iteration); by default
+        krylov, where all columns of a fit have one scale
+    memory : GB that krylov may keep of what was opened
     engine : "embedded" (secret shares; the default), "mp-spdz", "secsum" (masks that cancel), "plain" (INSECURE)
     reveal : "normed" (directions only) or "sum" (the sums, and so singular values); by default what the engine does
     bound : "auto", "window", "exponent", "secsum", a number or "rows:R,N", as `--bound`
@@ -120,7 +123,7 @@ def svd(
         for `pdml_spdz.privacy.attack_run.attack`; with a RecordingWarning
     transport : "processes" (one for each party, with TLS between them) or "threads" (of this process)
     progress : True: a bar on standard error; or a function that is called with a party's number and an event, such as
-        {"event": "iteration", "t": 3, "of": 300, "change": 0.02} or {"event": "note", "text": ...}
+        {"event": "iteration", "t": 3, "of": 60, "change": 0.02} or {"event": "note", "text": ...}
 
     Examples
     --------
@@ -139,9 +142,10 @@ def pca(
     rank: int,
     centre: str = "open",
     variance: bool = False,
-    iterations: int = 300,
-    tol: float = 1e-9,
-    solver: str = DEFAULT_SOLVER,
+    iterations: int | None = None,
+    tol: float | None = None,
+    solver: str | None = None,
+    memory: float = 1.0,
     engine: str | None = None,
     reveal: str | None = None,
     bound: str | float = "auto",

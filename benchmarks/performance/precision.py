@@ -107,7 +107,8 @@ def _addends(d: int) -> list[Reals]:
 
 
 def _subspaces(rows: list[Reals], reference: Reals, d: int, condition: float, f: int) -> list[Cell]:
-    settings: dict[str, Any] = {"rank": K, "iterations": TAU, "tol": 0.0, "start": "seed", "seed": SEED}
+    settings: dict[str, Any] = {"rank": K, "solver": "power", "iterations": TAU, "tol": 0.0}
+    settings |= {"start": "seed", "seed": SEED}
     settings |= {"bound": "secsum"}  # as the paper has it; 40 bits below the default window there is nothing
     precision = PrecisionSettings(f, 40)
     study = local_study(M, engine="embedded", offline="on-demand", precision=precision, **settings)

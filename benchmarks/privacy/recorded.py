@@ -42,7 +42,7 @@ def tables(directory: Path, name: str, honest: int) -> list[RowsLike]:
 
 def run(directory: Path, case: str, engine: str, algorithm: str) -> list[Row]:
     rows = tables(directory, *HONEST[case])
-    settings = {"rank": K, "iterations": ITERATIONS, "tol": 0.0} | ENGINES[engine]
+    settings = {"rank": K, "solver": "power", "iterations": ITERATIONS, "tol": 0.0} | ENGINES[engine]
     if algorithm == "nmf":
         settings |= {"nmf": NmfSettings(init="random")}
     with tempfile.TemporaryDirectory() as private:

@@ -25,12 +25,16 @@ GO_ON, CONVERGED, EXHAUSTED = 0, 1, 2
 class SvdSettings:
     """Public parameters of one fit: rank k, at most tau iterations, and tol, below which the solver stops.
 
-    With tol = 0 all tau iterations are made.
+    With tol = 0 all tau iterations are made, as far as they can tell more.
+    memory : bytes that what a solver keeps of earlier iterations may take
+    centred : means are taken off sums, which float64 has rounded relative to what they were before
     """
 
     k: int
     tau: int
     tol: float
+    memory: float = 1e9
+    centred: bool = False
 
 
 class SolverState(Protocol):
@@ -100,6 +104,10 @@ class Solver:
     restored : restored(V, numbers, arrays), the state again
     lengths : lengths(state), how long the next columns will be, up to one factor, where that is known
     common_scale : it needs columns that are known up to one factor for the whole fit
+    columns : columns(k, d), how many it has opened at once at most
+    expected : iterations to reckon with, where that decides which way is cheaper
+    iterations, tol : for a study that says nothing else
+    facts : facts(result), what the report says of this solver's result alone
     """
 
     name: str
@@ -112,6 +120,11 @@ class Solver:
     saved: Callable[[Any], tuple[dict[str, Any], dict[str, Reals]]] = _plain
     lengths: Callable[[Any], tuple[float, ...]] = lambda state: ()
     common_scale: bool = False
+    columns: Callable[[int, int], int] = lambda k, d: k
+    expected: int = 100
+    iterations: int = 300
+    tol: float = 1e-9
+    facts: Callable[[SvdResult], dict[str, Any]] = lambda result: {"subspace_change": result.state.change}
 
 
 def start_by_sec_sum(d: int, k: int, M: int, sec_sum: SecSum, agree: Agreement) -> Reals:

@@ -46,8 +46,8 @@ def offline() -> None:
 
     \b
     Examples:
-      pdml-spdz offline plan --parties 3 --dim 64 --rank 7 --iterations 300
-      pdml-spdz offline make --parties 3 --dim 64 --rank 7 --iterations 300    all parties on this machine
+      pdml-spdz offline plan --parties 3 --dim 64 --rank 7
+      pdml-spdz offline make --parties 3 --dim 64 --rank 7                     all parties on this machine
       pdml-spdz offline plan --algorithm pca --centre hidden --dim 64 --rank 7
       pdml-spdz offline make study.toml --id 0                                 one party; all run it together
       pdml-spdz offline status

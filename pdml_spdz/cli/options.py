@@ -27,7 +27,7 @@ from pdml_spdz.study.model import (
     Study,
     Timeouts,
 )
-from pdml_spdz.study.solvers import DEFAULT_SOLVER, SOLVERS
+from pdml_spdz.study.solvers import ANY, FEWEST, SOLVERS
 
 F = TypeVar("F", bound=Callable[..., Any])
 Option = Callable[[Any], Any]
@@ -124,18 +124,36 @@ ENGINE: list[Option] = [
 ]
 
 
+class OfSolver(click.Option):
+    """An option whose default is the solver's: which that is, is found out when somebody asks for help."""
+
+    def get_help_record(self, ctx: click.Context) -> tuple[str, str] | None:
+        if self.default is None:
+            usual = ", ".join(f"{getattr(SOLVERS[name], str(self.name))} ({name})" for name in SOLVERS.lines)
+            self.help = f"{str(self.help).partition('  [')[0]}  [default: {usual}]"
+        return super().get_help_record(ctx)
+
+
 def stopping(spec: Algorithm) -> list[Option]:
-    """By the algorithm's defaults, where they are not those of a Study."""
-    own = {name: spec.defaults.get(name, _default(name)) for name in ("iterations", "tol")}
-    text = f"Stop when {spec.change}."
+    """By the algorithm's defaults, where it has its own; else by those of its solver."""
+    of = {"cls": OfSolver}
+    most, tol = (spec.defaults.get(name) for name in ("iterations", "tol"))
     return [
-        shown("--iterations", own["iterations"], "Maximum number of iterations.", type=click.IntRange(1)),
-        shown("--tol", own["tol"], text, type=click.FloatRange(0)),
+        shown("--iterations", most, "Maximum number of iterations.", type=click.IntRange(1), **of),
+        shown("--tol", tol, f"Stop when {spec.change}.", type=click.FloatRange(0), **of),
     ]
 
 
 FACTORISATION: list[Option] = [
-    click.option("--solver", cls=NamedOption, registry=SOLVERS, usual=DEFAULT_SOLVER, default=DEFAULT_SOLVER),
+    click.option("--solver", cls=NamedOption, registry=SOLVERS, usual=f"{FEWEST}; {ANY} with --normalise per-column"),
+    click.option(
+        "--memory",
+        type=click.FloatRange(0, min_open=True),
+        default=_default("memory"),
+        show_default=True,
+        metavar="GB",
+        help=f"What {FEWEST} may keep of what was opened; beyond that it restarts from the best of it.",
+    ),
     _choice("--normalise", NORMALISE, "One secret scale for the fit, or one for each column and iteration."),
     _choice("--online", ONLINE, "All columns of an iteration in one call, or one call each (--normalise per-column)."),
     click.option("--seed", type=int, help="Start from a public seed instead of one drawn by all parties."),

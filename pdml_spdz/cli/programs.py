@@ -43,7 +43,7 @@ def render(
     \b
     Examples:
       pdml-spdz render normed_sum --parties 3 --dim 1000
-      pdml-spdz render scaled_sum --dim 64 --columns 7 --iterations 300 --out scaled_sum.mpc
+      pdml-spdz render scaled_sum --dim 64 --columns 9 --iterations 60 --out scaled_sum.mpc
     """
     program = programs.render(
         name, Precision(parties, bits, range_ or USUAL_RANGE), dim, columns, iterations, own_masks=own_masks

@@ -63,7 +63,11 @@ def _svd(report: dict[str, Any]) -> str:
     if "iterations" not in report:
         return ""
     state = "converged" if report["converged"] else "NOT converged"
-    return f", rank {report['rank_found']}, {report['iterations']} iterations, {state} ({report['stop_reason']})"
+    found = f", rank {report['rank_found']}, {report['iterations']} iterations, {state} ({report['stop_reason']})"
+    bound = report.get("sine_bound")
+    if bound is None:
+        return found
+    return f"{found}\nerror at most (sines): span {bound['span']:.1e}, worst vector {max(bound['columns']):.1e}"
 
 
 def _cost_table(reports: list[dict[str, Any]]) -> Table:

@@ -32,4 +32,4 @@ def shape_of(study: Study) -> Shape:
             "a number of features: the offline phase needs it before there is any data",
             "set `d` (or `features`) in the study (`init --dim D`), or pass --dim without a study",
         )
-    return Shape(d, study.rank, iterations_of(study))
+    return Shape(d, *study.spec.calls(study))

@@ -143,8 +143,8 @@ def recorded(columns: NormedSum, transcript: Transcript) -> NormedSum:
     was opened, y, is c S V times a factor for each column that everyone computes from the earlier ones.
     """
 
-    def call(x: Reals, g: Reals) -> NormedColumns:
-        seen = columns(x, g)
+    def call(x: Reals, g: Reals, lengths: Reals | None = None) -> NormedColumns:
+        seen = columns(x, g, lengths)
         U = seen.U if seen.scaled is None else None
         transcript.see("columns", V=g, U=U, scaled=seen.scaled, norms=seen.norms, noise=seen.noise)
         return seen

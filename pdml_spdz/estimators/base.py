@@ -36,8 +36,8 @@ class Distributed(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimat
     def __init__(
         self,
         n_components: int,
-        max_iter: int,
-        tol: float,
+        max_iter: int | None,
+        tol: float | None,
         engine: str,
         bound: str | float,
         random_state: Any,
@@ -70,7 +70,7 @@ class Distributed(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimat
             len(tables),
             algorithm=self._algorithm,
             rank=rank,
-            iterations=_whole(self.max_iter, "max_iter"),
+            iterations=None if self.max_iter is None else _whole(self.max_iter, "max_iter"),
             tol=self.tol,
             engine=self.engine,
             bound=str(self.bound),
@@ -90,7 +90,7 @@ class Distributed(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimat
 
     def _warn(self) -> None:
         report, who = self.report_, type(self).__name__
-        if self.tol > 0 and not report["converged"]:
+        if report["asked"]["tol"] > 0 and not report["converged"]:
             text = f"{who} has not converged in {self.n_iter_} iterations: raise max_iter or tol"
             warnings.warn(text, ConvergenceWarning, stacklevel=4)
         if report["rank_found"] < self.n_components:

@@ -15,7 +15,6 @@ from pdml_spdz.numerics.fixedpoint import Reals
 from pdml_spdz.rows.base import RowsLike
 from pdml_spdz.study.levels import NORMED, SUM
 from pdml_spdz.study.model import NmfSettings
-from pdml_spdz.study.solvers import DEFAULT_SOLVER
 
 
 class PDSVD(Distributed):
@@ -24,8 +23,9 @@ class PDSVD(Distributed):
     Parameters
     ----------
     n_components : number of singular vectors, at most the number of features
-    max_iter, tol : iterations at most; stop when the subspace changes by less
-    solver : "power", the paper's block power iteration
+    max_iter, tol : iterations at most (None: 60, with "power" 300); stop when a bound of the vectors' sines is below
+    (None: 1e-7), with "power" when the subspace changes by less (None: 1e-9)
+    solver : None or "krylov", block Lanczos; "power", the paper's block power iteration
     engine : "embedded" or "mp-spdz" (singular values are hidden); "secsum" (sums are seen, and so are they); "plain"
     bound : "auto" (none is shown, or with "secsum" the sum of the parties' norms), or the largest ||X_m^T X_m||_F of a
     party, "rows:R,N", or another that a study may have
@@ -48,9 +48,9 @@ class PDSVD(Distributed):
         self,
         n_components: int = 2,
         *,
-        max_iter: int = 300,
-        tol: float = 1e-9,
-        solver: str = DEFAULT_SOLVER,
+        max_iter: int | None = None,
+        tol: float | None = None,
+        solver: str | None = None,
         engine: str = NORMED.engine,
         bound: str | float = "auto",
         random_state: Any = None,
@@ -99,12 +99,12 @@ class PDPCA(Distributed):
         self,
         n_components: int = 2,
         *,
-        max_iter: int = 300,
-        tol: float = 1e-9,
+        max_iter: int | None = None,
+        tol: float | None = None,
         centre: str = "open",
         variance: bool = False,
         scale: str = "agreed",
-        solver: str = DEFAULT_SOLVER,
+        solver: str | None = None,
         engine: str = NORMED.engine,
         bound: str | float = "auto",
         random_state: Any = None,

@@ -32,7 +32,6 @@ from pdml_spdz.run.context import Checkpoint, PartyRun
 from pdml_spdz.run.output import Fitted
 from pdml_spdz.study.algorithm import Algorithm
 from pdml_spdz.study.model import Study
-from pdml_spdz.study.solvers import SOLVERS
 from pdml_spdz.system.files import save_array
 from pdml_spdz.transport.base import Link
 
@@ -53,10 +52,13 @@ class SvdFit(IterativeFit[SolverState, SvdResult]):
 
     def __init__(self, run: PartyRun, data: Data, link: Link, engine: Engine, rows: View) -> None:
         super().__init__(run, data, link, engine, rows)
-        self.solver = SOLVERS[self.study.solver]
-        self.settings = SvdSettings(self.study.rank, self.study.iterations, self.study.tol)
+        self.solver = self.study.solver_spec
+        self.columns = self.solver.columns(self.study.rank, data.d)
+        study = self.study
+        memory, centred = 1e9 * study.memory, rows.mu is not None
+        self.settings = SvdSettings(study.rank, study.iterations, study.tol, memory, centred)
         with link.clock("local"):
-            self.S_m = _covariance(rows, self.study)
+            self.S_m = _covariance(rows, self.columns, min(study.iterations, self.solver.expected))
 
     def norm(self) -> float:
         return self.S_m.trace() if _by_trace(self.study) else self.S_m.norm_bound()
@@ -64,9 +66,9 @@ class SvdFit(IterativeFit[SolverState, SvdResult]):
     def start(self) -> SolverState:
         study, d = self.study, self.data.d
         if study.seed is not None:
-            V = start_by_seed(d, study.rank, study.seed, self.agree)
+            V = start_by_seed(d, self.columns, study.seed, self.agree)
         else:
-            V = start_by_sec_sum(d, study.rank, study.M, self.engine.sec_sum, self.agree)
+            V = start_by_sec_sum(d, self.columns, study.M, self.engine.sec_sum, self.agree)
         save_array(self.run.directory / "V0.npy", V)
         state: SolverState = self.solver.start(V)
         return state
@@ -88,7 +90,7 @@ class SvdFit(IterativeFit[SolverState, SvdResult]):
         left = study.iterations - state.t if state.stop == GO_ON else 0
         columns: NormedSum = _nothing_left
         if left:
-            shape = Shape(self.data.d, study.rank, left, self.solver.lengths(state))
+            shape = Shape(self.data.d, self.columns, left, self.solver.lengths(state))
             mean = _own_mean(self.rows, self.data.n)
             columns = opened_columns(self.run, self.engine, self.bound, shape, mean, seen=self.observables())
         return self.solver.solve(Fitting(self.S_m, columns, self.agree, self.link.clock, done), state, self.settings)
@@ -109,11 +111,10 @@ class SvdFit(IterativeFit[SolverState, SvdResult]):
             "iterations": state.t,
             "converged": state.stop == CONVERGED,
             "stop_reason": self.solver.reasons[state.stop],
-            "subspace_change": state.change,
             "column_errors": [float(e) for e in result.errors],
             "singular_values": None if result.sigma is None else [float(s) for s in result.sigma],
             "start": {"kind": self.study.start, "seed": self.study.seed},
-        }
+        } | self.solver.facts(result)
         return facts | self._variance(result.V) if self.study.variance else facts
 
     def fitted(self) -> Fitted:
@@ -141,8 +142,7 @@ class SvdFit(IterativeFit[SolverState, SvdResult]):
         return {"explained_variance": [float(x / (n - 1)) for x in along], "explained_variance_ratio": share}
 
 
-def _covariance(rows: View, study: Study) -> Covariance:
-    size = study.rank, study.iterations
+def _covariance(rows: View, *size: int) -> Covariance:
     if rows.mu is not None:
         return centred_covariance(rows.X, rows.mu, *size)
     return covariance(rows.X, *size) if rows.sums is None else covariance_around_own_mean(rows.X, *size)
@@ -160,7 +160,7 @@ def _by_trace(study: Study) -> bool:
     return study.bound_kind == "exponent"
 
 
-def _nothing_left(x: Reals, g: Reals) -> NormedColumns:
+def _nothing_left(x: Reals, g: Reals, lengths: Reals | None = None) -> NormedColumns:
     raise ProtocolError("an iteration was asked for, and none is left.")
 
 

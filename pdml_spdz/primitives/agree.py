@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import secrets
-from collections.abc import Collection, Iterable
+from collections.abc import Callable, Collection, Iterable
 
 import numpy as np
 
@@ -12,6 +12,8 @@ from pdml_spdz.errors import ProtocolError
 from pdml_spdz.numerics.fixedpoint import Reals
 from pdml_spdz.numerics.linalg import sine
 from pdml_spdz.transport.base import Link
+
+Check = Callable[[Reals, tuple[int, ...]], bool]
 
 
 class Agreement:
@@ -56,6 +58,32 @@ class Agreement:
         if not (orthonormal and sine(V, agreed) <= np.sqrt(V.shape[1]) * tolerance):
             raise _differ("computed another subspace from the same sums", 0)
         return agreed
+
+    def offered(
+        self, array: Reals, choice: tuple[int, ...], right: Check, *, columns: int = 0
+    ) -> tuple[Reals, tuple[int, ...]]:
+        """Party 0's matrix and choice (a few integers), where others may be as right: all go on with them.
+
+        columns : that the matrix may have, and integers that the choice may have more, if not as many as this party's
+
+        1. party 0 sends both
+        2. each other party ends the run unless right(matrix, choice)
+
+        Reveals: nothing that the parties do not compute themselves. Cost: one round. Ref: -
+        """
+        head = np.array([len(choice), *array.shape, *choice], "<i8")
+        own = head.tobytes() + array.tobytes()
+        most = len(own) + 8 * columns * (1 + len(array))
+        data = self.link.broadcast("offer", own if self.link.me == 0 else None, most=most)
+        words = data.nbytes // 8
+        n, *shape = (int(x) for x in np.frombuffer(data[: 8 * min(words, 3)], "<i8")) if words >= 3 else (-1, 0, 0)
+        if n < 0 or min(shape) < 0 or data.nbytes != 8 * (3 + n + shape[0] * shape[1]):
+            raise _differ("has a broken message", 0)
+        said = tuple(int(x) for x in np.frombuffer(data[24 : 24 + 8 * n], "<i8"))
+        offer: Reals = np.frombuffer(data[24 + 8 * n :], "<f8").reshape(shape).copy()
+        if self.link.me != 0 and not (np.all(np.isfinite(offer)) and right(offer, said)):
+            raise _differ("chose another basis from the same sums", 0)
+        return offer, said
 
     def coin(self) -> bytes:
         """32 bytes that are the same at every party and that no party of those who follow the protocol chose.

@@ -12,7 +12,7 @@ import numpy as np
 
 from pdml_spdz.numerics.fixedpoint import Format, Reals
 from pdml_spdz.numerics.linalg import EPS
-from pdml_spdz.primitives.agree import Agreement
+from pdml_spdz.primitives.agree import Agreement, Check
 from pdml_spdz.primitives.sec_sum import EXACT, Accuracy, SecSum
 
 
@@ -24,21 +24,26 @@ class NormedColumns:
     noise : (k,), how far (in l2) column i may be from the exact direction, by encoding and rounding
     norms : (k,), ||s_i|| where the engine reveals it, else None
     scaled : (d, k), the sums up to one positive factor for all columns, where the engine knows it, else None
+    errors : (k,), how far (in l2) each column of `scaled` may be off, where there is one
+    doubt : sums that are shorter, in the same units, may be nothing but rounding of the parties' numbers
     """
 
     U: Reals
     noise: Reals
     norms: Reals | None
     scaled: Reals | None = None
+    errors: Reals | None = None
+    doubt: float = 0.0
 
 
 class NormedSum(Protocol):
     """What algorithms receive: x_m of shape (d, k) -> the direction of each column of sum_m x_m.
 
     g : (d, k), public unit columns that are not orthogonal to the sums; engines that hide the norms project on them
+    lengths : (k,), how long the sums are expected to be, in the units of `scaled`, by those who know
     """
 
-    def __call__(self, x: Reals, g: Reals) -> NormedColumns: ...
+    def __call__(self, x: Reals, g: Reals, lengths: Reals | None = None) -> NormedColumns: ...
 
 
 class RevealedNorm:
@@ -54,7 +59,7 @@ class RevealedNorm:
     def __init__(self, sec_sum: SecSum, bound: float, M: int) -> None:
         self.sec_sum, self.bound, self.M = sec_sum, bound, M
 
-    def __call__(self, x: Reals, g: Reals) -> NormedColumns:
+    def __call__(self, x: Reals, g: Reals, lengths: Reals | None = None) -> NormedColumns:
         s = self.sec_sum(x, self.bound, "columns")
         return normalise(s, Format.for_bound(self.bound, self.M).tolerance)
 
@@ -83,8 +88,8 @@ def positive_at_first(normed_sum: NormedSum, mean: OwnMean | None = None) -> Nor
     """
     first = [True]
 
-    def call(x: Reals, g: Reals) -> NormedColumns:
-        return normed_sum(x + missing(x, g, mean) * g if first and first.pop() else x, g)
+    def call(x: Reals, g: Reals, lengths: Reals | None = None) -> NormedColumns:
+        return normed_sum(x + missing(x, g, mean) * g if first and first.pop() else x, g, lengths)
 
     return call
 
@@ -127,7 +132,7 @@ def normalise(s: Reals, ulp: float) -> NormedColumns:
     d = s.shape[0]
     norms = np.linalg.norm(s, axis=0)
     error = np.sqrt(d) * ulp + d * EPS * norms.max(initial=0.0)
-    return NormedColumns(*unit_columns(s, error), norms, s)
+    return NormedColumns(*unit_columns(s, error), norms, s, np.full(s.shape[1], error))
 
 
 def unit_columns(y: Reals, error: Reals | float) -> tuple[Reals, Reals]:
@@ -149,6 +154,11 @@ class Alone(Agreement):
     def subspace(self, V: Reals, tolerance: float) -> Reals:
         return V
 
+    def offered(
+        self, array: Reals, choice: tuple[int, ...], right: Check, *, columns: int = 0
+    ) -> tuple[Reals, tuple[int, ...]]:
+        return array, choice
+
 
 class OwnSum:
     """SecSum of a party with itself."""
@@ -163,6 +173,6 @@ class OwnSum:
 own_sum = OwnSum()
 
 
-def own_directions(x: Reals, g: Reals) -> NormedColumns:
+def own_directions(x: Reals, g: Reals, lengths: Reals | None = None) -> NormedColumns:
     """NormedSecSum of a party with itself."""
     return normalise(x, 0.0)

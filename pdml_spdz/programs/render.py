@@ -61,8 +61,8 @@ def render(
 # What mpc_programs/ holds: the programs of `make svd` and of a NormedSecSum of 1,000 numbers, three parties.
 REFERENCES = {
     "normed_sum.mpc": ("normed_sum", Precision(3), 1000, 1),
-    "scaled_sum.mpc": ("scaled_sum", Precision(3), 64, 7, 300),
-    "scaled_sum_centred.mpc": ("scaled_sum_centred", Precision(3), 64, 7, 300),
+    "scaled_sum.mpc": ("scaled_sum", Precision(3), 64, 9, 60),
+    "scaled_sum_centred.mpc": ("scaled_sum_centred", Precision(3), 64, 9, 60),
     "normed_sum_paper.mpc": ("normed_sum_paper", Precision(3), 100, 1),
     "fixed_point_sqrt.mpc": ("fixed_point_sqrt", Precision(3), 10, 1),
 }

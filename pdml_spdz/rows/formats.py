@@ -160,8 +160,20 @@ def _no_number(error: ValueError, names: Names, path: Path) -> InputError:
 def read_mtx(path: Path) -> Columns:
     import scipy.io  # which takes long, and few have such files
 
+    _check_mtx(path, *scipy.io.mminfo(path)[:4])
     matrix = scipy.io.mmread(path, spmatrix=False)
     return (matrix.tocsr() if is_sparse(matrix) else matrix), None
+
+
+def _check_mtx(path: Path, rows: int, columns: int, entries: int, form: str) -> None:
+    """Lines of numbers, no more than were promised: on others SciPy's reader goes beyond its memory."""
+    with path.open(errors="replace") as file, warnings.catch_warnings():
+        warnings.simplefilter("ignore", UserWarning)  # that there is nothing to read
+        next((line for line in file if line.strip() and line[0] != "%"), None)  # the sizes
+        found = len(np.loadtxt(file, comments="%", ndmin=2))
+    most = rows * columns if form == "array" else entries
+    if found > most:
+        raise InputError(f"{path} has {found} entries.", f"{most}, as its head says")
 
 
 def read_parquet(path: Path) -> Columns:

@@ -20,8 +20,8 @@ def _no_check(study: Study, want: Want) -> None:
     """Nothing beyond what every study has to be."""
 
 
-def _iterations_of_rank(study: Study) -> tuple[int, int]:
-    return study.rank, study.iterations
+def _of_solver(study: Study) -> tuple[int, int]:
+    return study.solver_spec.columns(study.rank, study.d or len(study.features)), study.iterations
 
 
 @dataclass(frozen=True)
@@ -43,7 +43,7 @@ class Algorithm:
     measure : what a party's quota bounds
     check : check(study, want) refuses settings that do not go with it; want(ok, found, wanted) raises unless ok
     accept : accept(study, m, data) refuses rows that party m cannot use, before anything is sent or replaced
-    calls : columns in one call of NormedSecSum, and calls at most
+    calls : columns in one call of NormedSecSum, and calls at most, of a study that says how many features there are
     of_two : of the other party's numbers, what opened sums show where there are two parties
     reference : reference(result, files), what the report says of the accuracy where one machine has all files
     help : of the command that runs it on this machine
@@ -53,7 +53,10 @@ class Algorithm:
     fit: Callable[..., Any]
     result: str
     unit: str
-    change: str = "the subspace changes by less (sine of the largest angle)"
+    change: str = (
+        "V is known to this (krylov: a bound of the sine of every vector's error, and of their span's), or changes by "
+        "less (power: sine of the largest angle)"
+    )
     kept: tuple[str, ...] = ("scale.npy",)
     starts: tuple[str, ...] = ("centre.npz",)
     needs: str = DIRECTIONS
@@ -64,7 +67,7 @@ class Algorithm:
     measure: str = GRAM
     check: Callable[[Study, Want], None] = _no_check
     accept: Callable[..., None] = field(default=lambda study, m, data: None)
-    calls: Callable[[Study], tuple[int, int]] = _iterations_of_rank
+    calls: Callable[[Study], tuple[int, int]] = _of_solver
     of_two: Callable[[Study], dict[str, bool]] = field(default=lambda study: {})
     reference: Callable[..., dict[str, Any]] | None = None
     help: str = ""

@@ -25,8 +25,10 @@ if TYPE_CHECKING:
 
 CENTRES = ("open", "hidden", "none")
 SCALES = ("agreed", "secsum")
+UNSAID = ("solver", "iterations", "tol")  # None: as the other settings make it
 MAX_ITERATIONS = 10**6  # at a millisecond each, a quarter of an hour of nothing but rounds
 MAX_RANK = 10**6
+MIN_MEMORY = 1e-3  # GB
 MAX_COLUMNS = 1 << COLUMN_BITS  # on secret shares: what the number format has room for
 MAX_FEATURES = 10**9  # 8 GB for each vector
 MAX_SEED = 2**63 - 1  # TOML's largest integer
@@ -52,6 +54,8 @@ def settle(settings: Any, where: str) -> None:
 def typed(name: str, kind: str, value: Any, where: str) -> Any:
     """A value as the field's type: whole numbers do for floats, numbers do for `bound` and `aggregator`."""
     number = isinstance(value, Real) and not isinstance(value, bool)
+    if value is None and name in UNSAID:
+        return None
     try:
         if kind == "float" and number:
             return float(value)
@@ -91,7 +95,9 @@ def shown(value: object) -> str:
 
 def check_values(study: Study, want: Want) -> None:
     """Every number by itself. want(ok, found, wanted) raises unless ok"""
-    _within(want, "rank", study.rank, 1, MAX_COLUMNS if study.on_shares else MAX_RANK)
+    more = study.solver_spec.columns(1, MAX_FEATURES) - 1  # columns that are opened beside those asked for
+    _within(want, "rank", study.rank, 1, MAX_COLUMNS - more if study.on_shares else MAX_RANK)
+    want(MIN_MEMORY <= study.memory <= LARGEST, f"`memory` is {study.memory}.", f"GB, at least {MIN_MEMORY}")
     _within(want, "iterations", study.iterations, 1, MAX_ITERATIONS)
     _within(want, "nmf.init_iterations", study.nmf.init_iterations, 1, MAX_ITERATIONS)
     _within(want, "precision.bits", study.precision.bits, MIN_BITS, MAX_BITS)

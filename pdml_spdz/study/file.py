@@ -13,7 +13,7 @@ from typing import Any
 
 from pdml_spdz.errors import StudyError, did_you_mean
 from pdml_spdz.study.algorithm import SUMS
-from pdml_spdz.study.checks import typed, usual_value
+from pdml_spdz.study.checks import typed
 from pdml_spdz.study.engines import ENGINES
 from pdml_spdz.study.model import NmfSettings, PartyEntry, PrecisionSettings, Study, Timeouts
 from pdml_spdz.study.solvers import SOLVERS
@@ -38,7 +38,7 @@ def render(study: Study) -> str:
 
 
 def _written(study: Study, name: str) -> bool:
-    return name not in study.spec.idle or getattr(study, name) != usual_value(Study.__dataclass_fields__[name])
+    return name not in study.spec.idle or getattr(study, name) != study.usual(name)
 
 
 def _toml(value: object) -> str:

@@ -13,6 +13,7 @@ from pdml_spdz.study.algorithm import ALGORITHMS, DEFAULT, SUMS, Algorithm, havi
 from pdml_spdz.study.checks import (
     CENTRES,
     SCALES,
+    UNSAID,
     USUAL_RANGE,
     WIDE_RANGE,
     check_bound,
@@ -27,9 +28,10 @@ from pdml_spdz.study.checks import (
 )
 from pdml_spdz.study.engines import ENGINES, engines_that
 from pdml_spdz.study.levels import DEFAULT_LEVEL, LEVELS, OPENINGS, Level
-from pdml_spdz.study.solvers import DEFAULT_SOLVER, SOLVERS
+from pdml_spdz.study.solvers import SOLVERS, usual_solver
 
 if TYPE_CHECKING:
+    from pdml_spdz.algorithms.solver import Solver
     from pdml_spdz.engines.openings.base import Opening
     from pdml_spdz.engines.spec import EngineSpec
 
@@ -120,12 +122,13 @@ class Study:
     parties: tuple[PartyEntry, ...]
     rank: int
     algorithm: str = DEFAULT
-    solver: str = DEFAULT_SOLVER
+    solver: str = None  # type: ignore[assignment]  # None: as suits the other settings, also below
     d: int = 0  # 0: whatever the files have, as long as all agree
     features: tuple[str, ...] = ()  # their names, in the order of V; (): party 0's order
     columns: str = "name"  # which column is which: by its name, or by its position
-    iterations: int = 300
-    tol: float = 1e-9
+    iterations: int = None  # type: ignore[assignment]
+    tol: float = None  # type: ignore[assignment]
+    memory: float = 1.0  # GB that what a solver keeps of earlier iterations may take
     engine: str = LEVELS[DEFAULT_LEVEL].engine
     protocol: str = ""  # of MP-SPDZ; "" for its default, or another engine
     program: str = "projection"
@@ -153,6 +156,14 @@ class Study:
     def __post_init__(self) -> None:
         settle(self, "the study")
         _validate(self)
+
+    def usual(self, name: str) -> Any:
+        """What a setting is for those who do not say."""
+        if name == "solver":
+            return usual_solver(common_scale=name not in self.spec.idle and self.opening.common_scale)
+        if name in UNSAID:
+            return getattr(self.solver_spec, name)
+        return usual_value(Study.__dataclass_fields__[name])
 
     @property
     def M(self) -> int:  # noqa: N802
@@ -191,6 +202,10 @@ class Study:
         return ENGINES[self.engine]
 
     @property
+    def solver_spec(self) -> Solver:
+        return SOLVERS[self.solver]
+
+    @property
     def bound_kind(self) -> str:
         """Where the bound comes from: "agreed", "window", "exponent" or "secsum"."""
         return kind_of(self)
@@ -207,7 +222,7 @@ class Study:
     @property
     def problem_digest(self) -> str:
         """Of what determines V_t: a resumed run may have other hosts, time-outs, or more iterations, nothing else."""
-        free = {"parties", "timeouts", "iterations", "tol", "aggregator", "offline", "vole"}
+        free = {"parties", "timeouts", "iterations", "tol", "memory", "aggregator", "offline", "vole"}
         problem = {k: v for k, v in asdict(self).items() if k not in free}
         return _digest(problem | {"M": self.M, "quotas": [p.quota for p in self.parties]})
 
@@ -236,6 +251,9 @@ def _validate(study: Study) -> None:
     want(2 <= study.M <= MAX_PARTIES, f"the study has {study.M} parties.", f"2 to {MAX_PARTIES} parties")
     spec = study.engine_spec  # StudyError if there is none of that name
     _check_choices(study)
+    for name in UNSAID:
+        if getattr(study, name) is None:
+            object.__setattr__(study, name, study.usual(name))
     check_values(study, want)
     _check_engine(study, spec)
     check_rows(study, want)
@@ -262,7 +280,8 @@ def _check_choices(study: Study) -> None:
         ("centre", CENTRES),
         ("scale", SCALES),
     ):
-        check_choice(name, getattr(study, name), choices)
+        if getattr(study, name) is not None:
+            check_choice(name, getattr(study, name), choices)
 
 
 def _check_engine(study: Study, spec: EngineSpec) -> None:
@@ -291,9 +310,8 @@ def _check_engine(study: Study, spec: EngineSpec) -> None:
             f"{', '.join(f'{name} {getattr(study, name)!r}' for name in settings)}.",
             f"the engine {others} for it; of {study.engine}: {', '.join(spec.openings)}",
         )
-    solver = SOLVERS[study.solver]
     want(
-        opening.common_scale or not solver.common_scale,
+        opening.common_scale or not study.solver_spec.common_scale,
         f"`solver` is {study.solver!r}, and each column is normalised by itself ({opening.name}).",
         "another solver, or normalise fit and program projection: it needs one scale for all columns of a fit",
     )
@@ -313,7 +331,7 @@ def _check_own(study: Study) -> None:
     """Settings of another algorithm are as they usually are."""
     for f in fields(study):
         value = getattr(study, f.name)
-        if f.name not in OWN or f.name in study.spec.own or value == usual_value(f):
+        if f.name not in OWN or f.name in study.spec.own or value == study.usual(f.name):
             continue
         found = f"settings of [{f.name}] are given" if is_dataclass(value) else f"`{f.name}` is {value!r}"
         raise StudyError(f"{found} for {study.algorithm}.", f"the algorithm {having(f.name)} with that")

@@ -9,5 +9,16 @@ from pdml_spdz.registry import Line, Registry
 if TYPE_CHECKING:
     from pdml_spdz.algorithms.solver import Solver
 
-SOLVERS: Registry[Solver] = Registry("solver", {"power": Line("pdml_spdz.algorithms.svd:POWER")})
-DEFAULT_SOLVER = next(iter(SOLVERS.lines))
+SOLVERS: Registry[Solver] = Registry(
+    "solver",
+    {
+        "krylov": Line("pdml_spdz.algorithms.krylov:KRYLOV"),
+        "power": Line("pdml_spdz.algorithms.svd:POWER"),
+    },
+)
+FEWEST, ANY = SOLVERS.lines  # with the fewest openings; for columns that are normalised each by itself, too
+
+
+def usual_solver(*, common_scale: bool) -> str:
+    """For a study that names none."""
+    return FEWEST if common_scale else ANY

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 import signal
 from collections import Counter
@@ -49,11 +50,10 @@ OF_A_VECTOR = {
 
 
 def run(
-    case: Case, out: Path | None = None, *, resume: bool = False, record: bool = False, **others: Any
+    case: Case, tables: list[np.ndarray], out: Path, *, resume: bool = False, record: bool = False, **others: Any
 ) -> LocalResult:
     study = local_study(2, **case.settings(**others))
-    given = LocalRun(case.tables(), study, out, resume=resume, record_transcript=record, transport=case.transport)
-    return run_local(given)
+    return run_local(LocalRun(tables, study, out, resume, record_transcript=record, transport=case.transport))
 
 
 def start_of(case: Case, out: Path) -> np.ndarray:
@@ -62,9 +62,12 @@ def start_of(case: Case, out: Path) -> np.ndarray:
 
 @pytest.mark.parametrize("case", POSSIBLE)
 def test_result_is_that_of_the_pooled_rows_and_the_report_says_what_was_opened(case: Case, tmp_path: Path) -> None:
-    result = run(case, tmp_path / "out", record=True)
+    result = run(case, case.tables(), tmp_path / "out", record=True)
     start = None if case.spec.vector else start_of(case, tmp_path / "out")
-    case.check(case.tables(), result.V, start, result.report.get("iterations", 1))
+    case.check(case.tables(), result.V, start, result.report)
+    if (bound := result.report.get("sine_bound")) is not None:
+        assert result.report["converged"]
+        assert bound["span"] <= 2.0 ** (12 - case.bits)  # noise of 2^-bits, and 2^12 for sizes and gaps of these rows
     assert (result.report["engine"], result.report["opening"]) == (case.engine, case.opening)
     assert result.transcript is not None
     assert shown_by(case, result.transcript) == said_by(result)
@@ -93,18 +96,19 @@ def said_by(result: LocalResult) -> Counter[str]:
 
 @pytest.mark.parametrize("case", ITERATED)
 def test_resumed_run_comes_to_the_same(case: Case, tmp_path: Path) -> None:
-    settings = case.settings()
-    run(case, tmp_path / "out", iterations=settings["iterations"] // 2)
-    result = run(case, tmp_path / "out", resume=True)
-    assert result.report["iterations"] == settings["iterations"]
-    case.check(case.tables(), result.V, start_of(case, tmp_path / "out"), settings["iterations"])
+    tables, half = case.long_tables(), case.settings()["iterations"] // 2
+    begun = run(case, tables, tmp_path / "out", iterations=half)
+    result = run(case, tables, tmp_path / "out", resume=True)
+    assert begun.report["iterations"] == half < result.report["iterations"] <= case.settings()["iterations"]
+    case.check(tables, result.V, start_of(case, tmp_path / "out"), result.report)
 
 
 @pytest.mark.parametrize("case", ITERATED)
 def test_killed_run_ends_everywhere_and_goes_on(case: Case, parties: Callable[..., Parties]) -> None:
     iterations = 15 if case.machines else 10**5
     site = parties(**case.settings(iterations=iterations))
-    for m, X in enumerate(case.tables()):
+    tables = case.long_tables()
+    for m, X in enumerate(tables):
         site.give(m, X)
         site.start(m)
     until(lambda: all(site.checkpoints(m) and site.last_iteration(m) >= 3 for m in range(2)), within=300.0)
@@ -120,7 +124,8 @@ def test_killed_run_ends_everywhere_and_goes_on(case: Case, parties: Callable[..
     found = [np.load(site.results(m) / case.spec.result) for m in range(2)]
     np.testing.assert_array_equal(*found)
     start = np.load(site.results(0) / ("T0.npy" if case.algorithm == "nmf" else "V0.npy"))
-    case.check(case.tables(), found[0], start, iterations)
+    report = json.loads((site.results(0) / "report.json").read_text())
+    case.check(tables, found[0], start, report)
 
 
 @pytest.mark.parametrize("case", POSSIBLE)

@@ -206,7 +206,7 @@ def test_first_opening_has_nothing_that_later_ones_have_not() -> None:
     d, rng = 200, np.random.default_rng(1)
     X = rng.normal(size=(120, d))
     X += 100.0 * np.linspace(0.5, 1.0, d)
-    found = run([X[:40], X[40:]], algorithm="pca", centre="hidden", iterations=2, tol=0.0)
+    found = run([X[:40], X[40:]], algorithm="pca", solver="power", centre="hidden", iterations=2, tol=0.0)
     # Entries of W^T y and V^T z are off by a deviation of sqrt(M/6) units, and those of z as much over kappa, which is
     # v.C v over ||C v||; v.w is that, too. Six deviations.
     along = 0.5 * np.sqrt(120 / (120 + d))

@@ -30,7 +30,7 @@ PATIENCE = Timeouts(connect=30.0, round=30.0)  # where all is to go well, on how
 HASTE = Timeouts(connect=2.0, round=30.0)  # where somebody never comes
 SETTINGS: dict[str, Any] = {"rank": 2, "tol": 1e-6, "engine": "secsum", "reveal": "sum", "timeouts": PATIENCE}
 EMBEDDED: dict[str, Any] = {"engine": "embedded", "reveal": "normed"}
-ENDLESS: dict[str, Any] = {"rank": 1, "tol": 0.0, "iterations": 10**4}  # to go with slow_rows
+ENDLESS: dict[str, Any] = {"rank": 1, "solver": "power", "tol": 0.0, "iterations": 10**4}  # to go with slow_rows
 ENDS = 30.0  # seconds within which a failure must be over at every party
 
 

@@ -157,7 +157,20 @@ def test_local_command_ended_by_a_signal_leaves_no_party_behind(tmp_path: Path, 
     np.save(tmp_path / "x.npy", slow_rows())
     (private := tmp_path / "private").mkdir()
     out = tmp_path / "out"
-    settings = ["--rank", "1", "--tol", "0", "--iterations", "10000", "--engine", "secsum", "--reveal", "sum"]
+    settings = [
+        "--rank",
+        "1",
+        "--solver",
+        "power",
+        "--tol",
+        "0",
+        "--iterations",
+        "10000",
+        "--engine",
+        "secsum",
+        "--reveal",
+        "sum",
+    ]
     command = subprocess.Popen(
         [sys.executable, "-m", "pdml_spdz", "svd", "x.npy", "x.npy", *settings, "--out", str(out)],
         cwd=tmp_path,

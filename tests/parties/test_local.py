@@ -98,7 +98,7 @@ def rounding(X: np.ndarray, V: np.ndarray, iterations: int, unit: float) -> floa
 
 
 def test_resume_with_fresh_keys_and_ports(tmp_path: Path) -> None:
-    settings = {"tol": 0.0, "start": "seed", "seed": 5, "bound": "1000"}
+    settings = {"solver": "power", "tol": 0.0, "start": "seed", "seed": 5, "bound": "1000"}
     X = [rows(m) for m in range(2)]
     run_local(local_run(tmp_path, X, iterations=3, **settings))
     result = run_local(local_run(tmp_path, X, iterations=6, resume=True, **settings))

@@ -14,7 +14,7 @@ from tests.parties.helpers import ENDLESS, Parties, Process, processes_with, slo
 
 
 def command(*arguments: str | Path) -> list[str | Path]:
-    return ["svd", "--rank", "1", "--engine", "secsum", "--tol", "0", *arguments]
+    return ["svd", "--rank", "1", "--engine", "secsum", "--solver", "power", "--tol", "0", *arguments]
 
 
 def test_two_local_runs_in_one_directory(tmp_path: Path) -> None:

@@ -28,9 +28,13 @@ def rows(tmp_path: Path) -> list[Path]:
     return files
 
 
+FIXED: dict[str, Any] = {"solver": "power", "tol": 0.0, "seed": 3, "start": "seed"}
+
+
 def make_stock(root: Path, **settings: Any) -> str:
     """As `pdml-spdz offline make` on one machine."""
-    study = local_study(2, d=D, **({"rank": RANK, "iterations": TAU} | settings))
+    usual = {"d": D, "rank": RANK, "solver": "power", "iterations": TAU}
+    study = local_study(2, **(usual | settings))
     command = ["offline", "make"]
     reports = supervise(
         PartyCommands(study, root / "logs", lambda m, file: [*command, str(file), "--id", str(m), "--stock", str(root)])
@@ -40,7 +44,7 @@ def make_stock(root: Path, **settings: Any) -> str:
 
 
 def svd(rows: list[Path], root: Path, out: Path, **settings: Any) -> dict[str, Any]:
-    study = local_study(2, rank=RANK, iterations=TAU, **({"tol": 0.0, "seed": 3, "start": "seed"} | settings))
+    study = local_study(2, rank=RANK, iterations=TAU, **(FIXED | settings))
     return run_local(LocalRun(rows, study, out, stock=root)).report
 
 

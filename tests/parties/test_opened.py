@@ -7,7 +7,7 @@ from typing import Any, NoReturn
 import numpy as np
 import pytest
 
-from pdml_spdz.algorithms import nmf, svd
+from pdml_spdz.algorithms import krylov, nmf, svd
 from pdml_spdz.errors import ProtocolError
 from pdml_spdz.fits import prepare
 from pdml_spdz.fits.nmf import observables
@@ -40,9 +40,10 @@ def said(**settings: Any) -> str:
     [
         ((prepare, "_agreed"), {"algorithm": "pca", "engine": "secsum"}, MEAN, SUMS),
         ((prepare, "_squares"), {"algorithm": "pca", "engine": "secsum", "scale": "secsum"}, MEAN, ["the deviation"]),
-        ((svd, "step"), {"algorithm": "svd", "engine": "secsum"}, ["the bound B", *SUMS], MEAN),
-        ((svd, "step"), {"algorithm": "svd", "engine": "embedded"}, ["c S V_t in every iteration"], MEAN),
-        ((svd, "finish"), {"algorithm": "pca", "engine": "secsum", "variance": True}, SUMS, ["explained variance"]),
+        ((krylov, "step"), {"algorithm": "svd", "engine": "secsum"}, ["the bound B", *SUMS], MEAN),
+        ((krylov, "step"), {"algorithm": "svd", "engine": "embedded"}, ["c S V_t in every iteration"], MEAN),
+        ((krylov, "finish"), {"algorithm": "pca", "engine": "secsum", "variance": True}, SUMS, ["explained variance"]),
+        ((svd, "step"), {"algorithm": "svd", "engine": "secsum", "solver": "power"}, ["the bound B", *SUMS], MEAN),
         ((Agreement, "digest"), {"algorithm": "normed-sum", "engine": "secsum"}, ["the bound B"], MEAN),
         ((nmf, "check_bits"), {"algorithm": "nmf", "bound": "1000"}, [], [*TOPICS, PD]),
         ((nmf, "step"), {"algorithm": "nmf", "seed": 1, "start": "seed"}, TOPICS, [PD]),

@@ -156,17 +156,19 @@ def test_rounding_of_a_hidden_mean_is_no_direction(tmp_path: Path) -> None:
     assert found == [2] * 12
 
 
-def test_offset_near_the_means_brings_back_what_rounding_takes(tmp_path: Path) -> None:
+@pytest.mark.parametrize("solver", ["krylov", "power"])
+def test_offset_near_the_means_brings_back_what_rounding_takes(tmp_path: Path, solver: str) -> None:
     k, offset = 2, 1e5 * np.linspace(0.5, 1.0, D)
     tables = [np.random.default_rng(m).normal(size=(20 + m, D)) * 3.0 ** -np.arange(D) + offset for m in range(2)]
     components = PCA(k, svd_solver="full").fit(np.vstack(tables)).components_.T
     hidden = {"algorithm": "pca", "rank": k, "tol": TOL, "engine": "embedded", "centre": "hidden"}
     off, warnings = {}, {}
     for name, given in (("without", ()), ("with", tuple(offset))):
-        study = local_study(2, offsets=given, **hidden)
+        study = local_study(2, offsets=given, solver=solver, **hidden)
         done = run_in_threads(tables, study)
         off[name], warnings[name] = sine(components, done.V), done.report["warnings"]
-    assert "the means of the features are large beside their deviations" in warnings["without"][0]
+    large = ["the means of the features are large beside their deviations" in w for w in warnings["without"]]
+    assert sum(large) == 1
     assert warnings["with"] == two_parties(study)
     near = [t - offset for t in tables]
     assert off["with"] <= angle_tolerance(near, k, done.report) < off["without"]
@@ -230,7 +232,7 @@ def test_command_compares_itself_with_the_pooled_rows(tmp_path: Path) -> None:
 
 
 def test_resume_goes_on_around_the_same_mean(parties: Callable[..., Parties]) -> None:
-    fixed = {"algorithm": "pca", "rank": 2, "tol": 0.0, "start": "seed", "seed": 7}
+    fixed = {"algorithm": "pca", "rank": 2, "solver": "power", "tol": 0.0, "start": "seed", "seed": 7}
     site, whole = parties(**fixed, iterations=4), parties(**fixed, iterations=9)
     for end in (*site.run(), *whole.run()):
         end.well()

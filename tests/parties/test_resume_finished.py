@@ -25,6 +25,7 @@ from tests.parties.test_commands import command as to_its_end
 
 K, D, SIGMA = 3, 6, [5.0, 4.9, 3.0, 2.0, 1.0, 0.5]  # slow for single columns, 0.44 for their span
 SEEDED: dict[str, Any] = {"rank": K, "tol": 0.0, "start": "seed", "seed": 7, "bound": "60", "iterations": 10}
+SEEDED |= {"solver": "power"}
 SETTINGS: dict[str, dict[str, Any]] = {
     "sum": SEEDED,
     "embedded": SEEDED | EMBEDDED,

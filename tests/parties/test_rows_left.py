@@ -29,7 +29,7 @@ dense, sparse, named = parties()
 names = [str(j) + "_" for j in range(dense.shape[1])]
 pdml_spdz.svd(
     [dense, sparse, pd.DataFrame(named, columns=names)], columns="position", rank=1, engine="plain",
-    iterations=10**6, tol=0.0, progress=told, transport=sys.argv[1],
+    solver="power", iterations=10**6, tol=0.0, progress=told, transport=sys.argv[1],
 )
 """
 SHARED = Path("/dev/shm")

@@ -16,7 +16,7 @@ def reports(directory: Path, n: int, engine: str) -> list[dict[str, Any]]:
     for m in range(2):
         np.save(path := directory / f"rows-{n}-{m}.npy", np.random.default_rng(m).normal(size=(n // 2, 8)))
         files.append(path)
-    study = local_study(2, rank=2, iterations=20, tol=0.0, engine=engine, reveal="sum")
+    study = local_study(2, rank=2, solver="power", iterations=20, tol=0.0, engine=engine, reveal="sum")
     return run_local(LocalRun(files, study, directory / f"{engine}-{n}")).party_reports
 
 

@@ -29,7 +29,8 @@ def tables(honest: int = 40) -> list[np.ndarray]:
 
 
 def svd(out: Path, rows: list[Any], **settings: Any) -> Transcript:
-    return record(rows, out, **{"rank": K, "iterations": 8, "tol": 0.0, "engine": "embedded"} | settings)
+    usual = {"rank": K, "solver": "power", "iterations": 8, "tol": 0.0, "engine": "embedded"}
+    return record(rows, out, **usual | settings)
 
 
 def findings(seen: Transcript, rows: list[Any]) -> dict[str, Finding]:
@@ -66,6 +67,17 @@ def test_transcript_determines_the_covariance(tmp_path: Path, engine: str) -> No
 def test_transcript_of_secret_shares_determines_it_up_to_one_factor(embedded: Path) -> None:
     # 31 bits, through a fit that leaves out directions below 1e-6 and so magnifies rounding a thousandfold here.
     check_covariance(load(embedded / "party-0" / "transcript.npz"), 1e-3)
+
+
+def test_transcript_of_krylov_shows_it_to_more_digits_in_fewer_openings(tmp_path: Path) -> None:
+    seen = record(tables(), tmp_path, rank=K, engine="embedded", solver="krylov")
+    found = findings(seen, tables())["c S from the transcript"]
+    times = seen.counts()["columns"]["times"]
+    assert times < 8
+    assert seen.facts["iterations"] == times
+    # K + 2 orthonormal columns at a time: nothing is magnified, and 31 bits below each column's own size are left.
+    assert found.figures["dimensions"] == D
+    assert found.figures["relative_error"] < 12 * 3 * 2.0**-31
 
 
 def hidden_scale(seen: Transcript, c: float) -> Transcript:

@@ -33,6 +33,7 @@ SETTINGS: dict[str, Any] = {
     "offline": "stock",
     "d": 6,
     "rank": 1,
+    "solver": "power",
     "iterations": 100,
     "tol": 0.0,
     "precision": PrecisionSettings(10, 20),  # an unlucky start is well within the range

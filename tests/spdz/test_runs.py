@@ -25,7 +25,22 @@ from tests.spdz.helpers import LONG, MARKS, REQUIRED, machines, spent
 pytestmark = REQUIRED
 D = 4
 SMALL = PrecisionSettings(bits=10, range=20)  # an unlucky start is well within the range
-SVD = ["--rank", "1", "--iterations", "6", "--engine", "mp-spdz", "--protocol", "semi", "--bits", "10", "--range", "20"]
+SVD = [
+    "--rank",
+    "1",
+    "--solver",
+    "power",
+    "--iterations",
+    "6",
+    "--engine",
+    "mp-spdz",
+    "--protocol",
+    "semi",
+    "--bits",
+    "10",
+    "--range",
+    "20",
+]
 SVD += ["--bound", "1000"]
 
 

@@ -30,6 +30,7 @@ PCA = ("sum:rows", "sum:mean", "sum:scales", "sum:shift", "digest:centre")
 OTHERS: dict[str, dict[int, Collection[str]]] = {
     "pca": {0: PCA},
     "nmf": {0: ("sum:topic", "agree")},
+    "power": {0: ("agree",)},
     "plain": {1: ("sum:bound", "sum:start", "sum:columns")},
     "aggregator": {0: ("total:bound", "total:columns"), 1: ("sum:columns",)},
     "resumed": {0: ("finished", "resume"), 1: ("finished", "resume")},
@@ -81,7 +82,7 @@ def test_content_where_a_run_takes_longer(scene: str, hostile: int) -> None:
 
 def test_forged_strikes_are_not_taken_for_empty_rows() -> None:
     """Party 0 says of every column that it has shown nothing but noise three times."""
-    (outcome,) = play("svd", 0, ("agree", 1), VALUES["strikes"], PATIENT)[1]
+    (outcome,) = play("power", 0, ("agree", 1), VALUES["strikes"], PATIENT)[1]
     assert isinstance(outcome.error, ProtocolError)
     assert "P0 came to another verdict than this party" in str(outcome.error)
     assert outcome.error.culprit == 0

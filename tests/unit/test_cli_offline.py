@@ -23,7 +23,7 @@ from tests.threads import run_threads
 
 @pytest.mark.parametrize(("bound", "triples", "bits"), [("auto", 126, (224, 448)), ("1e6", 64, (160, 320))])
 def test_plan_says_what_a_run_takes(bound: str, triples: int, bits: tuple[int, int]) -> None:
-    problem = ["-M", "3", "-d", "64", "-k", "7", "--iterations", "300", "--bound", bound]
+    problem = ["-M", "3", "-d", "64", "-k", "7", "--solver", "power", "--bound", bound]
     done = CliRunner().invoke(cli, ["offline", "plan", *problem, "--json"])
     assert done.exit_code == 0, done.output
     plan = json.loads(done.output)
@@ -33,7 +33,13 @@ def test_plan_says_what_a_run_takes(bound: str, triples: int, bits: tuple[int, i
 
 def test_plan_of_very_many_iterations_takes_no_time() -> None:
     arguments = ["offline", "plan", "-d", "64", "-k", "7", "--iterations", "1000000", "--json"]
-    assert json.loads(CliRunner().invoke(cli, arguments).output)["plan"]["vectors"] == [64 * 7 * 10**6]
+    assert json.loads(CliRunner().invoke(cli, arguments).output)["plan"]["vectors"] == [64 * 9 * 10**6]
+
+
+@pytest.mark.parametrize(("dim", "columns"), [(64, 9), (8, 8)])
+def test_plan_of_krylov_is_for_two_more_columns_and_a_few_dozen_iterations(dim: int, columns: int) -> None:
+    arguments = ["offline", "plan", "-d", str(dim), "-k", "7", "--json"]
+    assert json.loads(CliRunner().invoke(cli, arguments).output)["plan"]["vectors"] == [dim * columns * 60]
 
 
 def test_options_beside_a_study_are_refused(tmp_path: Path) -> None:

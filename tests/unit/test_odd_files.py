@@ -98,3 +98,11 @@ def test_deep_files_of_stocks_and_repeats_cannot_be_used(tmp_path: Path) -> None
     (tmp_path / "repeats.json").write_text(DEEP)
     with pytest.raises(StorageError, match="cannot be read"):
         repeats.count(b"x", tmp_path / "repeats.json")
+
+
+@pytest.mark.parametrize("body", ["1\n2\n3\n4\n" * 50, "1\n2\0\0\0\0\n3\n4\n", "1\n2s\n3\n4\n", "1\n2\n"])
+def test_dense_matrix_market_file_that_is_damaged_is_refused(tmp_path: Path, body: str) -> None:
+    """SciPy's reader ends the process on some of them."""
+    (path := tmp_path / "x.mtx").write_text(f"%%MatrixMarket matrix array real general\n2 2\n{body}")
+    with pytest.raises(InputError):
+        data.load(path)

@@ -39,7 +39,7 @@ def test_an_estimator_keeps_a_transcript_only_if_it_is_asked_to() -> None:
         assert PDSVD(2, engine="secsum", transport="threads", max_iter=3, tol=0.0).fit(X).transcript_ is None
     settings = {"engine": "secsum", "transport": "threads", "max_iter": 3, "tol": 0.0, "record_transcript": True}
     for estimator, step, times in (
-        (PDSVD(2, **settings), "columns", 3),
+        (PDSVD(2, solver="power", **settings), "columns", 3),
         (PDNMF(2, init="random", **settings), "sum:topic", 2 * 3),  # k sums in a sweep
     ):
         with pytest.warns(RecordingWarning):

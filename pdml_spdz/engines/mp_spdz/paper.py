@@ -36,7 +36,7 @@ class PaperColumns:
     def __init__(self, runner: MpSpdzRunner, program: Program, columns: int) -> None:
         self.runner, self.program, self.columns = runner, program, columns
 
-    def __call__(self, x: Reals, g: Reals) -> NormedColumns:
+    def __call__(self, x: Reals, g: Reals, lengths: Reals | None = None) -> NormedColumns:
         width = self.columns
         u = np.column_stack([self._block(x[:, i : i + width]) for i in range(0, x.shape[1], width)])
         sizes = np.linalg.norm(u, axis=0)

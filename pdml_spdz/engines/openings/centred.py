@@ -53,16 +53,19 @@ class CentredScale(FixedScale):
         mean: OwnMean,
         warn: Callable[[str], None],
         lengths: Sequence[float] = (),
+        columns: int = 0,
     ) -> None:
-        super().__init__(runner, program, lengths)
+        super().__init__(runner, program, lengths, columns)
         self._own, self._mean, self._warn = mean, mean.sums / sqrt(runner.bound), warn
         self._level = 0.0  # noise in one direction of y_i / kappa_i beyond that of the opened bits
         self._said = False
+        self._least = 0.0
 
     def _more(self, x: Reals, g: Reals, *, first: bool) -> Sequence[Reals]:
         along = (self._mean @ g) * self._kappa
         if not first:
             return (along,)
+        self._least = 4 * self.runner.noise(len(x)) / float(np.min(self._kappa))
         p = self.runner.precision
         rounding = float(self._kappa @ rounding_of_rho(x, g, self._own)) / self.runner.bound
         noise = 2 * (p.M + 1) * rounding * 2.0**p.margin_bits
@@ -74,6 +77,10 @@ class CentredScale(FixedScale):
                 "use --centre open, or give the rows as a dense file",
             )
         return self._mean, along, np.array([noise])
+
+    def _doubt(self) -> float:
+        # What noise hid in the first call may be the rounding of S, which is as symmetric as C if S_m was formed once.
+        return self._least
 
     def _rounding(self, y: Reals) -> Reals:
         # w is off by M units of f_inv in each entry, times kappa_i a_i with |a_i| <= 1.
@@ -111,7 +118,8 @@ def _columns(engine: Engine, bound: Bound, shape: Shape, mean: OwnMean | None) -
         raise EngineError("there is no mean to take off.", "what this party knows of it")
     # A power of four: its root, by which sums of rows are divided, is a power of two as well.
     runner, layout = engine.programs(CENTRED, shape, power_of_four(largest_rho(bound, shape)))
-    return positive_at_first(CentredScale(runner, layout.program, mean, engine.warn, shape.lengths), mean)
+    columns = CentredScale(runner, layout.program, mean, engine.warn, shape.lengths, layout.columns)
+    return positive_at_first(columns, mean)
 
 
 def _seen(spec: EngineSpec) -> list[str]:

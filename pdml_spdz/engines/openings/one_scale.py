@@ -29,15 +29,19 @@ if TYPE_CHECKING:
     from pdml_spdz.engines.spec import EngineSpec
     from pdml_spdz.programs.render import Program
 
+LENGTH = 2.0**5  # of what is opened, where its length is expected: 2^8 times that is still no wrap
+
 
 class FixedScale:
     """PD-SVD's sums under one secret scale for the whole fit.
 
     1. first call: the program scaled_sum makes [c] = k / sum_i g_i.kappa_i s_i behind its gate; kappa_i = 1, or what
        makes the sums equally long where a run goes on whose sums have been seen
-    2. every call: party m inputs kappa_i x_m,i / B; y_i = [c] kappa_i s_i is opened
+    2. every call: party m inputs kappa_i x_m,i / B; y_i = [c] kappa_i s_i is opened. Columns that the program takes
+       and the caller has not are zero
     3. before the next call: kappa_i <- kappa_i / (g_i.y_i), with the new g = V; then g_i(old).y_i(next) = 1 because
-       S is symmetric, which is checked
+       S is symmetric, which is checked. A caller that expects `lengths` checks more than that by itself:
+       kappa_i <- 2^5 / lengths_i
     4. u_i = y_i / ||y_i||
 
     Reveals: y_i in every call. The ratios of all norms of a fit follow from the directions anyway (v.S w = w.S v);
@@ -47,35 +51,42 @@ class FixedScale:
     Ref: [PDML Alg. PD-SVD], with the norms of a fit tied together.
     """
 
-    def __init__(self, runner: Runner, program: Program, lengths: Sequence[float] = ()) -> None:
+    def __init__(self, runner: Runner, program: Program, lengths: Sequence[float] = (), columns: int = 0) -> None:
         self.runner, self.program, self.lengths = runner, program, lengths
+        self.columns = columns  # of the program; 0: as many as in the first call
         self._kappa: Reals = np.zeros(0)
         self._raised = np.zeros(0, bool)
         self._execution: Execution | None = None
         self._before: tuple[Reals, Reals, Reals] | None = None  # g, y and its rounding errors, of the call before
 
-    def __call__(self, x: Reals, g: Reals) -> NormedColumns:
-        runner, (d, k) = self.runner, x.shape
-        g = np.asfortranarray(g)  # column by column, as programs read and write: nothing below strides over rows
-        publics = [GO_ON]
+    def __call__(self, x: Reals, g: Reals, lengths: Reals | None = None) -> NormedColumns:
+        runner, (d, given) = self.runner, x.shape
+        k = self.columns = self.columns or given
+        # Column by column, as programs read and write: nothing below strides over rows.
+        x, g = (np.asfortranarray(_padded(a, k)) for a in (x, g))
+        publics, expected = [GO_ON], None
         if self._execution is None:
             self._execution = runner.start(self.program)
-            self._kappa, self._raised = self._first_kappa(k), np.zeros(k, bool)
+            self._kappa, self._raised = _padded(self._first_kappa(given), k, 1.0), np.zeros(k, bool)
             publics = public_integers(g, runner.precision.f_g)
-        expected = self._retune(g)
+        elif lengths is not None:
+            self._kappa = _padded(LENGTH / lengths, k, 1.0)
+        else:
+            expected = self._retune(g)
         more = self._more(x, g, first=publics != [GO_ON])
         y = self._execution.call(np.multiply(x, self._kappa, order="F"), publics, more)
-        rounding = self._rounding(y)
+        rounding: Reals = self._rounding(y)
         if publics != [GO_ON]:
             # rho = sum_i g_i.s_i with the g that the program has, and y_i = k s_i / rho.
             rounded = rounded_directions(publics, runner.precision.f_g, d, k)
-            mean = np.sum(rounded * y, keepdims=True) / k
-            check_projection(mean[0], np.sum(np.abs(g)) * runner.ulp / k + 2.0 ** (2 - runner.precision.f_inv))
+            mean = np.array([np.sum(rounded * y) / k])
+            check_projection(mean, np.sum(np.abs(g)) * runner.ulp / k + 2.0 ** (2 - runner.precision.f_inv))
         if expected is not None:
             old_g, error = expected
             rounding = self._check(dots(old_g, y), error, rounding)
         self._before = g, y, rounding
-        return NormedColumns(*unit_columns(y, runner.noise(d) + rounding), None, y / self._kappa)
+        y, kappa, error = y[:, :given], self._kappa[:given], runner.noise(d) + rounding[:given]
+        return NormedColumns(*unit_columns(y, error), None, y / kappa, error / kappa, self._doubt())
 
     def _first_kappa(self, k: int) -> Reals:
         """Long columns are made shorter, so that the sums stay within the bound; the gate keeps three quarters of its
@@ -90,6 +101,10 @@ class FixedScale:
     def _more(self, x: Reals, g: Reals, *, first: bool) -> Sequence[Reals]:
         """What the program reads besides the block."""
         return ()
+
+    def _doubt(self) -> float:
+        """How long a sum, over its kappa, may be by rounding alone, besides what float64 makes of any."""
+        return 0.0
 
     def _rounding(self, y: Reals) -> Reals:
         """How far float64 may have put each y_i off.
@@ -122,6 +137,12 @@ class FixedScale:
         return old_g, np.where(alive, slack, np.inf)
 
 
+def _padded(a: Reals, k: int, value: float = 0.0) -> Reals:
+    """With k columns (numbers), of which the last have this value."""
+    missing = k - a.shape[-1]
+    return np.concatenate([a, np.full((*a.shape[:-1], missing), value)], axis=-1) if missing else a
+
+
 def largest_rho(bound: Bound, shape: Shape) -> float:
     """rho = sum_i v_i.S v_i is at most sqrt(k) ||S||_F."""
     return bound.total * math.sqrt(shape.k)
@@ -130,7 +151,7 @@ def largest_rho(bound: Bound, shape: Shape) -> float:
 def _columns(engine: Engine, bound: Bound, shape: Shape, mean: OwnMean | None) -> NormedSum:
     # A power of two, so that float64's rounding stays relative to the sums themselves.
     runner, layout = engine.programs(ONE_SCALE, shape, power_of_two(largest_rho(bound, shape)))
-    return positive_at_first(FixedScale(runner, layout.program, shape.lengths))
+    return positive_at_first(FixedScale(runner, layout.program, shape.lengths, layout.columns))
 
 
 def _seen(spec: EngineSpec) -> list[str]:

@@ -44,7 +44,7 @@ class PerColumn:
         self.runner, self.program, self.columns = runner, program, columns
         self._stream: Execution | None = runner.start(program) if stream else None
 
-    def __call__(self, x: Reals, g: Reals) -> NormedColumns:
+    def __call__(self, x: Reals, g: Reals, lengths: Reals | None = None) -> NormedColumns:
         width = self.columns
         parts = [self._block(x[:, i : i + width], g[:, i : i + width]) for i in range(0, x.shape[1], width)]
         return NormedColumns(*unit_columns(np.column_stack(parts), self.runner.noise(len(x))), None)

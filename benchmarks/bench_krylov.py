@@ -1,0 +1,108 @@
+"""How many openings do krylov and power need for the same vectors, and what do they cost?
+
+    PDML_DATA=DIR python -m benchmarks.bench_krylov [--engine embedded] [--power] [name ...]
+
+Data sets: digits, breast cancer; of DIR Songs, News, Blogs, standardised, and 20NG, TF-IDF of 10^4 terms. k = 7, three
+parties as threads of this process; krylov to a bound of 1e-7, and with --power block power iteration too.
+"""
+
+from __future__ import annotations
+
+import argparse
+import math
+import os
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+from scipy.sparse.linalg import svds
+from sklearn.datasets import load_breast_cancer, load_digits
+
+from benchmarks.experiments import datasets, official
+from benchmarks.parties import save
+from pdml_spdz.local.joint import local_study
+from pdml_spdz.local.threads import run_in_threads
+from pdml_spdz.numerics.fixedpoint import Reals
+from pdml_spdz.numerics.linalg import sine
+from pdml_spdz.rows.base import RowsLike
+
+M, K, TERMS, DOCUMENTS = 3, 7, 10_000, 8_000
+MOST = {"digits": 14, "Songs": 14, "News": 14, "Blogs": 20, "20NG": 24}  # openings wanted
+
+
+def standardised(X: Reals) -> Reals:
+    return np.asarray((X - X.mean(axis=0)) / X.std(axis=0))
+
+
+def tf_idf(directory: Path) -> RowsLike:
+    found = datasets.corpus(directory, "20NG", TERMS, DOCUMENTS)
+    counts = np.array([np.bincount(words[words >= 0], minlength=found.d) for words in found.documents])
+    weights = np.log(len(counts) / np.count_nonzero(counts, axis=0))
+    X = sp.csr_array(counts * weights)
+    return sp.csr_array(X / sp.linalg.norm(X, axis=1)[:, None])
+
+
+def tables(directory: Path) -> Iterator[tuple[str, Callable[[], RowsLike]]]:
+    yield "digits", lambda: load_digits().data.astype(np.float64)
+    yield "breast cancer", lambda: standardised(load_breast_cancer().data)
+    for name in ("Songs", "News", "Blogs"):
+        if official.has(directory, name):
+            yield name, lambda name=name: standardised(datasets.regression_table(directory, name)[0])  # type: ignore[misc]
+    if official.has(directory, "20NG"):
+        yield "20NG", lambda: tf_idf(directory)
+
+
+def exact(X: RowsLike) -> Reals:
+    if X.shape[1] == TERMS:  # too many for all eigenvectors
+        return np.asarray(svds(X, K, tol=1e-12)[2][::-1].T)
+    return np.asarray(np.linalg.eigh(X.T @ X)[1][:, ::-1][:, :K])
+
+
+def run(X: RowsLike, solver: str, engine: str) -> dict[str, Any]:
+    n = X.shape[0]
+    parts = [X[i * n // M : (i + 1) * n // M] for i in range(M)]
+    study = local_study(M, rank=K, engine=engine, solver=solver, start="seed", seed=1)
+    began = time.perf_counter()
+    done = run_in_threads(parts, study)
+    seconds, report = time.perf_counter() - began, done.report
+    bound = report.get("sine_bound") or {"span": math.nan}
+    return {
+        "openings": report["iterations"],
+        "converged": report["converged"],
+        "bound": bound["span"],
+        "sine": sine(exact(X), done.V),
+        "seconds": seconds,
+        "loop": report["seconds"]["loop"],
+        "sent_MB": report["bytes_sent"] / 1e6,
+        "offline_MB": report["offline"]["bytes_sent"] / 1e6,
+    }
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("names", nargs="*")
+    parser.add_argument("--engine", default="embedded")
+    parser.add_argument("--power", action="store_true")
+    given = parser.parse_args()
+    found: dict[str, Any] = {}
+    for name, make in tables(Path(os.environ.get("PDML_DATA", "data"))):
+        if given.names and name not in given.names:
+            continue
+        X = make()
+        for solver in ("krylov", *(["power"] if given.power else [])):
+            found[f"{name}, {solver}"] = row = run(X, solver, given.engine)
+            wanted = f" (at most {MOST[name]})" if solver == "krylov" and name in MOST else ""
+            print(
+                f"{name:14} {X.shape[0]} x {X.shape[1]}, {solver:6}: {row['openings']:4} openings{wanted}, bound "
+                f"{row['bound']:.1e}, sine {row['sine']:.1e}, {row['seconds']:.1f} s (loop {row['loop']:.2f}), "
+                f"{row['sent_MB']:.2f} MB online, {row['offline_MB']:.2f} MB offline",
+                flush=True,
+            )
+    save("krylov", {"engine": given.engine, "k": K, "M": M, "found": found})
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,137 @@
+"""The solver krylov on secret shares: its bound, hidden means, numbers that wrap, and what it takes of its plan."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+
+import pdml_spdz
+from pdml_spdz.engines.embedded.runner import EmbeddedExecution
+from pdml_spdz.engines.openings.one_scale import FixedScale
+from pdml_spdz.engines.transcript import Transcript
+from pdml_spdz.errors import ProtocolError
+from pdml_spdz.numerics.linalg import EPS
+from tests.opened import off
+from tests.privacy.recorded import record
+from tests.unit.test_svd import digits, with_spectrum
+
+
+def rows(case: int) -> tuple[list[np.ndarray], int, dict[str, Any]]:
+    """Parties' rows, k, settings: as in the random cases of the twin, smaller."""
+    rng = np.random.default_rng(case)
+    d, M = int(rng.integers(4, 30)), (2, 3, 5)[case % 3]
+    k = int(rng.integers(1, min(d, 7)))
+    sigma = np.sort(10.0 ** rng.uniform(-rng.uniform(0, 3), 0, d))[::-1].copy()
+    if case % 6 == 1:
+        sigma[: k + 1] = 1.0
+    elif case % 6 == 2:
+        sigma[k] = sigma[k - 1] * (1 - 1e-6)
+    elif case % 6 == 3:
+        sigma[k:] = 0.0
+        k += 1
+    X = with_spectrum(4 * d, d, sigma, case) * 10.0 ** rng.uniform(-6, 6)
+    settings: dict[str, Any] = {"bound": float(2 * np.linalg.norm(X) ** 2), "seed": case}
+    return np.array_split(X, M), k, settings
+
+
+@pytest.mark.parametrize("case", range(12))
+def test_true_sines_are_below_the_bound(case: int) -> None:
+    tables, k, settings = rows(case)
+    result = pdml_spdz.svd(tables, rank=k, engine="embedded", transport="threads", **settings)
+    W = np.linalg.svd(np.vstack(tables))[2].T
+    columns, span = off(result.V, W)
+    bound, report = result.report["sine_bound"], result.report
+    assert (report["solver"], report["converged"]) == ("krylov", True)
+    assert np.all(columns <= np.array(bound["columns"]) + 10 * len(W) * EPS)
+    assert span <= bound["span"] + 10 * len(W) * EPS
+    assert report["column_errors"] == bound["columns"]
+
+
+def test_hidden_mean_has_the_components_of_the_centred_rows() -> None:
+    X = np.vstack(digits())[:600]
+    result = pdml_spdz.pca(np.split(X, [100, 300]), rank=4, centre="hidden", transport="threads", bound=1e7, seed=3)
+    columns, span = off(result.V, np.linalg.svd(X - X.mean(axis=0), full_matrices=False)[2].T)
+    bound = result.report["sine_bound"]
+    assert result.report["opening"] == "centred"
+    assert span <= bound["span"] < 1e-7
+    assert np.all(columns <= bound["columns"])
+
+
+def test_hidden_mean_that_dwarfs_deviations_counts_as_noise_and_is_said() -> None:
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(200, 6)) * np.array([5.0, 3.0, 2.0, 1.0, 0.5, 0.2]) + 3e5
+    result = pdml_spdz.pca(np.split(X, [60, 120]), rank=2, centre="hidden", transport="threads", seed=3)
+    columns, span = off(result.V, np.linalg.svd(X - X.mean(axis=0), full_matrices=False)[2].T)
+    bound = result.report["sine_bound"]
+    assert span <= bound["span"]
+    assert np.all(columns <= bound["columns"])
+    assert any("are exact to" in w and "--offset" in w for w in result.report["warnings"])
+
+
+@pytest.mark.parametrize(("far", "matters"), [(1e3, False), (1e4, True), (1e6, True)])
+def test_open_mean_of_sparse_rows_that_dwarfs_deviations_counts_as_noise_and_is_said(far: float, matters: bool) -> None:
+    # Sparse rows are not moved: X^T X is rounded, and the mean's part is taken off it.
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(300, 20)) * np.geomspace(3.0, 0.01, 20) + far
+    tables = [sp.csr_array(part) for part in np.split(X, [100, 200])]
+    result = pdml_spdz.pca(tables, rank=3, engine="secsum", transport="threads", seed=1)
+    columns, span = off(result.V, np.linalg.svd(X - X.mean(axis=0), full_matrices=False)[2].T)
+    bound = result.report["sine_bound"]
+    assert span <= bound["span"]
+    assert np.all(columns <= bound["columns"])
+    told = [w for w in result.report["warnings"] if "are exact to" in w]
+    assert len(told) == matters == (bound["span"] > 1e-7)
+    assert all("--centre open" not in w for w in told)
+
+
+def test_columns_that_are_missing_are_zero_and_show_nothing(tmp_path: Path) -> None:
+    # Rank 3 of 20: the second block has fewer columns than the program, whose calls stay the same.
+    X = with_spectrum(60, 20, np.array([3.0, 2.0, 1.0]))
+    seen: Transcript = record(
+        [X[:20], X[20:]], tmp_path, algorithm="svd", rank=4, engine="embedded", bound="100", start="seed", seed=1
+    )
+    widths = [entry.arrays["V"].shape[1] for entry in seen.steps("columns")]
+    assert widths[0] == 6
+    assert 0 < min(widths) < 6
+    assert all(entry.arrays["scaled"].shape == entry.arrays["V"].shape for entry in seen.steps("columns"))
+    assert seen.facts["stock"]["claimed"]["numbers"] == 20 * 6 * 60
+    assert seen.facts["rank_found"] == 3
+
+
+def test_wrapped_numbers_are_opened_once_more(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The lengths of one block are a million times too short."""
+    call, wrong = FixedScale.__call__, []
+
+    def short(self: FixedScale, x: np.ndarray, g: np.ndarray, lengths: np.ndarray | None = None) -> Any:
+        if lengths is not None and len(wrong) < 2:  # at both parties
+            wrong.append(len(lengths))
+            lengths = lengths * 2.0**-20
+        return call(self, x, g, lengths)
+
+    X = np.vstack(digits())[:300]
+    settings: dict[str, Any] = {"rank": 3, "transport": "threads", "bound": 1e7, "seed": 3, "engine": "embedded"}
+    usual = pdml_spdz.svd(np.split(X, [100]), **settings)
+    monkeypatch.setattr(FixedScale, "__call__", short)
+    result = pdml_spdz.svd(np.split(X, [100]), **settings)
+    assert wrong
+    assert result.report["iterations"] == usual.report["iterations"] + 1
+    assert off(result.V, usual.V)[1] < 2e-7  # both are within 1e-7
+
+
+def test_party_that_changes_its_rows_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    call, calls = EmbeddedExecution.call, []
+
+    def changed(self: EmbeddedExecution, x: np.ndarray, *rest: Any) -> np.ndarray:
+        if self.runner.sec_sum.link.me == 1:
+            calls.append(len(x))
+            x = x * (1.0 + 1e-6 * (len(calls) > 2))
+        return call(self, x, *rest)
+
+    monkeypatch.setattr(EmbeddedExecution, "call", changed)
+    X = np.vstack(digits())[:300]
+    with pytest.raises(ProtocolError, match="do not fit together"):
+        pdml_spdz.svd(np.split(X, [100]), rank=3, transport="threads", bound=1e7, seed=3, engine="embedded")

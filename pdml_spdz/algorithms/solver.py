@@ -106,6 +106,7 @@ class Solver:
     common_scale : it needs columns that are known up to one factor for the whole fit
     columns : columns(k, d), how many it has opened at once at most
     expected : iterations to reckon with, where that decides which way is cheaper
+    lot : iterations that offline material is claimed, or made, for at a time; 0: for all
     iterations, tol : for a study that says nothing else
     facts : facts(result), what the report says of this solver's result alone
     """
@@ -122,6 +123,7 @@ class Solver:
     common_scale: bool = False
     columns: Callable[[int, int], int] = lambda k, d: k
     expected: int = 100
+    lot: int = 0
     iterations: int = 300
     tol: float = 1e-9
     facts: Callable[[SvdResult], dict[str, Any]] = lambda result: {"subspace_change": result.state.change}

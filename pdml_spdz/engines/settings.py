@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from pdml_spdz.engines.openings.base import Shape
 from pdml_spdz.errors import StudyError
 from pdml_spdz.programs.precision import Precision
+from pdml_spdz.study.algorithm import Shape
 from pdml_spdz.study.model import Study
 
 
@@ -19,10 +19,6 @@ def precision_of(study: Study) -> Precision:
     return max((p for p in wider if p.vector_bits == usual.vector_bits), key=lambda p: p.H)
 
 
-def iterations_of(study: Study) -> int:
-    return study.spec.calls(study)[1]
-
-
 def shape_of(study: Study) -> Shape:
     """The largest fit of the study, before there is any data."""
     d = study.d or len(study.features)
@@ -32,4 +28,4 @@ def shape_of(study: Study) -> Shape:
             "a number of features: the offline phase needs it before there is any data",
             "set `d` (or `features`) in the study (`init --dim D`), or pass --dim without a study",
         )
-    return Shape(d, *study.spec.calls(study))
+    return study.spec.shape(study, d)

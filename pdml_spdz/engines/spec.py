@@ -7,20 +7,25 @@ it is cheap to import, and names the functions of a large engine by their module
 from __future__ import annotations
 
 import importlib
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 from pdml_spdz.programs.precision import FULL_G, MAX_RANGE
 from pdml_spdz.study.levels import OPENINGS
 
 if TYPE_CHECKING:
     from pdml_spdz.engines.base import Engine
-    from pdml_spdz.study.algorithm import Want
+    from pdml_spdz.engines.openings.base import Layout
+    from pdml_spdz.study.algorithm import Shape, Want
     from pdml_spdz.study.model import Study
     from pdml_spdz.transport.base import Link
     from pdml_spdz.transport.certs import Identity
+
+
+Note: TypeAlias = Callable[[str], None]  # takes what whoever watches should know
 
 
 @dataclass(frozen=True)
@@ -48,11 +53,23 @@ class Context:
 
 
 @dataclass(frozen=True)
-class OfflinePlan:
-    """What one run takes from the offline phase, and what making it will cost. facts : the same for machines"""
+class OfflinePlan(ABC):
+    """What a fit runs on secret shares and takes from the offline phase: derived once from the study, and handed to
+    whoever forecasts, makes, claims, uses or reports it. An engine adds what is its own.
+    """
 
-    text: str
-    facts: dict[str, Any]
+    shape: Shape
+    layout: Layout
+
+    @property
+    @abstractmethod
+    def text(self) -> str:
+        """What one run takes, and what making it will cost."""
+
+    @property
+    @abstractmethod
+    def facts(self) -> dict[str, Any]:
+        """The same for machines."""
 
 
 @dataclass(frozen=True)
@@ -69,13 +86,13 @@ class Stocks:
 class OfflinePhase:
     """Material that depends on no data, made ahead of a run.
 
-    plan : of one run of the study; the path is `Context.home`
-    make_stock : together with the other parties; returns what is reported of it
+    plan : plan(study, shape, home, note), of a fit of this shape
+    make_stock : for one run, together with the other parties; returns what is reported of it
     status : what there is below a directory; changes nothing
     """
 
-    plan: Callable[[Study, Path | None], OfflinePlan]
-    make_stock: Callable[[Context], dict[str, Any]]
+    plan: Callable[[Study, Shape, Path | None, Note], OfflinePlan]
+    make_stock: Callable[[Context, Any], dict[str, Any]]
     status: Callable[[Path], Stocks]
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -19,7 +20,6 @@ from pdml_spdz.algorithms.solver import (
     start_by_seed,
 )
 from pdml_spdz.engines.base import Engine
-from pdml_spdz.engines.openings.base import Shape
 from pdml_spdz.errors import ProtocolError
 from pdml_spdz.fits.columns import opened_columns
 from pdml_spdz.fits.loop import IterativeFit
@@ -90,7 +90,7 @@ class SvdFit(IterativeFit[SolverState, SvdResult]):
         left = study.iterations - state.t if state.stop == GO_ON else 0
         columns: NormedSum = _nothing_left
         if left:
-            shape = Shape(self.data.d, self.columns, left, self.solver.lengths(state))
+            shape = replace(study.spec.shape(study, self.data.d), tau=left, lengths=self.solver.lengths(state))
             mean = _own_mean(self.rows, self.data.n)
             columns = opened_columns(self.run, self.engine, self.bound, shape, mean, seen=self.observables())
         return self.solver.solve(Fitting(self.S_m, columns, self.agree, self.link.clock, done), state, self.settings)

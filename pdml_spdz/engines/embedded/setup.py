@@ -1,4 +1,4 @@
-"""From a study, and what a party brings, to the embedded engine, the plan of its offline phase, and its stocks."""
+"""From a study, and what a party brings, to the embedded engine, its material, and its stocks."""
 
 from __future__ import annotations
 
@@ -7,17 +7,17 @@ from pathlib import Path
 from typing import Any
 
 from pdml_spdz.engines.base import Engine
-from pdml_spdz.engines.embedded.engine import EmbeddedEngine, Options, Source, layout_and_plan
-from pdml_spdz.engines.settings import precision_of, shape_of
-from pdml_spdz.engines.spec import Context, OfflinePlan, Stocks
-from pdml_spdz.errors import StockError, StudyError
+from pdml_spdz.engines.embedded.engine import EmbeddedEngine, Source
+from pdml_spdz.engines.embedded.plan import NumbersPlan
+from pdml_spdz.engines.settings import precision_of
+from pdml_spdz.engines.spec import Context, Stocks
+from pdml_spdz.errors import StockError
 from pdml_spdz.offline import make as making
-from pdml_spdz.offline.material import Material, Plan
-from pdml_spdz.offline.numbers import Kind, NumberStock, StockMaterial
+from pdml_spdz.offline.from_stock import StockMaterial
+from pdml_spdz.offline.material import Material
+from pdml_spdz.offline.numbers import NumberStock
 from pdml_spdz.offline.on_demand import OnDemand
 from pdml_spdz.offline.status import Row, status
-from pdml_spdz.programs.precision import Precision
-from pdml_spdz.study.model import Study
 from pdml_spdz.transport.base import Link
 
 
@@ -28,28 +28,24 @@ def make(context: Context) -> Engine:
         engine = SecSumEngine(context.link, context.session, context.study.aggregator)
         engine.name = EmbeddedEngine.name
         return engine
-    return EmbeddedEngine(context.link, context.session, _options(context.study, _source(context)))
-
-
-def plan(study: Study, home: Path | None) -> OfflinePlan:
-    wanted, kind = _wanted(study)
-    expected = making.forecast(wanted, kind)
-    text = (
-        f"material for one run of {kind.M} parties: {wanted.triples:,} triples in Z_2^{kind.scalar_bits}, "
-        f"{wanted.numbers:,} VOLE numbers in Z_2^{kind.vector_bits} under {len(wanted.vectors):,} secret scalar(s)\n"
-        f"forecast for each party: {expected.disk / 1e6:,.1f} MB on disk, {expected.sent / 1e6:,.1f} MB sent, "
-        f"about {expected.seconds:,.0f} s of one core"
+    study, lpn = context.study, context.study.vole == "lpn"
+    return EmbeddedEngine(
+        context.link,
+        context.session,
+        precision_of(study),
+        _source(context),
+        aggregator=study.aggregator,
+        lpn=lpn,
     )
-    return OfflinePlan(text, {"plan": asdict(wanted), "kind": asdict(kind), "forecast": asdict(expected)})
 
 
-def make_stock(context: Context) -> dict[str, Any]:
-    wanted, kind = _wanted(context.study)
+def make_stock(context: Context, plan: NumbersPlan) -> dict[str, Any]:
+    wanted = plan.stock
 
     def progress(done: int, total: int, sent: int) -> None:
         context.notify({"event": "offline", "done": done, "of": total, "detail": f"{sent / 1e6:,.1f} MB sent"})
 
-    stock = making.make(context.link, context.stocks, wanted, kind, context.session, progress)
+    stock = making.make(context.link, context.stocks, wanted, plan.kind, context.session, progress)
     return {"stock": stock.id, "triples": wanted.triples, "numbers": wanted.numbers, "path": str(stock.path)}
 
 
@@ -76,42 +72,30 @@ def _cells(row: Row) -> list[str]:
     ]
 
 
-def _options(study: Study, source: Source) -> Options:
-    return Options(precision_of(study), source, study.aggregator, study.online, lpn=study.vole == "lpn")
-
-
-def _wanted(study: Study) -> tuple[Plan, Kind]:
-    """What one run of the study takes from the offline phase."""
-    options = _options(study, _no_source)
-    return layout_and_plan(study.opening, options, shape_of(study))[1], _kind(study, options.precision)
-
-
-def _kind(study: Study, p: Precision) -> Kind:
-    return Kind(study.M, p.vector_bits, p.scalar_bits, study.vole)
-
-
 def _source(context: Context) -> Source:
     """Where this run takes its offline material from, as the study's `offline` says; all parties decide alike."""
     study = context.study
 
-    def source(link: Link, plan: Plan, p: Precision) -> Material:
-        wanted = f"{plan.triples:,} triples, {plan.numbers:,} numbers"
-        if study.offline != "on-demand":
-            material = StockMaterial(link, NumberStock.find(context.stocks, _kind(study, p), link.me), context.session)
-            try:
-                material.check(plan)
-            except StockError as error:
-                # `common`: raised at all parties alike, so that all of them take the other way.
-                if study.offline == "stock" or not error.common:
-                    raise
-            else:
-                context.note(f"offline material from a stock: at most {wanted}")
-                return material
-        context.note(f"offline material made in the run, no stock: at most {wanted}")
-        return OnDemand(link, context.session, p.vector_bits, p.scalar_bits, lpn=study.vole == "lpn")
+    def source(link: Link, plan: NumbersPlan) -> Material:
+        kind, most = plan.kind, plan.lots.whole.repeated(plan.layout.executions)
+        wanted = f"{most.triples:,} triples, {most.numbers:,} numbers"
+
+        def on_demand() -> OnDemand:
+            context.note(f"offline material made in the run, no stock: at most {wanted}")
+            return OnDemand(link, context.session, kind.vector_bits, kind.scalar_bits, lpn=study.vole == "lpn")
+
+        if study.offline == "on-demand":
+            return on_demand()
+        stocks = NumberStock.find(context.stocks, kind, link.me)
+        material = StockMaterial(link, stocks, context.session, None if study.offline == "stock" else on_demand)
+        try:
+            material.check(*plan.awaited)
+        except StockError as error:
+            # `common`: raised at all parties alike, so that all of them take the other way.
+            if study.offline == "stock" or not error.common:
+                raise
+            return on_demand()
+        context.note(f"offline material from a stock: at most {wanted}")
+        return material
 
     return source
-
-
-def _no_source(link: Link, plan: Plan, p: Precision) -> Material:
-    raise StudyError("a plan needs no material.")

@@ -10,5 +10,7 @@ EMBEDDED = EngineSpec(
     ("one-scale", "per-column", "centred", "sum"),
     "secret shares; only directions are opened, or sums (reveal sum).",
     later(SETUP, "make"),
-    offline=OfflinePhase(later(SETUP, "plan"), later(SETUP, "make_stock"), later(SETUP, "stocks")),
+    offline=OfflinePhase(
+        later("pdml_spdz.engines.embedded.plan", "plan"), later(SETUP, "make_stock"), later(SETUP, "stocks")
+    ),
 )

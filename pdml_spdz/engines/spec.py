@@ -10,6 +10,7 @@ import importlib
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias
 
@@ -147,17 +148,17 @@ class EngineSpec:
     needs_processes: bool = False
     in_the_clear: bool = False
 
-    @property
+    @cached_property
     def levels(self) -> tuple[str, ...]:
         """Of reveal: its usual one first."""
         return tuple(dict.fromkeys(OPENINGS[name].level for name in self.openings))
 
-    @property
+    @cached_property
     def shares(self) -> bool:
         """Whether it can compute on secret shares."""
         return any(OPENINGS[name].template for name in self.openings)
 
-    @property
+    @cached_property
     def has_window(self) -> bool:
         """Whether it needs no bound: its numbers have room for all ordinary data, and nothing else shows their size."""
         return self.shares and self.largest_range == MAX_RANGE

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
+from functools import cached_property
 
 from pdml_spdz.ot.triples import Triples
 from pdml_spdz.ot.vole import Correlation
@@ -22,7 +23,7 @@ class Plan:
     def __str__(self) -> str:
         return f"{self.triples} triples and {len(self.vectors)} scalars with {self.numbers} numbers in all"
 
-    @property
+    @cached_property
     def numbers(self) -> int:
         return sum(self.vectors)
 

@@ -13,6 +13,7 @@ from bisect import bisect_left
 from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
+from functools import cached_property
 from pathlib import Path
 
 import numpy as np
@@ -43,7 +44,7 @@ class Kind(Description):
         """What was made by OT alone assumes less."""
         return self == wanted or replace(self, vole="lpn") == wanted
 
-    @property
+    @cached_property
     def triple_size(self) -> int:
         """Bytes of a triple's record."""
         return DIGEST + 3 * self.scalar_bits // 8

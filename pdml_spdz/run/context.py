@@ -14,6 +14,7 @@ import socket
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import asdict, dataclass, field
+from functools import cached_property
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -64,7 +65,7 @@ class PartyRun:
     opened: list[str] = field(default_factory=list)  # what the run has shown to every party so far, in words
     out_is_held: bool = False  # by the local command, for all of its parties
 
-    @property
+    @cached_property
     def directory(self) -> Path:
         return self.out / f"party-{self.me}"
 

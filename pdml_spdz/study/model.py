@@ -6,6 +6,7 @@ import hashlib
 import json
 from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass, field, fields, is_dataclass
+from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from pdml_spdz.errors import StudyError
@@ -157,6 +158,10 @@ class Study:
         settle(self, "the study")
         _validate(self)
 
+    def __getstate__(self) -> dict[str, Any]:
+        """What the study says; the rest follows from it."""
+        return {f.name: getattr(self, f.name) for f in fields(self)}
+
     def usual(self, name: str) -> Any:
         """What a setting is for those who do not say."""
         if name == "solver":
@@ -165,31 +170,31 @@ class Study:
             return getattr(self.solver_spec, name)
         return usual_value(Study.__dataclass_fields__[name])
 
-    @property
+    @cached_property
     def M(self) -> int:  # noqa: N802
         return len(self.parties)
 
-    @property
+    @cached_property
     def spec(self) -> Algorithm:
         """What there is to know of the study's algorithm."""
         return ALGORITHMS[self.algorithm]
 
-    @property
+    @cached_property
     def level(self) -> Level:
         """Of reveal."""
         return LEVELS[self.reveal]
 
-    @property
+    @cached_property
     def opening(self) -> Opening:
         """How sums become columns that all parties see."""
         return OPENINGS[self.level.opening(self)]
 
-    @property
+    @cached_property
     def on_shares(self) -> bool:
         """Whether programs run on secret shares."""
         return bool(self.opening.template)
 
-    @property
+    @cached_property
     def quotas(self) -> list[float] | None:
         """B_m by party, or None if the bound is to come from the data."""
         value = parse_bound(self.bound)
@@ -197,29 +202,29 @@ class Study:
             return None
         return [party.quota or float(value or 0.0) for party in self.parties]
 
-    @property
+    @cached_property
     def engine_spec(self) -> EngineSpec:
         return ENGINES[self.engine]
 
-    @property
+    @cached_property
     def solver_spec(self) -> Solver:
         return SOLVERS[self.solver]
 
-    @property
+    @cached_property
     def bound_kind(self) -> str:
         """Where the bound comes from: "agreed", "window", "exponent" or "secsum"."""
         return kind_of(self)
 
-    @property
+    @cached_property
     def range(self) -> int:
         """Sums may be as small as 2^-range of the bound."""
         return self.precision.range or (WIDE_RANGE if self.bound_kind == "window" else USUAL_RANGE)
 
-    @property
+    @cached_property
     def digest(self) -> str:
         return _digest(asdict(self))
 
-    @property
+    @cached_property
     def problem_digest(self) -> str:
         """Of what determines V_t: a resumed run may have other hosts, time-outs, or more iterations, nothing else."""
         free = {"parties", "timeouts", "iterations", "tol", "memory", "aggregator", "offline", "vole"}

@@ -89,10 +89,7 @@ class Link(ABC):
         self.offline_traffic = Traffic()
         self._offline = False
         self._sequence = 0
-
-    @property
-    def peers(self) -> list[int]:
-        return [l for l in range(self.M) if l != self.me]
+        self.peers = [l for l in range(M) if l != me]
 
     @contextmanager
     def offline(self) -> Iterator[None]:

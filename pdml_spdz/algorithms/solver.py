@@ -16,7 +16,7 @@ from pdml_spdz.numerics.linalg import gaussian, orthonormalise, qr_tolerance
 from pdml_spdz.primitives.agree import Agreement
 from pdml_spdz.primitives.normed_sum import NormedSum
 from pdml_spdz.primitives.sec_sum import SecSum
-from pdml_spdz.transport.clock import Clock
+from pdml_spdz.transport.base import Clock
 
 GO_ON, CONVERGED, EXHAUSTED = 0, 1, 2
 

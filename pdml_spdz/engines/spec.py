@@ -9,12 +9,13 @@ from __future__ import annotations
 import importlib
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias
 
-from pdml_spdz.programs.precision import FULL_G, MAX_RANGE
+from pdml_spdz.errors import StudyError
+from pdml_spdz.programs.precision import FULL_G, MAX_RANGE, Precision
 from pdml_spdz.study.levels import OPENINGS
 
 if TYPE_CHECKING:
@@ -162,3 +163,27 @@ class EngineSpec:
     def has_window(self) -> bool:
         """Whether it needs no bound: its numbers have room for all ordinary data, and nothing else shows their size."""
         return self.shares and self.largest_range == MAX_RANGE
+
+
+# ---- what a study says to engines that run programs
+
+
+def precision_of(study: Study) -> Precision:
+    usual = Precision(study.M, study.precision.bits, study.range, f_g=study.engine_spec.f_g)
+    if not study.spec.vector:
+        return usual
+    # For any vector and a random g: 1/(g.u) may be larger than between iterates, if the ring has room for it.
+    wider = (replace(usual, H=h) for h in range(usual.H, 21))
+    return max((p for p in wider if p.vector_bits == usual.vector_bits), key=lambda p: p.H)
+
+
+def shape_of(study: Study) -> Shape:
+    """The largest fit of the study, before there is any data."""
+    d = study.d or len(study.features)
+    if not d:
+        raise StudyError(
+            "the study does not say how many features there are.",
+            "a number of features: the offline phase needs it before there is any data",
+            "set `d` (or `features`) in the study (`init --dim D`), or pass --dim without a study",
+        )
+    return study.spec.shape(study, d)

@@ -9,8 +9,8 @@ import numpy as np
 
 from pdml_spdz.engines.base import Engine
 from pdml_spdz.engines.mp_spdz.paper import COARSE
-from pdml_spdz.fits.columns import opened_columns
 from pdml_spdz.fits.limits import find_bound
+from pdml_spdz.fits.loop import opened_columns
 from pdml_spdz.numerics.linalg import sine
 from pdml_spdz.primitives.agree import Agreement
 from pdml_spdz.rows import data as data_files
@@ -19,7 +19,8 @@ from pdml_spdz.run import repeats
 from pdml_spdz.run.context import Checkpoints, PartyRun
 from pdml_spdz.run.output import Fitted, Outcome, run_report
 from pdml_spdz.study.algorithm import Algorithm, Shape, Want
-from pdml_spdz.study.checks import BOUNDS, shown
+from pdml_spdz.study.checks import BOUNDS
+from pdml_spdz.study.fields import shown
 from pdml_spdz.study.model import Study
 from pdml_spdz.transport.base import Link
 

@@ -21,8 +21,7 @@ from pdml_spdz.algorithms.solver import (
 )
 from pdml_spdz.engines.base import Engine
 from pdml_spdz.errors import ProtocolError
-from pdml_spdz.fits.columns import opened_columns
-from pdml_spdz.fits.loop import IterativeFit
+from pdml_spdz.fits.loop import IterativeFit, opened_columns
 from pdml_spdz.fits.prepare import View, accept, view
 from pdml_spdz.numerics.fixedpoint import Reals
 from pdml_spdz.primitives.normed_sum import NormedColumns, NormedSum, OwnMean

@@ -11,8 +11,7 @@ import numpy as np
 
 from pdml_spdz.engines import transcript as transcripts
 from pdml_spdz.engines.base import Engine
-from pdml_spdz.engines.settings import shape_of
-from pdml_spdz.engines.spec import Context, Note, OfflinePhase, OfflinePlan
+from pdml_spdz.engines.spec import Context, Note, OfflinePhase, OfflinePlan, shape_of
 from pdml_spdz.engines.transcript import RecordedSum
 from pdml_spdz.errors import PdmlError, StudyError
 from pdml_spdz.fits.prepare import agreed, fitting
@@ -22,9 +21,8 @@ from pdml_spdz.run.context import Checkpoints, PartyRun, finished_everywhere, ro
 from pdml_spdz.run.output import Fitted, commit, two_parties
 from pdml_spdz.study.model import Study
 from pdml_spdz.transport import certs
-from pdml_spdz.transport.base import Link
+from pdml_spdz.transport.base import Clock, Link
 from pdml_spdz.transport.certs import Identity
-from pdml_spdz.transport.clock import Clock
 from pdml_spdz.transport.connect import Meeting, connect, listen
 from pdml_spdz.transport.patience import Patience
 

@@ -8,7 +8,9 @@ noticed at its first frame, before its payload is used, and so is one that annou
 from __future__ import annotations
 
 import struct
+import time
 from abc import ABC, abstractmethod
+from collections import defaultdict
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -18,7 +20,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pdml_spdz.errors import INTERRUPTED, PUBLIC, RESUME, PdmlError, PeerAborted, PeerError, ProtocolError
-from pdml_spdz.transport.clock import Clock
 
 Buffer: TypeAlias = "bytes | bytearray | memoryview | NDArray[Any]"
 
@@ -74,6 +75,39 @@ def parse_header(raw: bytes | bytearray, peer: int) -> tuple[int, str, int, int]
             culprit=peer,
         )
     return kind, step.rstrip(b"\0").decode("ascii", "replace"), sequence, length
+
+
+class Clock:
+    """Where a party's time goes: each second is counted once. `with clock("crypto"):` adds the time inside to "crypto"
+    and takes it from the category around it.
+    """
+
+    def __init__(self) -> None:
+        self.seconds: dict[str, float] = defaultdict(float)
+        self._stack: list[tuple[str, bool]] = []
+        self._since = self._start = time.perf_counter()
+
+    def _settle(self) -> None:
+        now = time.perf_counter()
+        if self._stack:
+            self.seconds[self._stack[-1][0]] += now - self._since
+        self._since = now
+
+    @contextmanager
+    def __call__(self, category: str, *, whole: bool = False) -> Iterator[None]:
+        """whole : categories inside this one are not told apart from it"""
+        self._settle()
+        inside = self._stack[-1] if self._stack else ("", False)
+        self._stack.append(inside if inside[1] else (category, whole))
+        try:
+            yield
+        finally:
+            self._settle()
+            self._stack.pop()
+
+    @property
+    def total(self) -> float:
+        return time.perf_counter() - self._start
 
 
 class Link(ABC):

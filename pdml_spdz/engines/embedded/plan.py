@@ -9,8 +9,7 @@ from typing import Any
 
 from pdml_spdz.engines.embedded import machine
 from pdml_spdz.engines.openings.base import Layout, Opening
-from pdml_spdz.engines.settings import precision_of
-from pdml_spdz.engines.spec import Note, OfflinePlan
+from pdml_spdz.engines.spec import Note, OfflinePlan, precision_of
 from pdml_spdz.offline.make import Forecast, forecast
 from pdml_spdz.offline.material import Lots, Plan
 from pdml_spdz.offline.numbers import Kind

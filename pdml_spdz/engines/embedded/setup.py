@@ -9,8 +9,7 @@ from typing import Any
 from pdml_spdz.engines.base import Engine
 from pdml_spdz.engines.embedded.engine import EmbeddedEngine, Source
 from pdml_spdz.engines.embedded.plan import NumbersPlan
-from pdml_spdz.engines.settings import precision_of
-from pdml_spdz.engines.spec import Context, Stocks
+from pdml_spdz.engines.spec import Context, Stocks, precision_of
 from pdml_spdz.errors import StockError
 from pdml_spdz.offline import make as making
 from pdml_spdz.offline.from_stock import StockMaterial

@@ -12,8 +12,7 @@ from pdml_spdz.engines.mp_spdz.engine import CompiledPlan, MpSpdzEngine, layout_
 from pdml_spdz.engines.mp_spdz.place import MATERIAL, Place
 from pdml_spdz.engines.mp_spdz.preprocessing import Preprocessing, facts
 from pdml_spdz.engines.mp_spdz.protocols import protocol_of
-from pdml_spdz.engines.settings import precision_of
-from pdml_spdz.engines.spec import Context, Note, Stocks
+from pdml_spdz.engines.spec import Context, Note, Stocks, precision_of
 from pdml_spdz.offline.stock import look
 from pdml_spdz.primitives.agree import Agreement
 from pdml_spdz.study.algorithm import Shape

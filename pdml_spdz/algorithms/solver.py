@@ -37,20 +37,25 @@ class SvdSettings:
     centred: bool = False
 
 
-class SolverState(Protocol):
-    """What an iteration hands on, a dataclass: public, the same at every party, and all that a checkpoint needs.
+class State(Protocol):
+    """What an iteration hands on, a dataclass: public, the same at every party.
 
-    V : (d, k) orthonormal; t : iterations done; change : what the solver measures against tol; stop : GO_ON, or why not
+    t : iterations done; change : what is measured against tol; stop : GO_ON, or why not
     """
 
-    @property
-    def V(self) -> Reals: ...
     @property
     def t(self) -> int: ...
     @property
     def change(self) -> float: ...
     @property
     def stop(self) -> int: ...
+
+
+class SolverState(State, Protocol):
+    """That of a solver is all that a checkpoint needs. V : (d, k) orthonormal"""
+
+    @property
+    def V(self) -> Reals: ...
 
 
 @dataclass(frozen=True)

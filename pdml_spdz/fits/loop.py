@@ -12,6 +12,7 @@ from typing import Any, Generic, Protocol, TypeVar
 
 import numpy as np
 
+from pdml_spdz.algorithms.solver import State
 from pdml_spdz.engines.base import Engine
 from pdml_spdz.engines.transcript import recorded
 from pdml_spdz.fits.limits import find_bound
@@ -25,17 +26,6 @@ from pdml_spdz.run.context import Checkpoint, Checkpoints, PartyRun, showing
 from pdml_spdz.run.output import Fitted, Outcome, run_report
 from pdml_spdz.study.algorithm import Shape
 from pdml_spdz.transport.base import Link
-
-
-class State(Protocol):
-    """What an iteration hands on, a dataclass: public, the same at every party."""
-
-    @property
-    def t(self) -> int: ...
-    @property
-    def change(self) -> float: ...
-    @property
-    def stop(self) -> int: ...
 
 
 class Result(Protocol):

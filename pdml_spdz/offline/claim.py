@@ -15,8 +15,7 @@ from pdml_spdz.errors import StockError
 from pdml_spdz.offline.ledger import Claim, Ledger, Position
 from pdml_spdz.offline.stock import MAKE, Choice, D, P, Stock, T
 from pdml_spdz.ot.prg import digest
-from pdml_spdz.transport.base import Link
-from pdml_spdz.transport.content import read_object
+from pdml_spdz.transport.base import Link, read_object
 
 ATTEMPTS = 12  # at stocks that another run of a party has locked: 5 to 13 seconds in all
 PAUSE, LONGEST = 0.02, 1.28  # seconds after the first attempt, doubled after each, and the most

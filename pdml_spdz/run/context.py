@@ -32,8 +32,7 @@ from pdml_spdz.rows.names import Names
 from pdml_spdz.run import output as results
 from pdml_spdz.study.model import Study
 from pdml_spdz.system.files import locked, parse_json, replaced, save_json, writing
-from pdml_spdz.transport.base import Link
-from pdml_spdz.transport.content import read_object
+from pdml_spdz.transport.base import Link, read_object
 
 Event = dict[str, Any]
 Opened = TypeVar("Opened")

@@ -6,12 +6,16 @@ from collections.abc import Callable
 from dataclasses import asdict
 from typing import Any
 
-from pdml_spdz.engines.base import EngineBase, Security
+from pdml_spdz.engines.base import Engine, EngineBase, Security
 from pdml_spdz.engines.embedded.plan import NumbersPlan
 from pdml_spdz.engines.embedded.runner import EmbeddedRunner
 from pdml_spdz.engines.openings.base import Runner
-from pdml_spdz.engines.spec import OfflinePlan
+from pdml_spdz.engines.spec import Context, OfflinePlan, precision_of
+from pdml_spdz.errors import StockError
+from pdml_spdz.offline.from_stock import StockMaterial
 from pdml_spdz.offline.material import Material
+from pdml_spdz.offline.numbers import NumberStock
+from pdml_spdz.offline.on_demand import OnDemand
 from pdml_spdz.primitives.agree import Agreement
 from pdml_spdz.primitives.sec_sum import masked_sum
 from pdml_spdz.programs.precision import Precision
@@ -61,3 +65,50 @@ class EmbeddedEngine(EngineBase):
             used = {"triples": self._material.used.triples, "numbers": self._material.used.numbers}
             facts["stock"] = {"id": self._material.identity, "claimed": used, "mode": self._material.mode}
         return facts
+
+
+def make(context: Context) -> Engine:
+    if not context.study.on_shares:  # only SecSum is left of it
+        from pdml_spdz.engines.secsum import SecSumEngine  # which other runs have no use for
+
+        engine = SecSumEngine(context.link, context.session, context.study.aggregator)
+        engine.name = EmbeddedEngine.name
+        return engine
+    study, lpn = context.study, context.study.vole == "lpn"
+    return EmbeddedEngine(
+        context.link,
+        context.session,
+        precision_of(study),
+        _source(context),
+        aggregator=study.aggregator,
+        lpn=lpn,
+    )
+
+
+def _source(context: Context) -> Source:
+    """Where this run takes its offline material from, as the study's `offline` says; all parties decide alike."""
+    study = context.study
+
+    def source(link: Link, plan: NumbersPlan) -> Material:
+        kind, most = plan.kind, plan.lots.whole.repeated(plan.layout.executions)
+        wanted = f"{most.triples:,} triples, {most.numbers:,} numbers"
+
+        def on_demand() -> OnDemand:
+            context.note(f"offline material made in the run, no stock: at most {wanted}")
+            return OnDemand(link, context.session, kind.vector_bits, kind.scalar_bits, lpn=study.vole == "lpn")
+
+        if study.offline == "on-demand":
+            return on_demand()
+        stocks = NumberStock.find(context.stocks, kind, link.me)
+        material = StockMaterial(link, stocks, context.session, None if study.offline == "stock" else on_demand)
+        try:
+            material.check(*plan.awaited)
+        except StockError as error:
+            # `common`: raised at all parties alike, so that all of them take the other way.
+            if study.offline == "stock" or not error.common:
+                raise
+            return on_demand()
+        context.note(f"offline material from a stock: at most {wanted}")
+        return material
+
+    return source

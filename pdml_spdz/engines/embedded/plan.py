@@ -1,4 +1,4 @@
-"""What a fit runs on this package's own shares, and what it takes from the offline phase."""
+"""What a fit runs on this package's own shares, what it takes from the offline phase, and stocks of that."""
 
 from __future__ import annotations
 
@@ -9,11 +9,12 @@ from typing import Any
 
 from pdml_spdz.engines.embedded import machine
 from pdml_spdz.engines.openings.base import Layout, Opening
-from pdml_spdz.engines.spec import Note, OfflinePlan, precision_of
-from pdml_spdz.offline.make import Forecast, forecast
+from pdml_spdz.engines.spec import Context, Note, OfflinePlan, Stocks, precision_of
+from pdml_spdz.offline.make import Forecast, forecast, make
 from pdml_spdz.offline.material import Lots, Plan
 from pdml_spdz.offline.numbers import Kind
 from pdml_spdz.offline.on_demand import levels
+from pdml_spdz.offline.status import Row, status
 from pdml_spdz.programs.precision import Precision
 from pdml_spdz.programs.render import Program, render
 from pdml_spdz.study.algorithm import Shape
@@ -114,3 +115,39 @@ def _lots(one: Plan, two: Plan, shape: Shape) -> Lots:
     size = expected if levels(most := max(begun(few).vectors), most) else few
     further = Plan(0, tuple(size * more for more in added if more) + new * size)
     return Lots(whole, begun(size), further, -(-expected // size), begun(few), begun(expected))
+
+
+# ---- stocks
+
+
+def make_stock(context: Context, plan: NumbersPlan) -> dict[str, Any]:
+    wanted = plan.stock
+
+    def progress(done: int, total: int, sent: int) -> None:
+        context.notify({"event": "offline", "done": done, "of": total, "detail": f"{sent / 1e6:,.1f} MB sent"})
+
+    stock = make(context.link, context.stocks, wanted, plan.kind, context.session, progress)
+    return {"stock": stock.id, "triples": wanted.triples, "numbers": wanted.numbers, "path": str(stock.path)}
+
+
+def stocks(root: Path) -> Stocks:
+    columns = ("stock", "party", "of", "rings", "triples left", "scalars left", "MB", "made", "claimed by")
+    rows = status(root)
+    return Stocks(columns, [_cells(row) for row in rows], [asdict(row) for row in rows])
+
+
+def _cells(row: Row) -> list[str]:
+    if row.kind is None:
+        return [row.stock, f"P{row.party}", "?", "?", "?", "?", f"{row.bytes / 1e6:.1f}", "?", row.problem]
+    claims = ", ".join(f"{claim.run[:12]} ({claim.time})" for claim in row.claims) or "nobody"
+    return [
+        row.stock,
+        f"P{row.party}",
+        str(row.kind.M),
+        f"{row.kind.vector_bits}/{row.kind.scalar_bits}",
+        f"{row.triples_left:,} of {row.triples:,}",
+        f"{len(row.scalars_left)} of {row.scalars}",
+        f"{row.bytes / 1e6:.1f}",
+        row.created,
+        claims,
+    ]

@@ -95,7 +95,7 @@ def parse_header(raw: bytes | bytearray, peer: int) -> tuple[int, str, int, int]
 
 
 class Clock:
-    """Where time goes: `with clock("crypto"):` adds what passes inside to "crypto", and takes it from what is around it."""
+    """Where time goes: `with clock("crypto"):` adds what passes inside to it, and takes that from what is around."""
 
     def __init__(self) -> None:
         self.seconds: dict[str, float] = defaultdict(float)

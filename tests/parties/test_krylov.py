@@ -17,21 +17,16 @@ from pdml_spdz.engines.embedded.products import Scaling, TripleProduct
 from pdml_spdz.errors import PeerError, StockError
 from pdml_spdz.offline.status import status
 from tests.opened import off
-from tests.parties.helpers import Parties, command, run
+from tests.parties.helpers import Parties, close_rows, command, run
 from tests.parties.test_offline import make_stock
 
 D, K = 40, 3
 EMBEDDED: dict[str, Any] = {"engine": "embedded", "reveal": "normed", "bound": "1e4"}
 
 
-def rows(m: int) -> np.ndarray:
-    """Close values: some blocks are needed."""
-    return np.random.default_rng(m).normal(size=(60, D)) * np.geomspace(2.0, 1.0, D)
-
-
 def checked(V: np.ndarray, report: dict[str, Any], M: int = 2) -> None:
     """As exact as the report says, and as was asked for."""
-    columns, span = off(V, np.linalg.svd(np.vstack([rows(m) for m in range(M)]))[2].T)
+    columns, span = off(V, np.linalg.svd(np.vstack([close_rows(m, D) for m in range(M)]))[2].T)
     bound = report["sine_bound"]
     assert (report["solver"], report["converged"]) == ("krylov", True)
     assert span <= bound["span"] < 1e-7
@@ -40,7 +35,7 @@ def checked(V: np.ndarray, report: dict[str, Any], M: int = 2) -> None:
 
 def given(site: Parties) -> Parties:
     for m in range(site.M):
-        site.give(m, rows(m))
+        site.give(m, close_rows(m, D))
     return site
 
 
@@ -158,7 +153,7 @@ def test_study_and_commands_say_which_solver(tmp_path: Path) -> None:
     assert "iterations = 300" in text
     assert "tol = 1e-09" in text
     for m in range(2):
-        np.save(tmp_path / f"{m}.npy", rows(m))
+        np.save(tmp_path / f"{m}.npy", close_rows(m, D))
     shown = run("svd", "0.npy", "1.npy", "--rank", "3", "--engine", "secsum", "--seed", "1", cwd=tmp_path)
     shown.well()
     assert "error at most (sines): span" in shown.out

@@ -25,6 +25,36 @@ COMMANDS = (
         "documents:documents",
         "Count the words of this party's documents in SOURCE: a directory, .txt or .jsonl file (also .gz).",
     ),
+    (
+        "project",
+        "project:project",
+        "Write the coordinates of ROWS in the components of a finished RUN, one line for each row.",
+    ),
+    (
+        "reconstruct",
+        "project:reconstruct",
+        "Write ROWS as the components of a finished RUN have them, in their own units, and how far that is off.",
+    ),
+    (
+        "page",
+        "project:page",
+        "Write the page of a finished RUN, result.html, again; with --rows, with a biplot of one's own rows.",
+    ),
+    (
+        "topics",
+        "read_topics:topics",
+        "The words of each topic of a finished RUN of nmf, and the own rows that have most of it.",
+    ),
+    (
+        "recommend",
+        "read_topics:recommend",
+        "What a user would rate highest, by a finished RUN of nmf: the items of one's own users, from common topics.",
+    ),
+    (
+        "regress",
+        "regress:regress",
+        "Predict a column from the components of a finished RUN (pca, svd): principal component regression.",
+    ),
     ("party", "party:party", "Run one party of STUDY, with this party's rows."),
     ("offline", "offline:offline", "The offline phase: make a stock before any data exists, use it once."),
     ("privacy", "privacy:privacy", "What do the others learn about any one of my records?"),

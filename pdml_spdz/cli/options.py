@@ -216,6 +216,10 @@ LOCAL: list[Option] = [
 ]
 
 
+RUN_ARGUMENT: Option = click.argument("run", type=click.Path(path_type=Path))
+ROWS_ARGUMENT: Option = click.argument("rows", type=click.Path(path_type=Path))
+
+
 def rank(unit: str) -> Option:
     return click.option("--rank", "-k", type=click.IntRange(1), required=True, help=f"Number of {unit}.")
 

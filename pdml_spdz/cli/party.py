@@ -114,10 +114,12 @@ def party(
         supervised_run(run)
         return
     from pdml_spdz.cli.show import Screen, Watcher, show_result  # a supervised party is watched by a process
+    from pdml_spdz.results.result_page import write_page
 
     console = Screen(stderr=as_json)
     with resumable(out), Watcher(console) as watcher:
         report = run(lambda event: watcher(me if event["event"] != "iteration" else 0, event))
+        write_page(out / f"party-{me}", report)
     if as_json:
         echo(json.dumps(report))
     else:

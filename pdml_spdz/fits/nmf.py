@@ -116,6 +116,7 @@ class NmfFit(IterativeFit[SweepState, nmf.SweepResult]):
             "topic_change": state.change,
             "squared_error": self._objective(result.T) if study.nmf.objective else None,
             "start": {"kind": _start_kind(study), "seed": study.seed},
+            "weighted": study.nmf.weighted,
             "penalties": {name: getattr(study.nmf, name) for name in ("alpha", "beta", "gamma", "delta")},
         }
 
@@ -276,6 +277,10 @@ NMF = Algorithm(
     fit,
     result="T.npy",
     unit="topics",
+    title="Topics",
+    label="topic",
+    table="topics.csv",
+    by_row=True,
     change="no topic changes by more in a sweep (l1)",
     kept=("W.npy", "scale.npy"),
     starts=("centre.npz", "T0.npy"),

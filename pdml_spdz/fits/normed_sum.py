@@ -103,6 +103,8 @@ NORMED_SUM = Algorithm(
     fit,
     result="u.npy",
     unit="vector",
+    title="Direction of a sum",
+    label="u",
     kept=(),
     starts=(),
     vector=True,

@@ -104,6 +104,8 @@ PCA = Algorithm(
     fit,
     result="V.npy",
     unit="principal components",
+    title="Principal components",
+    label="PC",
     kept=("mean.npy", "scale.npy"),
     starts=("centre.npz", "V0.npy"),
     own=("centre", "variance"),

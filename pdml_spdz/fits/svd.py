@@ -194,6 +194,8 @@ SVD = Algorithm(
     fit,
     result="V.npy",
     unit="singular vectors",
+    title="Singular vectors",
+    label="v",
     starts=("centre.npz", "V0.npy"),
     accept=accept,
     of_two=of_two,

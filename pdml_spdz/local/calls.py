@@ -63,6 +63,7 @@ def run_all(algorithm: str, given: dict[str, Any]) -> Any:
 
 def run_one(given: dict[str, Any]) -> Any:
     """Run one party over the network. given : all parameters of the function, by name"""
+    from pdml_spdz.results.result_page import write_page
     from pdml_spdz.run.party import run_party  # with all fits and engines: the functions above start others for them
 
     given = _with_paths(given)
@@ -78,6 +79,7 @@ def run_one(given: dict[str, Any]) -> Any:
         transcript = Transcript() if recorded else None
         run = PartyRun(agreed, me, rows, **given, notify=lambda event: watch(me, event), transcript=transcript)
         report = run_party(run)
+    write_page(run.directory, report)
     warn_of_columns(report["warnings"], CALLER)
     return result_of(gathered(agreed, [run.directory], [report], recorded=recorded))
 

@@ -151,8 +151,24 @@ def run_local(run: LocalRun, compare: Compare | None = None) -> LocalResult:
             if compare is not None and "accuracy" not in result.report:
                 result.report["accuracy"] = compare(result)
             if run.out and not same:
-                commit(out, {run.study.spec.result: result.V}, result.report)
+                commit(out, {run.study.spec.result: result.V} | _public(result), result.report)
+                _for_people(result, parts)
     return result
+
+
+def _public(result: LocalResult) -> dict[str, Reals]:
+    """What every party has besides the result."""
+    found = {"mean.npy": result.mean, "scale.npy": result.scale}
+    return {name: array for name, array in found.items() if array is not None}
+
+
+def _for_people(result: LocalResult, parts: Sequence[Path]) -> None:
+    """Tables and pages: one for all, and each party's own. Here, in one process, not in each of the parties'."""
+    from pdml_spdz.results import result_page  # not where nothing is kept
+
+    result_page.write(result.out, result.report, result.V, private=False)
+    for directory, report in zip(parts, result.party_reports, strict=True):
+        result_page.write(directory, report, result.V, private=True)
 
 
 def checked(run: LocalRun) -> list[Path | Data]:
@@ -208,7 +224,8 @@ def joint_report(reports: Reports) -> dict[str, Any]:
         peer: {way: sum(r["traffic"].get(peer, {}).get(way, 0) for r in reports) for way in ("sent", "received")}
         for peer in (f"P{m}" for m in range(len(reports)))
     }
-    joint["warnings"] = list(dict.fromkeys(warning for r in reports for warning in r["warnings"]))
+    for kind in ("warnings", "warnings_own"):
+        joint[kind] = list(dict.fromkeys(warning for r in reports for warning in r[kind]))
     joint["peak_memory"] = max(r["peak_memory"] for r in reports)
     joint["by_party"] = {name: [r[name] for r in reports] for name in BY_PARTY}
     return joint

@@ -16,9 +16,9 @@ from pdml_spdz import __version__
 from pdml_spdz.errors import InputError
 from pdml_spdz.privacy.assess import EffectiveSize, OwnRisks
 from pdml_spdz.privacy.attacks import Finding
-from pdml_spdz.privacy.plots import Curve, chart
 from pdml_spdz.privacy.verdict import Observer
 from pdml_spdz.programs.render import environment, template_directory
+from pdml_spdz.results.charts import Curve, chart
 from pdml_spdz.system.files import parse_json, replaced, save_json
 
 KSDP, ATTACK, OWN, PAGE, CONTENT = "ksdp.json", "attack.json", "own.json", "privacy.html", "privacy.json"

@@ -50,7 +50,7 @@ def commit(
     3. report.json: whoever finds it finds all the rest
     """
     with writing(directory):
-        older = {name for algorithm in _algorithms(directory) for name in (algorithm.result, *algorithm.kept)}
+        older = {name for algorithm in _algorithms(directory) for name in algorithm.results}
         (directory / REPORT).unlink(missing_ok=True)
         sync(directory)
         for name in older - set(arrays):
@@ -175,6 +175,7 @@ def run_report(study: Study, engine: Engine, link: Link, bound: Bound, outcome: 
         "security": asdict(engine.security),
         "insecure": engine.insecure,
         "parties": study.M,
+        "names": [party.name for party in study.parties],  # of the organisations, where the study has them
         "party_id": link.me,
         "d": outcome.data.d,
         "features": None if outcome.data.features is None else list(outcome.data.features),  # in the order of V
@@ -208,4 +209,5 @@ def run_report(study: Study, engine: Engine, link: Link, bound: Bound, outcome: 
             *outcome.warnings,
             *outcome.data.warnings,
         ],
+        "warnings_own": list(outcome.data.warnings),  # those of them that are about this party's rows
     }

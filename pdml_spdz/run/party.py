@@ -113,11 +113,8 @@ def _telling(run: PartyRun, fit: Callable[[], Fitted]) -> Callable[[], Fitted]:
 def make_stock(run: PartyRun) -> dict[str, Any]:
     """The offline phase of party `me`, with the others: a stock for one run of the study; returns what was made."""
     phase = offline_phase(run.study)
-    network = _Network(run)
-    network.wait()
-    with network.meet() as link:
-        session = handshake.meet(link, run.study, network.identity.fingerprints, resume=False)
-        made = phase.make_stock(context_of(run, link, session, network.identity))
+    with meeting(run) as (link, session, identity):
+        made = phase.make_stock(context_of(run, link, session, identity))
         traffic = link.offline_traffic
         return {
             "engine": run.study.engine,
@@ -127,6 +124,16 @@ def make_stock(run: PartyRun) -> dict[str, Any]:
             "rounds": traffic.rounds,
             "seconds": round(link.clock.seconds["offline"], 3),
         } | made
+
+
+@contextmanager
+def meeting(run: PartyRun) -> Iterator[tuple[Link, bytes, Identity]]:
+    """All parties of the study, who have found out that they mean the same thing: the link to them, the identity of
+    this meeting, and this party's own."""
+    network = _Network(run)
+    network.wait()
+    with network.meet() as link:
+        yield link, handshake.meet(link, run.study, network.identity.fingerprints, resume=False), network.identity
 
 
 class _Network:

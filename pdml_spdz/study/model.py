@@ -58,6 +58,7 @@ class PartyEntry:
     fingerprint: str = ""
     quota: float = 0.0  # ||X_m^T X_m||_F at most; 0: the study's `bound` says it
     mp_spdz_port: int = 0  # where MP-SPDZ listens; 0: any free port
+    name: str = ""  # of the organisation, for people
 
     def __post_init__(self) -> None:
         settle(self, "[[parties]]")

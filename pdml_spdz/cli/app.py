@@ -61,10 +61,16 @@ COMMANDS = (
     (
         "init",
         "init:init",
-        "Write a commented study.toml: edit hosts, add fingerprints, then give the same file to every party.",
+        "Write a commented study.toml, to be edited and then packed with all certificates (`study pack`).",
     ),
+    ("study", "study:study", "What M organisations agree on, as one file, with one code to compare by telephone."),
+    ("join", "join:join", "Look at a BUNDLE, compare its code by telephone, and take part in its study."),
     ("certs", "certs:certs", "Keys and certificates: made where they are used, pinned by fingerprint."),
-    ("doctor", "doctor:doctor", "Check this machine and, with STUDY, this party's certificates and port."),
+    (
+        "doctor",
+        "doctor:doctor",
+        "Check this machine and, with STUDY, all that this party needs for it: engine, key, certificates, port, peers.",
+    ),
     (
         "mp-spdz",
         "mp_spdz:mp_spdz",

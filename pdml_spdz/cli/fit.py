@@ -27,7 +27,7 @@ from pdml_spdz.cli.options import (
     study_settings,
 )
 from pdml_spdz.cli.show import Screen, Watcher, show_result
-from pdml_spdz.cli.words import echo, resumable
+from pdml_spdz.cli.words import echo, resumable, say_what_is_revealed
 from pdml_spdz.local.joint import LocalRun, local_study, run_local
 from pdml_spdz.study.algorithm import ALGORITHMS, SUMS, Algorithm
 from pdml_spdz.study.model import NmfSettings
@@ -49,6 +49,7 @@ def command(name: str) -> click.Command:
         settings = {"algorithm": spec.name} | dict(spec.defaults) | given
         study, console = local_study(len(files), **study_settings(settings)), Screen(stderr=as_json)
         out = out or Path("runs") / f"{study.algorithm}-{dt.datetime.now():%Y%m%d-%H%M%S}"
+        say_what_is_revealed(study, err=as_json)
         with resumable(out), Watcher(console) as watcher:
             result = run_local(LocalRun(files, study, out, notify=watcher, **local), reference)
         if as_json:

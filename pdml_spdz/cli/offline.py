@@ -12,8 +12,18 @@ import click
 from click.core import ParameterSource
 from rich.table import Table
 
-from pdml_spdz.cli.options import CENTRE, FACTORISATION, HOME, STOCK, Option, options, stopping, study_settings
-from pdml_spdz.cli.party import address, listening_socket, supervised_run
+from pdml_spdz.cli.options import (
+    CENTRE,
+    FACTORISATION,
+    HOME,
+    STOCK,
+    Option,
+    address,
+    options,
+    stopping,
+    study_settings,
+)
+from pdml_spdz.cli.party import listening_socket, supervised_run
 from pdml_spdz.cli.show import Screen, Watcher
 from pdml_spdz.cli.words import echo
 from pdml_spdz.engines.spec import Stocks

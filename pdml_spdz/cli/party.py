@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import re
 import socket
 from collections.abc import Callable
 from pathlib import Path
@@ -11,30 +10,17 @@ from typing import Any
 
 import click
 
-from pdml_spdz.cli.options import HOME, LOCAL, STOCK, options
-from pdml_spdz.cli.words import echo, resumable
+from pdml_spdz.cli.options import HOME, LOCAL, STOCK, address, options
+from pdml_spdz.cli.words import echo, resumable, say_what_is_revealed
 from pdml_spdz.engines.transcript import Transcript
 from pdml_spdz.errors import PdmlError
 from pdml_spdz.rows import handover
 from pdml_spdz.run import own_secret
 from pdml_spdz.run.context import PartyRun
 from pdml_spdz.run.party import run_party
-from pdml_spdz.study.checks import LAST_PORT, is_host
 from pdml_spdz.study.file import load
 from pdml_spdz.system import process
 from pdml_spdz.system.files import not_usable
-
-PORT = re.compile(r"[0-9]{1,5}")
-
-
-def address(context: click.Context, parameter: click.Parameter, value: str | None) -> tuple[str, int] | None:
-    if value is None:
-        return None
-    host, _, port = value.rpartition(":")
-    host = host.removeprefix("[").removesuffix("]")
-    if not is_host(host) or not PORT.fullmatch(port) or int(port) > LAST_PORT:
-        raise click.BadParameter("wanted HOST:PORT, for example 0.0.0.0:7000 or [::]:7000")
-    return host, int(port)
 
 
 @click.command()
@@ -88,6 +74,8 @@ def party(
         listener = listening_socket(listen_fd)
         where = certificates or study_file.parent / "certs"
         agreed = load(study_file)
+        if not supervised:
+            say_what_is_revealed(agreed, err=as_json)
         rows = handover.received(rows_fd) if rows_fd is not None else data
         assert rows is not None
         return run_party(

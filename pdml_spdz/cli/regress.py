@@ -11,8 +11,7 @@ from pdml_spdz.applications import regression
 from pdml_spdz.applications.finished import FinishedRun
 from pdml_spdz.applications.joint_regression import SEEN, regress_jointly
 from pdml_spdz.applications.regression import Regression, Scales
-from pdml_spdz.cli.options import ROWS_ARGUMENT, RUN_ARGUMENT
-from pdml_spdz.cli.party import address
+from pdml_spdz.cli.options import ROWS_ARGUMENT, RUN_ARGUMENT, address
 from pdml_spdz.cli.rows import read_rows
 from pdml_spdz.cli.words import echo
 from pdml_spdz.errors import InputError, did_you_mean

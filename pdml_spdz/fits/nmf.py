@@ -302,6 +302,7 @@ NMF = Algorithm(
     measure=SQUARES,
     check=check,
     accept=accept,
+    reveals=observables,
     of_two=lambda study: {"its W_t^T R_t and ||W_t||^2 of every topic in every sweep": True},
     reference=reference,
     help=HELP,

@@ -113,6 +113,7 @@ NORMED_SUM = Algorithm(
     measure="||x_m||",
     check=check,
     calls=lambda study: (1, 1),
+    reveals=observables,
     of_two=lambda study: {"its vector": study.level.shows_sums},
     reference=reference,
     help=HELP,

@@ -111,6 +111,7 @@ PCA = Algorithm(
     own=("centre", "variance"),
     check=check,
     accept=accept,
+    reveals=svd.reveals,
     of_two=of_two,
     reference=reference,
     help=HELP,

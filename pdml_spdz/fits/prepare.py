@@ -9,7 +9,14 @@ import numpy as np
 
 from pdml_spdz.engines.base import Engine
 from pdml_spdz.errors import InputError
-from pdml_spdz.fits.limits import MEAN_BLUR, bound_of_centred, bound_of_scaled, bound_of_sums, check_rows
+from pdml_spdz.fits.limits import (
+    MEAN_BLUR,
+    announced_bound,
+    bound_of_centred,
+    bound_of_scaled,
+    bound_of_sums,
+    check_rows,
+)
 from pdml_spdz.numerics.fixedpoint import Reals
 from pdml_spdz.numerics.linalg import EPS
 from pdml_spdz.primitives.agree import Agreement
@@ -191,6 +198,20 @@ def view(run: PartyRun, data: Data, link: Link, engine: Engine) -> View:
     seen = _seen(data, study, n, mu, scale, run.note)
     run.show(*seen.observables)
     return replace(seen, bound=_bound(run, seen, data.d))
+
+
+def announced(study: Study) -> list[str]:
+    """What every party will have seen besides the result when a run of the study has ended, in words."""
+    seen = []
+    mu = np.zeros(int("centre" in study.spec.own and study.centre == "open"))
+    if _counted(study):
+        seen.append(COUNT)
+        if mu.size:
+            seen += [*SIZES[study.bound_kind], MEAN]
+        if study.scale == "secsum":
+            seen.append(_scale_seen(mu))
+    bound = announced_bound(study) if study.scale != "secsum" else None
+    return [*seen, *study.spec.reveals(study), *([bound] if bound else [])]
 
 
 def _bound(run: PartyRun, rows: View, d: int) -> Bound | None:

@@ -164,6 +164,11 @@ def _nothing_left(x: Reals, g: Reals, lengths: Reals | None = None) -> NormedCol
     raise ProtocolError("an iteration was asked for, and none is left.")
 
 
+def reveals(study: Study) -> list[str]:
+    """What every party sees of a PD-SVD, in words."""
+    return [*study.opening.seen(study.engine_spec), *([VARIANCE] if study.variance else [])]
+
+
 def of_two(study: Study) -> dict[str, bool]:
     """What opened sums show of the other party, where there are two."""
     return {"its S_m V_t in every iteration": study.level.shows_sums}
@@ -198,6 +203,7 @@ SVD = Algorithm(
     label="v",
     starts=("centre.npz", "V0.npy"),
     accept=accept,
+    reveals=reveals,
     of_two=of_two,
     reference=reference,
     help=HELP,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, ExitStack, closing, contextmanager, nullcontext
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -25,6 +26,8 @@ from pdml_spdz.transport.certs import Identity
 from pdml_spdz.transport.clock import Clock
 from pdml_spdz.transport.connect import Meeting, connect, listen
 from pdml_spdz.transport.patience import Patience
+
+TELLING_SECONDS = 60.0  # for which a party that cannot take part tries to say so
 
 
 def run_party(run: PartyRun, link: Link | None = None) -> dict[str, Any]:
@@ -149,11 +152,17 @@ class _Network:
         addresses = [(p.host, p.port) for p in study.parties]
         times = study.timeouts
         patience = Patience(times.round, times.work, times.least_rate)
-        self.meeting = Meeting(me, addresses, self.identity, times.connect, patience, run.note)
+        self.meeting = Meeting(me, addresses, self.identity, times.connect, patience, run.note, self._waiting)
 
     def wait(self) -> None:
-        others = self.meeting.M - 1
-        self.run.note(f"waiting up to {self.meeting.connect_timeout:g} s for the other {others} parties")
+        others, seconds = self.meeting.M - 1, self.meeting.connect_timeout
+        long = f"{seconds / 3600:g} h" if seconds >= 3600 else f"{seconds:g} s"
+        self.run.note(f"waiting up to {long} for the other {others} parties")
+
+    def _waiting(self, missing: list[int], seconds: float) -> None:
+        entries = self.run.study.parties
+        names = [f"P{p} ({entries[p].name})" if entries[p].name else f"P{p}" for p in missing]
+        self.run.notify({"event": "waiting", "missing": names, "of": len(entries), "seconds": round(seconds, 1)})
 
     @contextmanager
     def meet(self) -> Iterator[Link]:
@@ -164,9 +173,11 @@ class _Network:
     def tell(self, error: Exception) -> None:
         """This party cannot take part: let the others know now rather than let them wait."""
         self.run.notify({"event": "failing", "class": type(error).__name__, "message": str(error)})
-        self.run.note(f"telling the other parties, for up to {self.meeting.connect_timeout:g} s")
+        # Those who come later see who is missing: nobody waits for hours to say that it cannot take part.
+        meeting = replace(self.meeting, connect_timeout=min(self.meeting.connect_timeout, TELLING_SECONDS))
+        self.run.note(f"telling the other parties, for up to {meeting.connect_timeout:g} s")
         try:
-            connect(self.meeting, self.listener).__exit__(type(error), error, None)
+            connect(meeting, self.listener).__exit__(type(error), error, None)
         except PdmlError as unreachable:
             self.run.note(f"not all parties could be told: {unreachable.found}")
 

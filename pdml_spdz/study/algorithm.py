@@ -49,6 +49,8 @@ class Algorithm:
     check : check(study, want) refuses settings that do not go with it; want(ok, found, wanted) raises unless ok
     accept : accept(study, m, data) refuses rows that party m cannot use, before anything is sent or replaced
     calls : columns in one call of NormedSecSum, and calls at most, of a study that says how many features there are
+    reveals : reveals(study), in words, what every party sees of a fit besides its result, what finding a bound and a
+    mean shows left out
     of_two : of the other party's numbers, what opened sums show where there are two parties
     reference : reference(result, files), what the report says of the accuracy where one machine has all files
     help : of the command that runs it on this machine
@@ -77,6 +79,7 @@ class Algorithm:
     check: Callable[[Study, Want], None] = _no_check
     accept: Callable[..., None] = field(default=lambda study, m, data: None)
     calls: Callable[[Study], tuple[int, int]] = _of_solver
+    reveals: Callable[[Study], list[str]] = field(default=lambda study: [])
     of_two: Callable[[Study], dict[str, bool]] = field(default=lambda study: {})
     reference: Callable[..., dict[str, Any]] | None = None
     help: str = ""

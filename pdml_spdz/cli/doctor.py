@@ -38,7 +38,7 @@ PACKAGES = {"sklearn": "scikit-learn"}  # where a package is not called as its m
 
 
 @dataclass(frozen=True)
-class Trial:
+class PeerCheck:
     """What a party tries with the others. at : where it listens, if not where the study says"""
 
     reach: bool
@@ -87,7 +87,7 @@ def doctor(
       pdml-spdz doctor study.toml --id 0 --reach
       pdml-spdz doctor study.toml --id 0 --reach --listen --seconds 5
     """
-    trial = Trial(reach, listens, at, seconds)
+    trial = PeerCheck(reach, listens, at, seconds)
     if trial.any and (study_file is None or me is None):
         raise click.UsageError("--reach and --listen need STUDY and --id.")
     findings = [*_machine(), *(f for name in ENGINES.names() for f in ENGINES[name].doctor(home))]
@@ -120,7 +120,7 @@ def _machine() -> Iterator[Diagnosis]:
         yield Diagnosis("problem", "loopback", error.found)
 
 
-def _study(path: Path, me: int | None, directory: Path, home: Path | None, trial: Trial) -> Iterator[Diagnosis]:
+def _study(path: Path, me: int | None, directory: Path, home: Path | None, trial: PeerCheck) -> Iterator[Diagnosis]:
     try:
         agreed = load(path)
     except PdmlError as error:
@@ -152,7 +152,7 @@ def _certificates(identity: Identity) -> Iterator[Diagnosis]:
         yield Diagnosis("ok", f"P{party}.pem", f"valid for {left} days, {certificate.fingerprint[:16]}...")
 
 
-def _ports(agreed: Study, me: int, trial: Trial) -> Iterator[Diagnosis]:
+def _ports(agreed: Study, me: int, trial: PeerCheck) -> Iterator[Diagnosis]:
     own = agreed.parties[me]
     host, port = trial.at or (own.host, own.port)
     ports = {"port": port} | ({"MP-SPDZ's port": own.mp_spdz_port} if own.mp_spdz_port else {})
@@ -161,7 +161,7 @@ def _ports(agreed: Study, me: int, trial: Trial) -> Iterator[Diagnosis]:
         yield Diagnosis("ok", what, f"{shown(host, number)} is free")
 
 
-def _peers(agreed: Study, identity: Identity, trial: Trial) -> Iterator[Diagnosis]:
+def _peers(agreed: Study, identity: Identity, trial: PeerCheck) -> Iterator[Diagnosis]:
     own, me = agreed.parties[identity.me], identity.me
     listener = listen_at(*(trial.at or (own.host, own.port))) if trial.listen else None
     addresses = [(p.host, p.port) for p in agreed.parties]

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import click
 
+from pdml_spdz.cli import sections
 from pdml_spdz.cli.options import address, shown
 from pdml_spdz.cli.words import echo
 from pdml_spdz.errors import CertificateError
@@ -19,7 +20,7 @@ from pdml_spdz.transport.connect import shown as shown_address
 _directory = shown("--dir", Path("certs"), "Where they are.", "directory", type=click.Path(path_type=Path))
 
 
-@click.group()
+@sections.group()
 def certs() -> None:
     """Keys and certificates: made where they are used, pinned by fingerprint.
 

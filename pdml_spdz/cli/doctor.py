@@ -16,6 +16,7 @@ import click
 from rich.markup import escape
 from rich.table import Table
 
+from pdml_spdz.cli import sections
 from pdml_spdz.cli.options import address
 from pdml_spdz.cli.show import Screen
 from pdml_spdz.cli.words import echo
@@ -51,7 +52,7 @@ class PeerCheck:
         return self.reach or self.listen
 
 
-@click.command()
+@sections.command()
 @click.argument("study_file", metavar="[STUDY]", required=False, type=click.Path(path_type=Path))
 @click.option("--id", "me", type=click.IntRange(0), help="Which party of STUDY this is: checks its key and port.")
 @click.option("--reach", is_flag=True, help="Try to reach every other party: host, port, firewall, certificate.")
@@ -74,7 +75,7 @@ def doctor(
     home: Path | None,
     as_json: bool,
 ) -> None:
-    """Check this machine and, with STUDY, all that this party needs for it: engine, key, certificates, port, peers.
+    """Check this machine and, with STUDY, all that this party needs for it: engine, key, port, peers.
 
     Exit code 1 if something will fail. With --reach this party tries every other one; these have to run `party` or
     `doctor --listen` meanwhile. With both, all parties can do the same at once: it ends when everybody has got through.

@@ -9,6 +9,7 @@ from typing import Any
 
 import click
 
+from pdml_spdz.cli import sections
 from pdml_spdz.cli.options import (
     CENTRE,
     COMMON,
@@ -63,7 +64,7 @@ def command(name: str) -> click.Command:
     directory = click.option("--out", type=click.Path(path_type=Path), help=text)
     material = [] if spec.needs == SUMS else [STOCK, HOME]
     decorate = options([argument], _own(spec), [directory], [] if spec.vector else _going_on(spec), material, LOCAL)
-    return click.command(name)(decorate(fit))
+    return sections.command(name)(decorate(fit))
 
 
 def _own(spec: Algorithm) -> list[Option]:

@@ -8,6 +8,7 @@ from typing import Any
 import click
 from click.core import ParameterSource
 
+from pdml_spdz.cli import sections
 from pdml_spdz.cli.options import CENTRE, FACTORISATION, SCALING, VARIANCE, Option, options, stopping, study_settings
 from pdml_spdz.cli.words import echo
 from pdml_spdz.errors import StorageError
@@ -45,7 +46,7 @@ def chosen_settings(given: dict[str, Any]) -> dict[str, Any]:
     return study_settings(given, study_file.WAIT)
 
 
-@click.command()
+@sections.command()
 @click.option("--parties", type=click.IntRange(2, MAX_PARTIES), required=True, help="How many parties.")
 @options(SETTINGS)
 @click.option("--port", type=click.IntRange(1, 65535), default=7000, show_default=True, help="Party i gets PORT + i.")

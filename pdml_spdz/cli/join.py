@@ -7,6 +7,7 @@ from pathlib import Path
 
 import click
 
+from pdml_spdz.cli import sections
 from pdml_spdz.cli.study import describe, say_code
 from pdml_spdz.cli.words import echo
 from pdml_spdz.errors import CertificateError, StorageError
@@ -16,7 +17,7 @@ from pdml_spdz.study import file as study_file
 _path = click.Path(path_type=Path)
 
 
-@click.command()
+@sections.command()
 @click.argument("bundle", type=_path)
 @click.option("--id", "me", type=click.IntRange(0), help="Which party this is, if more than one key is here.")
 @click.option("--code", metavar="WORDS", help="The twelve words, as another party reads them out: nothing is asked.")

@@ -13,6 +13,7 @@ from rich.markup import escape
 from rich.progress import BarColumn, DownloadColumn, Progress, TaskID, TextColumn, TimeElapsedColumn
 from rich.table import Table
 
+from pdml_spdz.cli import sections
 from pdml_spdz.cli.show import Screen
 from pdml_spdz.cli.words import echo
 from pdml_spdz.engines.mp_spdz import home as homes
@@ -21,7 +22,7 @@ from pdml_spdz.engines.mp_spdz.install import URL, install
 from pdml_spdz.engines.mp_spdz.protocols import PROTOCOLS
 
 
-@click.group("mp-spdz")
+@sections.group("mp-spdz")
 def mp_spdz() -> None:
     """MP-SPDZ, the program behind the engine for malicious parties: what is here of it, and how to get it.
 

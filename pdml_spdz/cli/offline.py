@@ -12,6 +12,7 @@ import click
 from click.core import ParameterSource
 from rich.table import Table
 
+from pdml_spdz.cli import sections
 from pdml_spdz.cli.options import (
     CENTRE,
     FACTORISATION,
@@ -50,7 +51,7 @@ PROBLEM: list[Option] = [
 ]
 
 
-@click.group()
+@sections.group()
 def offline() -> None:
     """The offline phase: make a stock before any data exists, use it once.
 

@@ -10,6 +10,7 @@ from typing import Any
 
 import click
 
+from pdml_spdz.cli import sections
 from pdml_spdz.cli.options import HOME, LOCAL, STOCK, address, options
 from pdml_spdz.cli.words import echo, resumable, say_what_is_revealed
 from pdml_spdz.engines.transcript import Transcript
@@ -23,7 +24,7 @@ from pdml_spdz.system import process
 from pdml_spdz.system.files import not_usable
 
 
-@click.command()
+@sections.command()
 @click.argument("study_file", metavar="STUDY", type=click.Path(path_type=Path))
 @click.option("--id", "me", type=click.IntRange(0), required=True, help="Which party of the study this is.")
 @click.option("--data", type=click.Path(path_type=Path), help="This party's rows.  [required]")

@@ -14,6 +14,7 @@ import click
 from rich.console import Console
 from rich.table import Table
 
+from pdml_spdz.cli import sections
 from pdml_spdz.cli.options import Option, options, shown
 from pdml_spdz.cli.show import Screen, Watcher
 from pdml_spdz.cli.words import echo
@@ -70,7 +71,7 @@ MEASURE: list[Option] = [
 ]
 
 
-@click.group()
+@sections.group()
 def privacy() -> None:
     """What do the others learn about any one of my records?
 

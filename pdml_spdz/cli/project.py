@@ -8,6 +8,7 @@ import click
 import numpy as np
 
 from pdml_spdz.applications.finished import FinishedRun
+from pdml_spdz.cli import sections
 from pdml_spdz.cli.options import ROWS_ARGUMENT, RUN_ARGUMENT
 from pdml_spdz.cli.rows import read_rows, row_names
 from pdml_spdz.cli.words import echo
@@ -21,7 +22,7 @@ DOTS = 2000  # rows that a biplot shows
 _path = click.Path(path_type=Path)
 
 
-@click.command()
+@sections.command()
 @RUN_ARGUMENT
 @ROWS_ARGUMENT
 @click.option("--out", type=_path, default=Path("scores.csv"), show_default=True, help="The CSV file to write.")
@@ -42,7 +43,7 @@ def project(run: Path, rows: Path, out: Path) -> None:
     echo(f"wrote {out}: {scores.shape[0]:,} rows, {scores.shape[1]} coordinates each")
 
 
-@click.command()
+@sections.command()
 @RUN_ARGUMENT
 @ROWS_ARGUMENT
 @click.option("--out", type=_path, default=Path("rows.csv"), show_default=True, help="The CSV file to write.")
@@ -65,7 +66,7 @@ def reconstruct(run: Path, rows: Path, out: Path) -> None:
     echo(f"wrote {out}: {len(found):,} rows; off by {missed / whole:.4f} of their size{around}")
 
 
-@click.command()
+@sections.command()
 @RUN_ARGUMENT
 @click.option("--rows", type=_path, metavar="FILE", help="Also draw these rows of one's own: a biplot.")
 def page(run: Path, rows: Path | None) -> None:

@@ -9,6 +9,7 @@ import numpy as np
 
 from pdml_spdz.applications.finished import FinishedRun
 from pdml_spdz.applications.topics import top_words
+from pdml_spdz.cli import sections
 from pdml_spdz.cli.options import RUN_ARGUMENT
 from pdml_spdz.cli.rows import read_rows, row_names
 from pdml_spdz.cli.words import echo
@@ -20,14 +21,14 @@ _party = click.option("--id", "me", type=click.IntRange(0), help="Whose own rows
 _top = click.option("--top", type=click.IntRange(1), default=10, show_default=True, help="How many of each.")
 
 
-@click.command()
+@sections.command()
 @RUN_ARGUMENT
 @click.option("--words", type=_path, help="A word for each column, one a line (`documents --words` writes it).")
 @_party
 @_top
 @click.option("--documents", "count", type=click.IntRange(0), default=3, show_default=True, help="Own rows to name.")
 def topics(run: Path, words: Path | None, me: int | None, top: int, count: int) -> None:
-    """The words of each topic of a finished RUN of nmf, and the own rows that have most of it.
+    """The words of each topic of a finished RUN of nmf, and the own rows of each.
 
     Own rows are named where RUN is a party's own directory, or with --id.
 
@@ -62,14 +63,14 @@ def _words(path: Path, finished: FinishedRun) -> list[str]:
     return [word or name for word, name in zip(found, finished.loadings.names, strict=True)]
 
 
-@click.command()
+@sections.command()
 @RUN_ARGUMENT
 @click.option("--user", required=True, metavar="ID", help="Id of the user's row, or its number from 0.")
 @click.option("--ratings", type=_path, metavar="ROWS", help="The user's ratings: what it has rated is left out.")
 @_party
 @_top
 def recommend(run: Path, user: str, ratings: Path | None, me: int | None, top: int) -> None:
-    """What a user would rate highest, by a finished RUN of nmf: the items of one's own users, from common topics.
+    """What a user would rate highest, by a finished RUN of nmf.
 
     Without --ratings the user is one of the rows that this party had in the run, and all items are ranked; with
     --ratings also a new one, and what it has rated is left out.

@@ -11,6 +11,7 @@ from pdml_spdz.applications import regression
 from pdml_spdz.applications.finished import FinishedRun
 from pdml_spdz.applications.joint_regression import SEEN, regress_jointly
 from pdml_spdz.applications.regression import Regression, Scales
+from pdml_spdz.cli import sections
 from pdml_spdz.cli.options import ROWS_ARGUMENT, RUN_ARGUMENT, address
 from pdml_spdz.cli.rows import read_rows
 from pdml_spdz.cli.words import echo
@@ -25,7 +26,7 @@ from pdml_spdz.study.file import load
 _path = click.Path(path_type=Path)
 
 
-@click.command()
+@sections.command()
 @RUN_ARGUMENT
 @ROWS_ARGUMENT
 @click.option("--target", required=True, metavar="COLUMN", help="The column of ROWS to be predicted; not one of RUN's.")
@@ -52,12 +53,12 @@ def regress(
     certs: Path | None,
     listen: tuple[str, int] | None,
 ) -> None:
-    """Predict a column from the components of a finished RUN (pca, svd): principal component regression.
+    """Predict a column from the components of a finished RUN (pca, svd).
 
-    By itself this is each party's own regression on its own ROWS, in the common components: nothing is sent. With
-    --joint all parties of STUDY fit one regression, and every party sees the second moments of all rows' coordinates,
-    their products with the target, the target's sum and the number of all rows. What --longest-row, --largest-target
-    and --most-rows say is public, the same at every party, and no party may exceed it.
+    Principal component regression. By itself it is each party's own, on its own ROWS in the common components: nothing
+    is sent. With --joint all parties of STUDY fit one regression, and every party sees the second moments of all rows'
+    coordinates, their products with the target, the target's sum and the number of all rows. What --longest-row,
+    --largest-target and --most-rows say is public, the same at every party, and no party may exceed it.
 
     \b
     Examples:

@@ -8,6 +8,7 @@ from typing import Any
 import click
 from click.core import ParameterSource
 
+from pdml_spdz.cli import sections
 from pdml_spdz.cli.init import SETTINGS, chosen_settings, placeholder
 from pdml_spdz.cli.options import options
 from pdml_spdz.cli.words import echo
@@ -24,7 +25,7 @@ from pdml_spdz.transport.connect import shown
 _path = click.Path(path_type=Path)
 
 
-@click.group()
+@sections.group()
 def study() -> None:
     """What M organisations agree on, as one file, with one code to compare by telephone.
 

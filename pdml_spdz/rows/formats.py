@@ -186,7 +186,7 @@ def read_parquet(path: Path) -> Columns:
 
 def _needs_pyarrow(where: str) -> InputError:
     found = f"{where} needs the package pyarrow, which is not installed."
-    return InputError(found, do="pip install 'pdml-spdz[parquet]'")
+    return InputError(found, do="pip install pyarrow")
 
 
 _HERE = "pdml_spdz.rows.formats:read_"

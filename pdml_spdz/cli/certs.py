@@ -77,7 +77,12 @@ def add(files: tuple[Path, ...], force: bool, directory: Path) -> None:
 @_directory
 @click.option("--json", "as_json", is_flag=True)
 def show(directory: Path, as_json: bool) -> None:
-    """The certificates that are pinned here."""
+    """The certificates that are pinned here.
+
+    \b
+    Example:
+      pdml-spdz certs show
+    """
     found = [certificates.read(path) for path in sorted(directory.glob("P*.pem"))]
     if as_json:
         rows = [{"party": c.party, "fingerprint": c.fingerprint, "not_after": c.not_after.isoformat()} for c in found]
@@ -97,7 +102,11 @@ def fingerprints(study_file: Path, force: bool, directory: Path | None) -> None:
     """Write the fingerprints of all parties' certificates, as pinned here, into STUDY.
 
     One party does this, when all have exchanged certificates and compared fingerprints; all then use that file, which
-    a run needs.
+    a run needs. `study pack` does the same, and more.
+
+    \b
+    Example:
+      pdml-spdz certs fingerprints study.toml
     """
     where, stated = directory or study_file.parent / "certs", load(study_file).parties
     found = [certificates.pinned(where, party) for party in range(len(stated))]

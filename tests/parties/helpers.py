@@ -25,6 +25,7 @@ from pdml_spdz.study import file as study_file
 from pdml_spdz.study.model import PartyEntry, Study, Timeouts
 from pdml_spdz.system.process import STOPPING
 from pdml_spdz.transport import certs
+from tests.parties import namespaces
 
 PATIENCE = Timeouts(connect=30.0, round=30.0)  # where all is to go well, on however busy a machine
 HASTE = Timeouts(connect=2.0, round=30.0)  # where somebody never comes
@@ -61,10 +62,11 @@ class Process:
 
     _count = itertools.count()
 
-    def __init__(self, *arguments: str | Path, cwd: Path) -> None:
+    def __init__(self, *arguments: str | Path, cwd: Path, host: str | None = None) -> None:
+        """host : the network namespace that it runs in"""
         self._streams = [cwd / f"{stream}-{next(self._count)}" for stream in ("stdout", "stderr")]
         words = [str(argument) for argument in arguments]
-        self.process = _forkserver().Process(target=_command, args=(words, cwd, *self._streams))
+        self.process = _forkserver().Process(target=_command, args=(words, cwd, host, *self._streams))
         self.process.start()
 
     @property
@@ -94,8 +96,10 @@ def _forkserver() -> Any:
     return context
 
 
-def _command(arguments: list[str], cwd: Path, *streams: Path) -> None:
+def _command(arguments: list[str], cwd: Path, host: str | None, *streams: Path) -> None:
     os.chdir(cwd)
+    if host is not None:
+        namespaces.enter(host)
     for descriptor, path in enumerate(streams, 1):
         os.dup2(os.open(path, os.O_WRONLY | os.O_CREAT), descriptor)
     sys.argv = ["pdml-spdz", *arguments]

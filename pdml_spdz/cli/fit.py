@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime as dt
+import itertools
 import json
 from pathlib import Path
 from typing import Any
@@ -49,7 +50,7 @@ def command(name: str) -> click.Command:
         local = {name: given.pop(name) for name in RUN if name in given}
         settings = {"algorithm": spec.name} | dict(spec.defaults) | given
         study, console = local_study(len(files), **study_settings(settings)), Screen(stderr=as_json)
-        out = out or Path("runs") / f"{study.algorithm}-{dt.datetime.now():%Y%m%d-%H%M%S}"
+        out = out or _new_directory(study.algorithm)
         say_what_is_revealed(study, err=as_json)
         with resumable(out), Watcher(console) as watcher:
             result = run_local(LocalRun(files, study, out, notify=watcher, **local), reference)
@@ -65,6 +66,13 @@ def command(name: str) -> click.Command:
     material = [] if spec.needs == SUMS else [STOCK, HOME]
     decorate = options([argument], _own(spec), [directory], [] if spec.vector else _going_on(spec), material, LOCAL)
     return sections.command(name)(decorate(fit))
+
+
+def _new_directory(name: str) -> Path:
+    """By the time; runs that begin in the same second have a number, too."""
+    usual = Path("runs") / f"{name}-{dt.datetime.now():%Y%m%d-%H%M%S}"
+    others = (usual.with_name(f"{usual.name}-{i}") for i in itertools.count(2))
+    return next(path for path in (usual, *itertools.islice(others, 1000)) if not path.exists())
 
 
 def _own(spec: Algorithm) -> list[Option]:

@@ -77,11 +77,11 @@ def privacy() -> None:
 
     \b
     Examples:
-      pdml-spdz privacy assess rows.csv --rank 5 --out runs/mine             before joining: measure, write a report
+      pdml-spdz privacy assess rows.csv --rank 5                             before joining: measure, write a report
       pdml-spdz svd a.csv b.csv --rank 5 --record-transcript --out runs/x    a run that keeps what a party sees
       pdml-spdz privacy attack runs/x --own b.csv                            what a coalition makes of it
       pdml-spdz privacy report runs/x                                        one page, privacy.html
-      pdml-spdz privacy exclude runs/mine --out leave-out.txt                the records to leave out
+      pdml-spdz privacy exclude runs/assess --out leave-out.txt              the records to leave out
     """
 
 
@@ -162,7 +162,7 @@ def ksdp(file: Path, out: Path, as_json: bool, jobs: int, **given: Any) -> None:
 
     \b
     Examples:
-      pdml-spdz privacy ksdp rows.npz --algorithm nmf --rank 7 --size 500 --documents 50 --samples 200
+      pdml-spdz privacy ksdp rows.npz --algorithm nmf --rank 7 --documents 50 --samples 200
       pdml-spdz privacy ksdp rows.csv --rank 7 --statistic mine.py:largest --out runs/ksdp
     """
     content, views = _ksdp(file, out, as_json, jobs, given)
@@ -185,7 +185,7 @@ def assess(file: Path, out: Path, as_json: bool, jobs: int, sizes: str | None, *
     \b
     Examples:
       pdml-spdz privacy assess rows.csv --rank 5
-      pdml-spdz privacy assess rows.npz --algorithm nmf --rank 20 --others public.npz --rows 1000,5000,800
+      pdml-spdz privacy assess rows.npz --algorithm nmf --rank 20 --others public.npz --rows 1000,5000
     """
     known = _sizes(sizes)
     content, views = _ksdp(file, out, as_json, jobs, given)
@@ -274,7 +274,7 @@ def exclude(directory: Path, level: float, epsilon: float | None, views: tuple[s
 
     \b
     Example:
-      pdml-spdz privacy exclude runs/mine --epsilon 1 --out leave-out.txt
+      pdml-spdz privacy exclude runs/assess --epsilon 1 --out leave-out.txt
     """
     measured = page.read(directory, page.KSDP)
     if measured is None:

@@ -7,13 +7,14 @@ import ctypes
 import os
 import subprocess
 from collections.abc import Iterator
+from pathlib import Path
 
 CLONE_NEWNET = 0x40000000
 
 
 def enter(name: str) -> None:
     """This process, from now on, on the network of that host."""
-    with open(f"/run/netns/{name}") as file:
+    with Path(f"/run/netns/{name}").open() as file:
         libc = ctypes.CDLL(None, use_errno=True)
         if libc.setns(file.fileno(), CLONE_NEWNET):
             raise OSError(ctypes.get_errno(), "setns")

@@ -15,7 +15,7 @@ from pdml_spdz.local.joint import LocalRun, local_study, run_local
 from pdml_spdz.results.result_page import loadings_of, page
 from pdml_spdz.results.sheets import csv_text, safe
 
-HOSTILE = ["=1+1", "+a", "-b", "@c", "<script>alert(1)</script>", '"&\'', "\tx", "plain"]
+HOSTILE = ["=1+1", "+a", "-b", "@c", "<script>alert(1)</script>", "\"&'", "\tx", "plain"]
 
 
 class Text(HTMLParser):

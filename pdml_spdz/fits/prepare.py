@@ -15,8 +15,9 @@ from pdml_spdz.numerics.linalg import EPS
 from pdml_spdz.primitives.agree import Agreement
 from pdml_spdz.primitives.bound import Bound
 from pdml_spdz.rows.base import Rows
-from pdml_spdz.rows.data import Data, dominant_column, identifiers
+from pdml_spdz.rows.data import Data
 from pdml_spdz.rows.names import Names, positions
+from pdml_spdz.rows.suspects import dominant_column, identifiers
 from pdml_spdz.run.context import PartyRun
 from pdml_spdz.study.model import Study
 from pdml_spdz.system.files import replaced

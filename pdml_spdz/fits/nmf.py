@@ -256,7 +256,7 @@ def reference(result: Any, files: list[Path]) -> dict[str, Any]:
     from pdml_spdz.fits.accuracy import nmf_accuracy  # only where one machine has all files
 
     start = np.load(result.out / "party-0" / "T0.npy")
-    return nmf_accuracy(result.V, start, result.report["iterations"], result.study, files, result.prepared)
+    return nmf_accuracy(result.V, start, result.report["iterations"], result.study, files, result.rows_of_file)
 
 
 HELP = """Topics: a non-negative factorisation of the rows of all FILES, one party for each file.
@@ -277,8 +277,8 @@ NMF = Algorithm(
     result="T.npy",
     unit="topics",
     change="no topic changes by more in a sweep (l1)",
-    kept=("W.npy", "scale.npy"),
-    starts=("centre.npz", "T0.npy"),
+    kept=("W.npy", "scale.npy", "fill.npy"),
+    starts=("centre.npz", "missing.npz", "T0.npy"),
     needs=SUMS,
     own=("nmf",),
     idle=(

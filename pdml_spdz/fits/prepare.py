@@ -98,8 +98,8 @@ def agreed(data: Data, study: Study) -> Data:
         return data
     rows = replace(data, rows=moved(data, study))
     centred = "centre" in study.spec.own and study.centre != "none"
-    dominant = dominant_column(rows, centred=centred) if study.scale == "agreed" else []
-    return replace(rows, warnings=(*identifiers(data), *dominant))
+    dominant = dominant_column(replace(rows, rows=rows.known), centred=centred) if study.scale == "agreed" else []
+    return replace(rows, warnings=(*data.warnings, *identifiers(replace(data, rows=data.known)), *dominant))
 
 
 def offsets_and_scales(study: Study, data: Data) -> tuple[Reals, Reals]:
@@ -143,7 +143,7 @@ def original_mean(rows: View, study: Study, data: Data) -> Reals:
 def accept(study: Study, m: int, data: Data) -> None:
     """A quota is checked before the first sum, if what is opened before the fit depends on rows that exceed it."""
     if _counted(study):
-        check_rows(study, m, data.rows)
+        check_rows(study, m, data.known)
 
 
 def _counted(study: Study) -> bool:
@@ -223,7 +223,7 @@ def _mean(run: PartyRun, data: Data, n: int, engine: Engine, link: Link) -> Real
     run.show(*SIZES[run.study.bound_kind])
     total = engine.sec_sum(own, bound.addend, "mean")
     run.show(MEAN)
-    return _agreed(total, link) / n
+    return agreed_sum(total, link) / n
 
 
 def _measure(mu: Reals) -> str:
@@ -264,7 +264,7 @@ def _squares(data: Data, mu: Reals) -> Reals:
     return data.rows.column_squares(mu if mu.size else None)
 
 
-def _agreed(total: Reals, link: Link) -> Reals:
+def agreed_sum(total: Reals, link: Link) -> Reals:
     """A sum that all parties have, as the same bytes for all."""
     tolerance = np.array([1e-9 * max(1.0, float(np.abs(total).max()))])
     return Agreement(link)(total[:, None], (), tolerance)[0][:, 0]

@@ -173,7 +173,7 @@ def reference(result: Any, files: list[Path]) -> dict[str, Any]:
     """The SVD of the pooled files."""
     from pdml_spdz.fits.accuracy import accuracy  # only where one machine has all files
 
-    return accuracy(result.V, files, rows=result.prepared)
+    return accuracy(result.V, files, rows=result.rows_of_file)
 
 
 HELP = """The top singular vectors of the rows of all FILES, one party for each file.
@@ -194,7 +194,7 @@ SVD = Algorithm(
     fit,
     result="V.npy",
     unit="singular vectors",
-    starts=("centre.npz", "V0.npy"),
+    starts=("centre.npz", "missing.npz", "V0.npy"),
     accept=accept,
     of_two=of_two,
     reference=reference,

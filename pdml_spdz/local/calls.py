@@ -71,7 +71,7 @@ def run_one(given: dict[str, Any]) -> Any:
     )
     agreed, beside = (study, Path()) if isinstance(study, Study) else (load(Path(study)), Path(study).parent)
     given["certs"] = given["certs"] or beside / "certs"
-    rows = Path(data) if isinstance(data, str | Path) else rows_of(data, agreed, f"the rows of P{me}")
+    rows = Path(data) if isinstance(data, str | Path) else rows_of(data, agreed, f"the rows of P{me}", given["reading"])
     if recorded:
         warn_of_recording(CALLER)
     with _watching(progress) as watch:

@@ -61,6 +61,17 @@ class Data:
         return self.rows.unwrapped()
 
     @property
+    def known(self) -> Rows:
+        """The rows, with zeros for what is missing: for a party's own eyes, and for bounds."""
+        return self.rows.filled(np.zeros(self.d)) if self.holes else self.rows
+
+    def missing(self) -> NDArray[np.int64]:
+        """(d,) how many entries of each column are missing."""
+        if not self.holes:
+            return np.zeros(self.d, np.int64)
+        return missing.holes(self.rows, self.source, self.features).by_column
+
+    @property
     def density(self) -> float:
         return self.rows.nonzero / (self.n * self.d)
 
@@ -130,7 +141,7 @@ def vector_settings(settings: Mapping[str, Any]) -> dict[str, Any]:
 def load(path: Path, *, vector: bool = False, wanted: Wanted | None = None) -> Data:
     """Read a party's rows and check that they are numbers; with `vector` one row, which may be a plain vector."""
     wanted = wanted or Wanted()
-    ending = _ending(path)
+    ending = ending_of(path)
     if not path.is_file():
         raise InputError(f"{path} is not there.", "a file with this party's rows", "check the path after --data")
     try:
@@ -149,7 +160,7 @@ def load(path: Path, *, vector: bool = False, wanted: Wanted | None = None) -> D
     return _checked(loaded, str(path), path.name, wanted.agreed, vector=vector)
 
 
-def _ending(path: Path) -> str:
+def ending_of(path: Path) -> str:
     """By which a file's reader is known: with what was packed, if it is packed."""
     known = {name.lower() for name in (*READERS.names(), *TABLES.lines)}
     suffix = path.suffix.lower()

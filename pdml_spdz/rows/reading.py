@@ -27,8 +27,8 @@ class RowSettings:
         mean of all parties' values of that column, by SecSum: sums and counts are seen by every party)
     """
 
-    columns: Names = ()
-    drop: Names = ()
+    columns: tuple[str, ...] = ()
+    drop: tuple[str, ...] = ()
     encode: Categories = ()
     missing: str = REFUSE
 
@@ -97,6 +97,9 @@ class Reading:
             option = f"--{name.replace('_', '-')}"
             words += [option] if value is True else [option, ",".join(value) if name == "triplets" else str(value)]
         return words
+
+
+READ_AS_FOUND = Reading()
 
 
 @dataclass(frozen=True)

@@ -23,6 +23,7 @@ from pdml_spdz.errors import StorageError
 from pdml_spdz.numerics.fixedpoint import Reals
 from pdml_spdz.primitives.bound import Bound
 from pdml_spdz.rows.data import Data
+from pdml_spdz.rows.reading import MEAN
 from pdml_spdz.study.algorithm import ALGORITHMS, Algorithm
 from pdml_spdz.study.model import Study
 from pdml_spdz.system.files import parse_json, save_array, save_json, sync, writing
@@ -141,6 +142,7 @@ def two_parties(study: Study) -> list[str]:
         **of_two,
         "the number of its rows": deviations or of_two.get("the number of its rows", False),
         "the mean square of each feature": deviations,
+        "how many values of each feature it has, and their sum": study.rows.missing == MEAN,
         "the norm of its rows": study.bound_kind == "secsum" and not deviations,  # these make the bound public
     }
     parts = [what for what, is_shown in shown.items() if is_shown]

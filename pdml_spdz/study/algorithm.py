@@ -57,8 +57,8 @@ class Algorithm:
         "V is known to this (krylov: a bound of the sine of every vector's error, and of their span's), or changes by "
         "less (power: sine of the largest angle)"
     )
-    kept: tuple[str, ...] = ("scale.npy",)
-    starts: tuple[str, ...] = ("centre.npz",)
+    kept: tuple[str, ...] = ("scale.npy", "fill.npy")
+    starts: tuple[str, ...] = ("centre.npz", "missing.npz")
     needs: str = DIRECTIONS
     vector: bool = False
     own: tuple[str, ...] = ()

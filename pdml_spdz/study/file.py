@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from pdml_spdz.errors import StudyError, did_you_mean
+from pdml_spdz.rows.reading import RowSettings
 from pdml_spdz.study.algorithm import SUMS
 from pdml_spdz.study.checks import typed
 from pdml_spdz.study.engines import ENGINES
@@ -19,7 +20,12 @@ from pdml_spdz.study.model import NmfSettings, PartyEntry, PrecisionSettings, St
 from pdml_spdz.study.solvers import SOLVERS
 from pdml_spdz.system.files import replaced
 
-TABLES: dict[str, type[Any]] = {"timeouts": Timeouts, "precision": PrecisionSettings, "nmf": NmfSettings}
+TABLES: dict[str, type[Any]] = {
+    "timeouts": Timeouts,
+    "precision": PrecisionSettings,
+    "nmf": NmfSettings,
+    "rows": RowSettings,
+}
 
 
 def render(study: Study) -> str:

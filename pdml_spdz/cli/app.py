@@ -25,6 +25,11 @@ COMMANDS = (
         "documents:documents",
         "Count the words of this party's documents in SOURCE: a directory, .txt or .jsonl file (also .gz).",
     ),
+    (
+        "check",
+        "check:check",
+        "Read FILES as a run would, without a network: what is in them, and what is wrong.",
+    ),
     ("party", "party:party", "Run one party of STUDY, with this party's rows."),
     ("offline", "offline:offline", "The offline phase: make a stock before any data exists, use it once."),
     ("privacy", "privacy:privacy", "What do the others learn about any one of my records?"),
@@ -108,6 +113,7 @@ def cli() -> None:
       pdml-spdz svd a.csv b.csv c.csv --rank 5       three local parties, one process each
       pdml-spdz nmf a.npz b.npz --rank 20            topics instead of singular vectors
       pdml-spdz documents mails/ --hashed 4096 --out a.npz   texts to rows
+      pdml-spdz check a.csv b.csv                    what is in these files, and what is wrong
       pdml-spdz init --parties 3 --rank 5            a study file to agree on
       pdml-spdz certs make --id 0                    this party's key and certificate
       pdml-spdz party study.toml --id 0 --data a.csv one party of a study over the network

@@ -64,17 +64,8 @@ def command(name: str) -> click.Command:
     text = f"Directory for results [default: runs/{name}-<time>]."
     directory = click.option("--out", type=click.Path(path_type=Path), help=text)
     material = [] if spec.needs == SUMS else [STOCK, HOME]
-    decorate = options(
-        [argument],
-        _own(spec),
-        ROWS,
-        READING,
-        DASK,
-        [directory],
-        [] if spec.vector else _going_on(spec),
-        material,
-        LOCAL,
-    )
+    last = [[] if spec.vector else _going_on(spec), material, LOCAL]
+    decorate = options([argument], _own(spec), ROWS, READING, DASK, [directory], *last)
     return click.command(name)(decorate(fit))
 
 

@@ -142,11 +142,11 @@ def original_mean(rows: View, study: Study, data: Data) -> Reals:
 
 def accept(study: Study, m: int, data: Data) -> None:
     """A quota is checked before the first sum, if what is opened before the fit depends on rows that exceed it."""
-    if _counted(study):
+    if counted(study):
         check_rows(study, m, data.known)
 
 
-def _counted(study: Study) -> bool:
+def counted(study: Study) -> bool:
     """Whether n, and more of all rows, is found before the fit."""
     pca = "centre" in study.spec.own and (study.centre != "none" or study.variance)
     return pca or study.scale == "secsum"
@@ -169,7 +169,7 @@ def view(run: PartyRun, data: Data, link: Link, engine: Engine) -> View:
     """
     study = run.study
     pca, by_sec_sum = "centre" in study.spec.own, study.scale == "secsum"
-    if not _counted(study):
+    if not counted(study):
         return View(data.rows)
     kept = run.directory / "centre.npz"
     if run.resume and kept.is_file():

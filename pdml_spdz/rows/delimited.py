@@ -9,6 +9,7 @@ from __future__ import annotations
 import csv
 import gzip
 import io
+import itertools
 import re
 import warnings
 from collections.abc import Iterator
@@ -28,11 +29,13 @@ from pdml_spdz.rows.reading import DECIMALS, ENCODINGS, SEPARATORS, Reading, Wan
 from pdml_spdz.rows.tables import LEAVE_OUT, Loaded, block_of, needs_pyarrow
 
 NONE = ("", "na", "n/a", "#n/a", "#na", "<na>", "n.a.", "nan", "null", "none", "?", "-", "--", ".")  # in lower case
-NOTHING = sorted({form(text) for text in NONE for form in (str.lower, str.upper, str.title)} | {"NaN", "-nan", "-NaN"})
+NOTHING = sorted({form(text) for text in NONE for form in (str.lower, str.upper)} | {"NaN", "None", "Null", "-nan"})
 TRUE, FALSE = ("true", "True", "TRUE"), ("false", "False", "FALSE")
 BLOCK_BYTES = 1 << 20
+WIDE = 10_000  # columns, beyond which pyarrow takes longer to begin than the plain reader for most files
 BYTES_A_NUMBER = 64  # at most, or nearly: a row has to fit into a block
 SNIFFED = 4096  # bytes
+SAMPLED = 1 << 16  # cells, in which true and false are looked for
 csv.field_size_limit(1 << 30)
 
 DATE = re.compile(r"\d{4}-\d{1,2}-\d{1,2}.*|\d{1,2}[./]\d{1,2}[./]\d{2,4}.*|\d{1,2}:\d{2}(:\d{2})?")
@@ -63,9 +66,14 @@ def read_delimited(path: Path, wanted: Wanted) -> Loaded:
     with _not_utf8(path, encoding):
         form = _form(path, encoding, wanted.reading)
         made = plan(form.names, wanted, str(path))
+        odd = _beyond_plain(form, made)
+        if len(form.names) > WIDE and not odd:
+            return _plain(form, made)
         try:
             import pyarrow  # noqa: F401
         except ImportError:
+            if odd:
+                raise needs_pyarrow(str(path), odd) from None
             return _plain(form, made)
         return _by_arrow(form, made)
 
@@ -189,21 +197,38 @@ def _is_number(text: str) -> bool:
 def _by_arrow(form: Form, made: Plan) -> Loaded:
     import pyarrow as pa
 
-    try:
-        batches = _batches(form, made)
-        X, aside = _gathered(made, batches)
-    except (pa.ArrowInvalid, pa.ArrowKeyError) as error:
-        raise complaint(form, made) or InputError(f"{form.path} cannot be read: {error}.", "a table") from None
+    truths = _truths(form, made, SAMPLED)
+    for whole in (False, True):
+        try:
+            X, aside = _gathered(made, _batches(form, made, truths))
+            break
+        except (pa.ArrowInvalid, pa.ArrowKeyError) as error:
+            if wrong := complaint(form, made):
+                raise wrong from None
+            if whole:
+                raise InputError(f"{form.path} cannot be read: {error}.", "a table of numbers") from None
+            truths = _truths(form, made, None)  # true and false may begin further down
     if not len(X):
         raise _no_rows(form)
     return Loaded(X, made.features, aside)
+
+
+def _truths(form: Form, made: Plan, cells: int | None) -> set[int]:
+    """Columns of true and false: of the first rows, as many as have so many cells."""
+    found: set[int] = set()
+    with _text(form.path, form.encoding) as text:
+        _, lines = _lines(text, form)
+        most = None if cells is None else max(1, cells // len(form.names))
+        for line in itertools.islice((line for line in lines if len(line) == len(form.names)), most):
+            found |= {j for j in made.numbers if line[j].strip() in TRUE + FALSE}
+    return found
 
 
 def _no_rows(form: Form) -> InputError:
     return InputError(f"{form.path} has a header and no rows.", "at least one row", "leave this party out")
 
 
-def _batches(form: Form, made: Plan) -> Iterator[Any]:
+def _batches(form: Form, made: Plan, truths: set[int]) -> Iterator[Any]:
     import pyarrow as pa
     from pyarrow import csv as arrow_csv
 
@@ -225,27 +250,12 @@ def _batches(form: Form, made: Plan) -> Iterator[Any]:
         "true_values": TRUE,
         "false_values": FALSE,
     }
-    texts = {labels[j]: pa.string() for j in made.texts}
-    with arrow_csv.open_csv(
-        str(form.path), **options, convert_options=arrow_csv.ConvertOptions(**convert, column_types=texts)
-    ) as first:
-        found = {field.name: field.type for field in first.schema}
-    numbers = {labels[j]: found[labels[j]] for j in made.numbers}
-    if any(not _numeric(kind) for kind in numbers.values()):
-        raise complaint(form, made, whole=False) or pa.ArrowInvalid("columns that are no numbers")
-    types = texts | {j: kind if pa.types.is_boolean(kind) else pa.float64() for j, kind in numbers.items()}
+    types = {labels[j]: pa.string() for j in made.texts}
+    types |= {labels[j]: pa.bool_() if j in truths else pa.float64() for j in made.numbers}
     return iter(
         arrow_csv.open_csv(
             str(form.path), **options, convert_options=arrow_csv.ConvertOptions(**convert, column_types=types)
         )
-    )
-
-
-def _numeric(kind: Any) -> bool:
-    import pyarrow as pa
-
-    return bool(
-        pa.types.is_integer(kind) or pa.types.is_floating(kind) or pa.types.is_boolean(kind) or pa.types.is_null(kind)
     )
 
 
@@ -267,16 +277,19 @@ def _gathered(made: Plan, batches: Iterator[Any]) -> tuple[Reals, NDArray[Any] |
 # ---- without pyarrow
 
 
+def _beyond_plain(form: Form, made: Plan) -> str:
+    """What the plain reader cannot do about this file, in words; nothing if it can read it."""
+    if form.sep != ",":
+        return f" ({form.sep!r} between its columns)"
+    if form.decimal != ".":
+        return " (decimal commas)"
+    if form.encoding != "utf-8-sig":
+        return f" ({form.encoding.upper()})"
+    return " (identifiers and categories)" if made.texts else ""
+
+
 def _plain(form: Form, made: Plan) -> Loaded:
     """Commas, points and UTF-8; entries that are missing are found on a second try, which is slow."""
-    for odd, why in (
-        (form.sep != ",", f" ({form.sep!r} between its columns)"),
-        (form.decimal != ".", " (decimal commas)"),
-        (form.encoding != "utf-8-sig", f" ({form.encoding.upper()})"),
-        (made.texts, " (identifiers and categories)"),
-    ):
-        if odd:
-            raise needs_pyarrow(str(form.path), why)
     settings: dict[str, Any] = {"delimiter": ",", "ndmin": 2, "dtype": np.float64, "quotechar": '"', "comments": None}
     if made.read != tuple(range(len(form.names))):
         settings["usecols"] = [source.j for source in made.sources]
@@ -305,35 +318,30 @@ def _float_or_nan(text: str) -> float:
 # ---- what is wrong
 
 
-def complaint(form: Form, made: Plan, *, whole: bool = True) -> InputError | None:
-    """The first cell that is no number or the first line of another length: where it is, and what to do about it.
-
-    whole : the whole file is searched; else its first rows, for columns that are no numbers at all
-    """
-    d, numbers = len(form.names), made.numbers
-    odd: dict[int, tuple[str, int, int]] = {}
+def complaint(form: Form, made: Plan) -> InputError | None:
+    """The first cell that is no number or the first line of another length: where it is, and what to do about it."""
+    d, numbers, row = len(form.names), made.numbers, 0
     with _text(form.path, form.encoding) as text:
-        (_, lines), row = _lines(text, form), 0
+        _, lines = _lines(text, form)
         for line in lines:
             if not line:
                 continue
             row += 1
             if len(line) != d:
                 return _odd_line(form, line, row, lines.line_num)
-            for j in numbers:
-                if j not in odd and not _readable(line[j], form.decimal):
-                    odd[j] = line[j], row, lines.line_num
-            if odd and (whole or row >= 1000):
+            odd = [j for j in numbers if not _readable(line[j], form.decimal)]
+            if odd:
                 break
-    if not odd:
-        return None
-    (j, (cell, row, line_number)), *others = sorted(odd.items(), key=lambda found: found[1][1:])
-    more = f" Other columns that are not numbers: {listed(repr(form.names[o]) for o, _ in others)}." if others else ""
-    return InputError(
-        f"{form.path}: column {form.names[j]!r} has {cell[:60]!r} in row {row} (line {line_number}).{more}",
-        "a number, or nothing where it is missing",
-        _advice(cell, form),
-    )
+        else:
+            return None
+        j, more = odd[0], ""
+        if odd[1:]:
+            more = f" Other columns that are not numbers there: {listed(repr(form.names[o]) for o in odd[1:])}."
+        return InputError(
+            f"{form.path}: column {form.names[j]!r} has {line[j][:60]!r} in row {row} (line {lines.line_num}).{more}",
+            "a number, or nothing where it is missing",
+            _advice(line[j], form),
+        )
 
 
 def _odd_line(form: Form, line: list[str], row: int, number: int) -> InputError:

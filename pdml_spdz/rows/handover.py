@@ -109,13 +109,8 @@ def _through_pipe(data: Data) -> int:
 def _write(file: BinaryIO, data: Data) -> None:
     arrays = _parts(data)
     places: list[tuple[str, tuple[int, ...], int]] = []
-    head: dict[str, Any] = {
-        "features": data.features,
-        "source": data.source,
-        "shape": data.rows.shape,
-        "arrays": places,
-    }
-    head |= {"warnings": data.warnings, "holes": data.holes}
+    head: dict[str, Any] = {"shape": data.rows.shape, "arrays": places}
+    head |= {name: getattr(data, name) for name in ("features", "source", "warnings", "holes")}
     head |= {name: None if held is None else held.tolist() for name, held in (("ids", data.ids), ("kept", data.kept))}
     # Longer than the header can be: where the arrays begin is part of it.
     start = _aligned(LENGTH.size + len(json.dumps(head)) + 256 * len(arrays))

@@ -25,7 +25,10 @@ from pdml_spdz.rows.reading import Wanted
 ARROW_NUMBER = re.compile(r"u?int\d+|halffloat|float|double|bool|decimal\d+\(.*\)")
 ARROW_TEXT = re.compile(r"(large_)?string(_view)?|u?int\d+|bool|dictionary<.*>")
 CONVERT = "drop these columns, or make numbers of them first"
-LEAVE_OUT = "leave them out (--drop), list their categories (--encode NAME=A,B,...), or make numbers of them first"
+LEAVE_OUT = (
+    "leave such columns out (--drop), keep one aside (--id-column), list their categories (--encode NAME=A,B,...), or "
+    "make numbers of them first"
+)
 NUMBERS = "integers, floating-point numbers, booleans or decimals in every column"
 
 
@@ -115,7 +118,7 @@ def block_of(table: Any, made: Plan) -> tuple[Reals, NDArray[Any] | None]:
     aside = np.column_stack([texts_of(take(table, j)) for j in made.aside]) if made.aside else None
     if not any(source.categories is not None for source in made.sources):
         order = [source.j for source in made.sources]
-        chosen = table.iloc[:, order] if frame else table.select([table.schema.names[j] for j in order])
+        chosen = table.iloc[:, order] if frame else table.select(order)
         return (frame_numbers(chosen) if frame else arrow_numbers(chosen)), aside
     X, at = np.empty((len(table) if frame else table.num_rows, made.d)), 0
     for source in made.sources:

@@ -73,7 +73,11 @@ def index_out_of_range(path: Path) -> None:
         ("x.npy", array(np.ones((2, 3, 4))), ["holds an array of shape (2, 3, 4)", "Wanted: a table"]),
         ("x.npy", array(np.ones((3, 6), complex)), ["entries of type complex128", "Wanted: real numbers"]),
         ("x.npy", array(np.array([[1, "a"]], object), allow_pickle=True), ["cannot be read as .npy", "Object arrays"]),
-        ("x.npy", array(spoilt(np.nan)), ["missing values: column 3 1 (", "the first in row 2)", "Do this: fill them in"]),
+        (
+            "x.npy",
+            array(spoilt(np.nan)),
+            ["missing values: column 3 1 (", "the first in row 2)", "Do this: fill them in"],
+        ),
         ("x.npy", array(spoilt(-np.inf)), ["not finite (the first in row 2, column 3)", "Do this: fill in or drop"]),
         ("x.npz", sparse(spoilt(np.inf)), ["has entries that are not finite", "Do this: fill in or drop"]),
         (

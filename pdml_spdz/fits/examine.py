@@ -19,7 +19,7 @@ from pdml_spdz.rows.base import Rows
 from pdml_spdz.rows.covariance import covariance
 from pdml_spdz.rows.data import Data
 from pdml_spdz.rows.names import Names, column, listed, quoted
-from pdml_spdz.rows.reading import MEAN, Reading, RowSettings, Wanted
+from pdml_spdz.rows.reading import MEAN, Reading, RowSettings, RowsWanted
 from pdml_spdz.rows.suspects import dominant_column, identifiers
 from pdml_spdz.study.algorithm import GRAM, SQUARES
 from pdml_spdz.study.model import Study
@@ -28,7 +28,7 @@ OK, NOTE, PROBLEM = "ok", "note", "problem"
 
 
 @dataclass(frozen=True)
-class Finding:
+class RowFinding:
     """level : "ok", "note" (a run goes on) or "problem" (a run ends); error : its class, of a problem"""
 
     level: str
@@ -57,14 +57,14 @@ class Examined:
     sparse: bool = False
     features: Names | None = None
     columns: list[ColumnFacts] = field(default_factory=list)
-    findings: list[Finding] = field(default_factory=list)
+    findings: list[RowFinding] = field(default_factory=list)
 
     @property
-    def problem(self) -> Finding | None:
+    def problem(self) -> RowFinding | None:
         return next((f for f in self.findings if f.level == PROBLEM), None)
 
     def note(self, level: str, what: str, found: str, error: str = "") -> None:
-        self.findings.append(Finding(level, what, found, error))
+        self.findings.append(RowFinding(level, what, found, error))
 
     def as_json(self) -> dict[str, Any]:
         return asdict(self)
@@ -78,7 +78,7 @@ def examine(
     settings = agreed if study is None else study.rows
     features = () if study is None else study.features
     vector = study is not None and study.spec.vector
-    wanted = Wanted(reading, replace(settings, missing=MEAN), features)
+    wanted = RowsWanted(reading, replace(settings, missing=MEAN), features)
     data = _tried(found, "reading", lambda: data_files.load(path, vector=vector, wanted=wanted))
     if data is None:
         return found

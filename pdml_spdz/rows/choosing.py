@@ -8,11 +8,11 @@ from functools import cached_property
 
 from pdml_spdz.errors import InputError, did_you_mean
 from pdml_spdz.rows.names import Names, check, listed, quoted
-from pdml_spdz.rows.reading import Wanted
+from pdml_spdz.rows.reading import RowsWanted
 
 
 @dataclass(frozen=True)
-class Source:
+class ColumnSource:
     """Column j of the table: a number, or one feature for each of its categories."""
 
     j: int
@@ -20,7 +20,7 @@ class Source:
 
 
 @dataclass(frozen=True)
-class Plan:
+class ColumnPlan:
     """What is made of a table's columns.
 
     names : of all columns of the table
@@ -30,7 +30,7 @@ class Plan:
 
     where: str
     names: Names
-    sources: tuple[Source, ...]
+    sources: tuple[ColumnSource, ...]
     aside: tuple[int, ...] = ()
 
     @cached_property
@@ -50,11 +50,13 @@ class Plan:
         """The columns that have to be read, in the order of the table."""
         return tuple(sorted({*self.aside, *(source.j for source in self.sources)}))
 
-    def within(self) -> Plan:
+    def within(self) -> ColumnPlan:
         """The same of a table that has nothing but the columns that have to be read."""
         place = {j: at for at, j in enumerate(self.read)}
-        sources = tuple(Source(place[source.j], source.categories) for source in self.sources)
-        return Plan(self.where, tuple(self.names[j] for j in self.read), sources, tuple(place[j] for j in self.aside))
+        sources = tuple(ColumnSource(place[source.j], source.categories) for source in self.sources)
+        return ColumnPlan(
+            self.where, tuple(self.names[j] for j in self.read), sources, tuple(place[j] for j in self.aside)
+        )
 
     @property
     def texts(self) -> set[int]:
@@ -66,13 +68,13 @@ class Plan:
         return [source.j for source in self.sources if source.categories is None]
 
 
-def plan(names: Names, wanted: Wanted, where: str) -> Plan:
+def plan(names: Names, wanted: RowsWanted, where: str) -> ColumnPlan:
     """Which columns are taken, left out, encoded and kept aside; a name that is asked for and not there is an error."""
     own, agreed = wanted.reading, wanted.agreed
     if own.triplets:
         _refuse_unknown(own.triplets, names, "--triplets", where)
         user, item, value = (names.index(name) for name in own.triplets)
-        return Plan(where, names, (Source(value),), (user, item))
+        return ColumnPlan(where, names, (ColumnSource(value),), (user, item))
     asked = {"--id-column": [own.id_column] if own.id_column else [], "--columns": agreed.columns}
     asked |= {"--drop": agreed.drop, "--encode": [name for name, _ in agreed.encode]}
     for option, these in asked.items():
@@ -83,7 +85,9 @@ def plan(names: Names, wanted: Wanted, where: str) -> Plan:
     aside = (names.index(own.id_column),) if own.id_column else ()
     place, categories = {name: j for j, name in enumerate(names)}, agreed.lists()
     order = [place[name] for name in agreed.columns] or [j for j, name in enumerate(names) if name not in agreed.drop]
-    made = Plan(where, names, tuple(Source(j, categories.get(names[j])) for j in order if j not in aside), aside)
+    made = ColumnPlan(
+        where, names, tuple(ColumnSource(j, categories.get(names[j])) for j in order if j not in aside), aside
+    )
     taken = tuple(names[source.j] for source in made.sources)
     check(taken, len(taken), where)
     check(made.features, made.d, where)

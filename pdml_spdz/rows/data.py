@@ -16,10 +16,10 @@ from pdml_spdz.errors import InputError
 from pdml_spdz.rows import missing, names
 from pdml_spdz.rows.base import Rows, RowsLike, as_rows, is_sparse
 from pdml_spdz.rows.formats import PACKED, READERS, TABLES, Columns, chosen
+from pdml_spdz.rows.frames import Loaded, is_series, is_table, read_table
 from pdml_spdz.rows.missing import IMPUTE, finite
 from pdml_spdz.rows.names import Names
-from pdml_spdz.rows.reading import RowSettings, Wanted
-from pdml_spdz.rows.tables import Loaded, is_series, is_table, read_table
+from pdml_spdz.rows.reading import RowSettings, RowsWanted
 from pdml_spdz.rows.triplets import read_triplets
 
 
@@ -138,9 +138,9 @@ def vector_settings(settings: Mapping[str, Any]) -> dict[str, Any]:
     return done
 
 
-def load(path: Path, *, vector: bool = False, wanted: Wanted | None = None) -> Data:
+def load(path: Path, *, vector: bool = False, wanted: RowsWanted | None = None) -> Data:
     """Read a party's rows and check that they are numbers; with `vector` one row, which may be a plain vector."""
-    wanted = wanted or Wanted()
+    wanted = wanted or RowsWanted()
     ending = ending_of(path)
     if not path.is_file():
         raise InputError(f"{path} is not there.", "a file with this party's rows", "check the path after --data")
@@ -171,23 +171,23 @@ def ending_of(path: Path) -> str:
     return ending
 
 
-def from_rows(given: Any, source: str, *, vector: bool = False, wanted: Wanted | None = None) -> Data:
+def from_rows(given: Any, source: str, *, vector: bool = False, wanted: RowsWanted | None = None) -> Data:
     """Rows that are there: an array, a sparse matrix, a table of pandas, polars or Arrow, whose columns have names, or
     Rows.
     """
     if isinstance(given, Data):
         return given
-    wanted = wanted or Wanted()
+    wanted = wanted or RowsWanted()
     return _checked(_in_memory(given, source, wanted), source, source, wanted.agreed, vector=vector)
 
 
 def columns_of(given: Any, source: str) -> Columns:
     """The numbers, unchecked, and names of rows that are in memory."""
-    X, names, _ = _in_memory(given, source, Wanted())
+    X, names, _ = _in_memory(given, source, RowsWanted())
     return X, names
 
 
-def _in_memory(given: Any, source: str, wanted: Wanted) -> Loaded:
+def _in_memory(given: Any, source: str, wanted: RowsWanted) -> Loaded:
     if is_table(given) or is_series(given):
         return read_table(given, source, wanted)
     if np.ma.is_masked(given):

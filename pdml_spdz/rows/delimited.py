@@ -23,10 +23,10 @@ from numpy.typing import NDArray
 
 from pdml_spdz.errors import InputError
 from pdml_spdz.numerics.fixedpoint import Reals
-from pdml_spdz.rows.choosing import Plan, plan
+from pdml_spdz.rows.choosing import ColumnPlan, plan
+from pdml_spdz.rows.frames import LEAVE_OUT, Loaded, block_of, needs_pyarrow
 from pdml_spdz.rows.names import Names, listed
-from pdml_spdz.rows.reading import DECIMALS, ENCODINGS, SEPARATORS, Reading, Wanted
-from pdml_spdz.rows.tables import LEAVE_OUT, Loaded, block_of, needs_pyarrow
+from pdml_spdz.rows.reading import DECIMALS, ENCODINGS, SEPARATORS, Reading, RowsWanted
 
 NONE = ("", "na", "n/a", "#n/a", "#na", "<na>", "n.a.", "nan", "null", "none", "?", "-", "--", ".")  # in lower case
 NOTHING = sorted({form(text) for text in NONE for form in (str.lower, str.upper)} | {"NaN", "None", "Null", "-nan"})
@@ -58,7 +58,7 @@ class Form:
     skipped: int = 1
 
 
-def read_delimited(path: Path, wanted: Wanted) -> Loaded:
+def read_delimited(path: Path, wanted: RowsWanted) -> Loaded:
     """The rows of a .csv or .tsv file, which may be compressed."""
     with _opened(path) as file:
         start = file.read(SNIFFED)
@@ -194,7 +194,7 @@ def _is_number(text: str) -> bool:
 # ---- pyarrow
 
 
-def _by_arrow(form: Form, made: Plan) -> Loaded:
+def _by_arrow(form: Form, made: ColumnPlan) -> Loaded:
     import pyarrow as pa
 
     truths = _truths(form, made, SAMPLED)
@@ -213,7 +213,7 @@ def _by_arrow(form: Form, made: Plan) -> Loaded:
     return Loaded(X, made.features, aside)
 
 
-def _truths(form: Form, made: Plan, cells: int | None) -> set[int]:
+def _truths(form: Form, made: ColumnPlan, cells: int | None) -> set[int]:
     """Columns of true and false: of the first rows, as many as have so many cells."""
     found: set[int] = set()
     with _text(form.path, form.encoding) as text:
@@ -228,7 +228,7 @@ def _no_rows(form: Form) -> InputError:
     return InputError(f"{form.path} has a header and no rows.", "at least one row", "leave this party out")
 
 
-def _batches(form: Form, made: Plan, truths: set[int]) -> Iterator[Any]:
+def _batches(form: Form, made: ColumnPlan, truths: set[int]) -> Iterator[Any]:
     import pyarrow as pa
     from pyarrow import csv as arrow_csv
 
@@ -259,7 +259,7 @@ def _batches(form: Form, made: Plan, truths: set[int]) -> Iterator[Any]:
     )
 
 
-def _gathered(made: Plan, batches: Iterator[Any]) -> tuple[Reals, NDArray[Any] | None]:
+def _gathered(made: ColumnPlan, batches: Iterator[Any]) -> tuple[Reals, NDArray[Any] | None]:
     """One array, which grows as it is filled: there is no second copy of the rows."""
     inner = made.within()
     X, n, aside = np.empty((0, made.d)), 0, []
@@ -277,7 +277,7 @@ def _gathered(made: Plan, batches: Iterator[Any]) -> tuple[Reals, NDArray[Any] |
 # ---- without pyarrow
 
 
-def _beyond_plain(form: Form, made: Plan) -> str:
+def _beyond_plain(form: Form, made: ColumnPlan) -> str:
     """What the plain reader cannot do about this file, in words; nothing if it can read it."""
     if form.sep != ",":
         return f" ({form.sep!r} between its columns)"
@@ -288,7 +288,7 @@ def _beyond_plain(form: Form, made: Plan) -> str:
     return " (identifiers and categories)" if made.texts else ""
 
 
-def _plain(form: Form, made: Plan) -> Loaded:
+def _plain(form: Form, made: ColumnPlan) -> Loaded:
     """Commas, points and UTF-8; entries that are missing are found on a second try, which is slow."""
     settings: dict[str, Any] = {"delimiter": ",", "ndmin": 2, "dtype": np.float64, "quotechar": '"', "comments": None}
     if made.read != tuple(range(len(form.names))):
@@ -318,7 +318,7 @@ def _float_or_nan(text: str) -> float:
 # ---- what is wrong
 
 
-def complaint(form: Form, made: Plan) -> InputError | None:
+def complaint(form: Form, made: ColumnPlan) -> InputError | None:
     """The first cell that is no number or the first line of another length: where it is, and what to do about it."""
     d, numbers, row = len(form.names), made.numbers, 0
     with _text(form.path, form.encoding) as text:
@@ -333,7 +333,7 @@ def complaint(form: Form, made: Plan) -> InputError | None:
             if odd:
                 break
         else:
-            return None
+            return None if row else _no_rows(form)
         j, more = odd[0], ""
         if odd[1:]:
             more = f" Other columns that are not numbers there: {listed(repr(form.names[o]) for o in odd[1:])}."

@@ -8,7 +8,7 @@ from pdml_spdz.errors import InputError
 from pdml_spdz.rows import names
 from pdml_spdz.rows.data import ending_of, load
 from pdml_spdz.rows.names import Names
-from pdml_spdz.rows.reading import DROP_ROWS, Reading, RowSettings, Wanted
+from pdml_spdz.rows.reading import DROP_ROWS, Reading, RowSettings, RowsWanted
 from pdml_spdz.rows.triplets import items_of
 
 
@@ -23,7 +23,7 @@ def features_of(path: Path, reading: Reading, agreed: RowSettings) -> Names:
     if reading.triplets:
         return items_of(path, ending_of(path), reading)
     lenient = RowSettings(agreed.columns, agreed.drop, agreed.encode, DROP_ROWS)
-    found = load(path, wanted=Wanted(reading, lenient)).features
+    found = load(path, wanted=RowsWanted(reading, lenient)).features
     if found is None:
         raise InputError(f"{path} has no names for its columns.", "names", "list them in a .txt file, one a line")
     return found

@@ -18,9 +18,9 @@ from pdml_spdz.errors import InputError
 from pdml_spdz.registry import Line, Registry
 from pdml_spdz.rows.base import BLOCK, Rows, RowsLike, as_rows, is_sparse
 from pdml_spdz.rows.choosing import plan
+from pdml_spdz.rows.frames import Loaded, block_of, needs_pyarrow, read_table, table_plan, texts_of
 from pdml_spdz.rows.names import Names
-from pdml_spdz.rows.reading import Wanted
-from pdml_spdz.rows.tables import Loaded, block_of, needs_pyarrow, read_table, table_plan, texts_of
+from pdml_spdz.rows.reading import RowsWanted
 
 Columns: TypeAlias = tuple[RowsLike, Names | None]
 ROWS = 65_536  # of a batch, at most
@@ -115,7 +115,7 @@ def _check_mtx(path: Path, rows: int, columns: int, entries: int, form: str) -> 
         raise InputError(f"{path} has {found} entries.", f"{most}, as its head says")
 
 
-def read_parquet(path: Path, wanted: Wanted) -> Loaded:
+def read_parquet(path: Path, wanted: RowsWanted) -> Loaded:
     try:
         import pyarrow.parquet as pq
     except ImportError:
@@ -124,7 +124,7 @@ def read_parquet(path: Path, wanted: Wanted) -> Loaded:
         return _batches_read(file.schema_arrow, file.iter_batches, file.metadata.num_rows, str(path), wanted)
 
 
-def read_feather(path: Path, wanted: Wanted) -> Loaded:
+def read_feather(path: Path, wanted: RowsWanted) -> Loaded:
     """Arrow's own format, in a file of it or as a stream."""
     try:
         import pyarrow.feather as feather
@@ -133,7 +133,7 @@ def read_feather(path: Path, wanted: Wanted) -> Loaded:
     return read_table(feather.read_table(path, memory_map=True), str(path), wanted)
 
 
-def _batches_read(schema: Any, batches: Callable[..., Iterator[Any]], n: int, where: str, wanted: Wanted) -> Loaded:
+def _batches_read(schema: Any, batches: Callable[..., Iterator[Any]], n: int, where: str, wanted: RowsWanted) -> Loaded:
     """Rows that come in batches, into one array: there is no second copy of them."""
     made = table_plan(schema, wanted, where)
     X, aside, at = np.empty((n, made.d)), [], 0
@@ -149,7 +149,7 @@ def _batches_read(schema: Any, batches: Callable[..., Iterator[Any]], n: int, wh
     return Loaded(X, made.features, np.concatenate(aside) if aside else None)
 
 
-def read_h5ad(path: Path, wanted: Wanted) -> Loaded:
+def read_h5ad(path: Path, wanted: RowsWanted) -> Loaded:
     """The matrix X of AnnData: observations are rows, variables are columns."""
     try:
         import anndata
@@ -161,7 +161,7 @@ def read_h5ad(path: Path, wanted: Wanted) -> Loaded:
     return chosen(Loaded(X, names, np.array([[str(n)] for n in held.obs_names], dtype=object)), wanted, str(path))
 
 
-def chosen(loaded: Loaded, wanted: Wanted, where: str) -> Loaded:
+def chosen(loaded: Loaded, wanted: RowsWanted, where: str) -> Loaded:
     """Some columns of what has been read as a whole."""
     own, agreed = wanted.reading, wanted.agreed
     if agreed.plain and not own.id_column:
@@ -191,7 +191,7 @@ READERS: Registry[Callable[[Path], Columns]] = Registry(
 )
 # Of tables whose columns are chosen while they are read.
 _TEXT = "pdml_spdz.rows.delimited:read_delimited"
-TABLES: Registry[Callable[[Path, Wanted], Loaded]] = Registry(
+TABLES: Registry[Callable[[Path, RowsWanted], Loaded]] = Registry(
     "table",
     {
         **{f"{ending}{packed}": Line(_TEXT) for ending in (".csv", ".tsv") for packed in ("", *PACKED)},

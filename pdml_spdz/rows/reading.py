@@ -103,7 +103,7 @@ READ_AS_FOUND = Reading()
 
 
 @dataclass(frozen=True)
-class Wanted:
+class RowsWanted:
     """What is wanted of a file or a table: as its party reads it, as all parties agreed.
 
     features : names that the study lists; of triplets, which feature is which column

@@ -10,12 +10,12 @@ from numpy.typing import NDArray
 
 from pdml_spdz.errors import InputError
 from pdml_spdz.rows.formats import TABLES
+from pdml_spdz.rows.frames import Loaded
 from pdml_spdz.rows.names import Names, listed
-from pdml_spdz.rows.reading import Reading, Wanted
-from pdml_spdz.rows.tables import Loaded
+from pdml_spdz.rows.reading import Reading, RowsWanted
 
 
-def read_triplets(path: Path, ending: str, wanted: Wanted) -> Loaded:
+def read_triplets(path: Path, ending: str, wanted: RowsWanted) -> Loaded:
     """Rows are users, in the order in which they come, and stay here; columns are the study's features.
 
     Entries that the file has twice, and features that the study does not list, are refused by count.
@@ -49,7 +49,7 @@ def entries(path: Path, ending: str, reading: Reading) -> tuple[NDArray[Any], ND
     """(users, items, values) of every line."""
     if ending not in TABLES:
         raise InputError(f"{path} is read as triplets.", "a table with a column for each (.csv, .tsv, .parquet, ...)")
-    loaded = TABLES[ending](path, Wanted(reading))
+    loaded = TABLES[ending](path, RowsWanted(reading))
     values, texts = np.asarray(loaded.X, np.float64)[:, 0], loaded.aside
     assert texts is not None  # what triplets are read for
     absent_texts = [np.array([text is None for text in column]) for column in texts.T]

@@ -28,7 +28,7 @@ from pdml_spdz.rows import data as data_files
 from pdml_spdz.rows.base import RowsLike
 from pdml_spdz.rows.data import Data
 from pdml_spdz.rows.names import Names
-from pdml_spdz.rows.reading import READ_AS_FOUND, Reading, Wanted
+from pdml_spdz.rows.reading import READ_AS_FOUND, Reading, RowsWanted
 from pdml_spdz.run import output as results
 from pdml_spdz.study.model import Study
 from pdml_spdz.system.files import locked, parse_json, replaced, save_json, writing
@@ -125,7 +125,7 @@ def rows_of(
     given: RowsLike | Data | str | Path, study: Study, source: str = "the rows", reading: Reading = READ_AS_FOUND
 ) -> Data:
     """Rows, or the file that holds them, as numbers that can be used; a vector where the study is about vectors."""
-    vector, wanted = study.spec.vector, Wanted(reading, study.rows, study.features)
+    vector, wanted = study.spec.vector, RowsWanted(reading, study.rows, study.features)
     if isinstance(given, str | Path):
         return data_files.load(Path(given), vector=vector, wanted=wanted)
     return data_files.from_rows(given, source, vector=vector, wanted=wanted)

@@ -88,8 +88,8 @@ def index_out_of_range(path: Path) -> None:
         ("x.npy", array(np.ones((0, 6))), ["has 0 rows and 6 columns", "Do this: leave this party out"]),
         ("x.csv", text(csv(rows(1, n=0))), ["has a header and no rows", "Do this: leave this party out"]),
         ("x.csv", text(""), ["is empty", "Wanted: a header line"]),
-        ("x.csv", text(csv(rows(1)) + "\n1,2,3,4,5,six"), ["cannot be read as .csv", "six", "Wanted: a table"]),
-        ("x.csv", text(csv(rows(1)) + "\n1,2"), ["cannot be read as .csv", "number of columns", "Wanted: a table"]),
+        ("x.csv", text(csv(rows(1)) + "\n1,2,3,4,5,six"), ["column 'f' has 'six' in row 13", "Wanted: a number"]),
+        ("x.csv", text(csv(rows(1)) + "\n1,2"), ["has 2 columns in row 13", "Wanted: as many"]),
         ("x.csv", text(csv(rows(1)).partition("\n")[2]), ["has no header", "Do this: put the same header line"]),
         ("x.csv", text(csv(rows(1), ("a", *NAMES[:5]))), ["names features twice: a", "Wanted: distinct names"]),
         ("x.csv.gz", damaged, ["cannot be read as .csv.gz", "Wanted: a table of numbers"]),
@@ -99,9 +99,9 @@ def index_out_of_range(path: Path) -> None:
         (
             "x.parquet",
             parquet({"a": ["1", "2"]}),
-            ["columns that are not numbers: 'a' (string)", "Do this: drop these"],
+            ["columns that are not numbers: 'a' (string)", "Do this: leave such columns out"],
         ),
-        ("x.txt", text("1 2 3"), ["has an ending that is not known ('.txt')", "Wanted: one of .npy"]),
+        ("x.txt", text("1 2 3"), ["has an ending that is not known ('.txt')", "Wanted: one of .arrow, .csv"]),
         ("x.npy", lambda path: None, ["is not there", "Do this: check the path after --data"]),
     ],
 )

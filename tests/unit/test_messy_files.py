@@ -23,14 +23,14 @@ import scipy.sparse as sp
 
 from pdml_spdz.errors import InputError, StudyError
 from pdml_spdz.rows.data import Data, from_rows, load
-from pdml_spdz.rows.reading import Reading, RowSettings, Wanted
+from pdml_spdz.rows.reading import Reading, RowSettings, RowsWanted
 
 X = [[1.5, 2.0], [3.25, -4.0]]
 COMMAS = "a,b\n1.5,2\n3.25,-4\n"
 
 
 def read(path: Path, rows: RowSettings | None = None, features: tuple[str, ...] = (), **own: Any) -> Data:
-    return load(path, wanted=Wanted(Reading(**own), rows or RowSettings(), features))
+    return load(path, wanted=RowsWanted(Reading(**own), rows or RowSettings(), features))
 
 
 def written(path: Path, text: str, encoding: str = "utf-8") -> Path:
@@ -202,7 +202,7 @@ def of_every_kind(directory: Path) -> list[Any]:
 
 def test_columns_are_chosen_encoded_and_kept_aside_in_every_kind_of_table(tmp_path: Path) -> None:
     for given in of_every_kind(tmp_path):
-        wanted = Wanted(Reading(id_column="pid"), ENCODED)
+        wanted = RowsWanted(Reading(id_column="pid"), ENCODED)
         found = load(given, wanted=wanted) if isinstance(given, Path) else from_rows(given, "P0", wanted=wanted)
         assert found.features == ("a", "colour=blue", "colour=red", "b")
         np.testing.assert_array_equal(found.X, [[1, 0, 1, 1], [np.nan, 1, 0, 0], [3, 0, 1, 1]])
@@ -210,7 +210,7 @@ def test_columns_are_chosen_encoded_and_kept_aside_in_every_kind_of_table(tmp_pa
         assert found.ids.tolist() == ["7", "8", "9"]
         assert found.holes
         dropped = RowSettings(columns=("b", "a"), missing="drop-rows")
-        wanted = Wanted(Reading(id_column="pid"), dropped)
+        wanted = RowsWanted(Reading(id_column="pid"), dropped)
         found = load(given, wanted=wanted) if isinstance(given, Path) else from_rows(given, "P0", wanted=wanted)
         assert (found.features, found.X.tolist()) == (("b", "a"), [[1.0, 1.0], [1.0, 3.0]])
         assert found.ids is not None

@@ -18,9 +18,9 @@ from numpy.typing import NDArray
 from pdml_spdz.errors import InputError
 from pdml_spdz.numerics.fixedpoint import Reals
 from pdml_spdz.rows.base import RowsLike
-from pdml_spdz.rows.choosing import Plan, plan
+from pdml_spdz.rows.choosing import ColumnPlan, plan
 from pdml_spdz.rows.names import Names, listed, refuse_index
-from pdml_spdz.rows.reading import Wanted
+from pdml_spdz.rows.reading import RowsWanted
 
 ARROW_NUMBER = re.compile(r"u?int\d+|halffloat|float|double|bool|decimal\d+\(.*\)")
 ARROW_TEXT = re.compile(r"(large_)?string(_view)?|u?int\d+|bool|dictionary<.*>")
@@ -58,12 +58,12 @@ def _is_frame(value: Any) -> bool:
     return all(hasattr(value, name) for name in ("iloc", "columns", "dtypes"))
 
 
-def read_table(value: Any, where: str, wanted: Wanted | None = None) -> Loaded:
+def read_table(value: Any, where: str, wanted: RowsWanted | None = None) -> Loaded:
     """The numbers and names of a table (`is_table`), or of a vector (`is_series`)."""
     if is_series(value):
         table = check_table(value, where)
         return Loaded(table.to_numpy(dtype=np.float64, na_value=np.nan), _labels(table.index, where))
-    wanted = wanted or Wanted()
+    wanted = wanted or RowsWanted()
     table = value if _is_frame(value) else as_arrow(value, where)
     names = column_names(table, where)
     if _asks_nothing(wanted):
@@ -79,7 +79,7 @@ def read_table(value: Any, where: str, wanted: Wanted | None = None) -> Loaded:
     return Loaded(X, made.features, aside)
 
 
-def table_plan(schema: Any, wanted: Wanted, where: str) -> Plan:
+def table_plan(schema: Any, wanted: RowsWanted, where: str) -> ColumnPlan:
     """What is made of the columns of an Arrow table."""
     made = plan(tuple(schema.names), wanted, where)
     refuse_index(_index_of(schema, made), where)
@@ -87,7 +87,7 @@ def table_plan(schema: Any, wanted: Wanted, where: str) -> Plan:
     return made
 
 
-def _asks_nothing(wanted: Wanted) -> bool:
+def _asks_nothing(wanted: RowsWanted) -> bool:
     return wanted.agreed.plain and not (wanted.reading.id_column or wanted.reading.triplets)
 
 
@@ -104,14 +104,14 @@ def arrow_types(schema: Any) -> list[str | None]:
     return [None if ARROW_NUMBER.fullmatch(kind) else kind for kind in kinds]
 
 
-def check_types(made: Plan, types: list[str | None], where: str) -> None:
+def check_types(made: ColumnPlan, types: list[str | None], where: str) -> None:
     """Columns that become features by themselves are numbers."""
     odd = [f"{made.names[j]!r} ({types[j]})" for j in made.numbers if types[j] is not None]
     if odd:
         raise InputError(f"{where} has columns that are not numbers: {listed(odd)}.", NUMBERS, LEAVE_OUT)
 
 
-def block_of(table: Any, made: Plan) -> tuple[Reals, NDArray[Any] | None]:
+def block_of(table: Any, made: ColumnPlan) -> tuple[Reals, NDArray[Any] | None]:
     """Some rows of a table, or all: as numbers, NaN where one is missing; and what is kept aside."""
     frame = _is_frame(table)
     take = frame_column if frame else arrow_column
@@ -238,7 +238,7 @@ def check_table(value: Any, where: str) -> Any:
     return value
 
 
-def _index_of(schema: Any, made: Plan | None) -> list[str]:
+def _index_of(schema: Any, made: ColumnPlan | None) -> list[str]:
     """Columns that pandas wrote as an index and that would be features."""
     described = json.loads((schema.metadata or {}).get(b"pandas", b"{}"))
     taken = schema.names if made is None else [made.names[source.j] for source in made.sources]

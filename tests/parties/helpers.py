@@ -221,6 +221,11 @@ def slow_rows(d: int = 6) -> np.ndarray:
     return np.diag([1.0, 1.0 - 1e-6]) @ np.eye(2, d)
 
 
+def close_rows(m: int, d: int = 40) -> np.ndarray:
+    """Close singular values: the solver krylov needs some blocks for three of them."""
+    return np.random.default_rng(m).normal(size=(60, d)) * np.geomspace(2.0, 1.0, d)
+
+
 def until(condition: Callable[[], bool], within: float = 60.0) -> None:
     deadline = time.monotonic() + within
     while not condition():

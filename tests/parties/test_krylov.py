@@ -14,21 +14,16 @@ import pytest
 from pdml_spdz.errors import StockError
 from pdml_spdz.local.joint import LocalRun, local_study, run_local
 from tests.opened import off
-from tests.parties.helpers import Parties, run, until
+from tests.parties.helpers import Parties, close_rows, run, until
 from tests.parties.test_offline import make_stock
 
 D, K = 40, 3
 EMBEDDED: dict[str, Any] = {"engine": "embedded", "reveal": "normed", "bound": "1e4"}
 
 
-def rows(m: int) -> np.ndarray:
-    """Close values: some blocks are needed."""
-    return np.random.default_rng(m).normal(size=(60, D)) * np.geomspace(2.0, 1.0, D)
-
-
 def checked(V: np.ndarray, report: dict[str, Any], M: int = 2) -> None:
     """As exact as the report says, and as was asked for."""
-    columns, span = off(V, np.linalg.svd(np.vstack([rows(m) for m in range(M)]))[2].T)
+    columns, span = off(V, np.linalg.svd(np.vstack([close_rows(m, D) for m in range(M)]))[2].T)
     bound = report["sine_bound"]
     assert (report["solver"], report["converged"]) == ("krylov", True)
     assert span <= bound["span"] < 1e-7
@@ -37,7 +32,7 @@ def checked(V: np.ndarray, report: dict[str, Any], M: int = 2) -> None:
 
 def given(site: Parties) -> Parties:
     for m in range(site.M):
-        site.give(m, rows(m))
+        site.give(m, close_rows(m, D))
     return site
 
 
@@ -83,7 +78,7 @@ def test_killed_anywhere_and_resumed(parties: Callable[..., Parties]) -> None:
 def test_stock_of_the_plan_serves_one_run_and_a_resumed_one_takes_another(tmp_path: Path) -> None:
     root, files = tmp_path / "stocks", [tmp_path / f"rows-{m}.npy" for m in range(2)]
     for m, path in enumerate(files):
-        np.save(path, rows(m))
+        np.save(path, close_rows(m, D))
     plan: dict[str, Any] = {"rank": K, "d": D, "solver": "krylov", "iterations": 60, "bound": "1e4"}
     made = {make_stock(root, **plan) for _ in range(2)}
     study = {name: plan[name] for name in ("rank", "bound")} | {"offline": "stock", "engine": "embedded"}
@@ -113,7 +108,7 @@ def test_study_and_commands_say_which_solver(tmp_path: Path) -> None:
     assert "iterations = 300" in text
     assert "tol = 1e-09" in text
     for m in range(2):
-        np.save(tmp_path / f"{m}.npy", rows(m))
+        np.save(tmp_path / f"{m}.npy", close_rows(m, D))
     shown = run("svd", "0.npy", "1.npy", "--rank", "3", "--engine", "secsum", "--seed", "1", cwd=tmp_path)
     shown.well()
     assert "error at most (sines): span" in shown.out

@@ -9,6 +9,7 @@ from typing import Any, TypeAlias, cast
 from pdml_spdz.local.calls import NMFResult, NormedSumResult, PCAResult, SVDResult, checking_keywords, run_all, run_one
 from pdml_spdz.numerics.fixedpoint import Reals
 from pdml_spdz.rows.base import RowsLike
+from pdml_spdz.rows.reading import Reading, RowSettings
 from pdml_spdz.run.context import Event
 from pdml_spdz.study.model import NmfSettings, PartyEntry, PrecisionSettings, Study, Timeouts
 
@@ -19,6 +20,8 @@ __all__ = [
     "PCAResult",
     "PartyEntry",
     "PrecisionSettings",
+    "Reading",
+    "RowSettings",
     "SVDResult",
     "Study",
     "Timeouts",
@@ -62,6 +65,7 @@ def svd(
     protocol: str = "",
     program: str = "projection",
     insecure_benchmark: bool = False,
+    rows: RowSettings = RowSettings(),  # noqa: B008
     aggregator: str | int = "auto",
     precision: PrecisionSettings = PrecisionSettings(),  # noqa: B008 - frozen
     timeouts: Timeouts = Timeouts(),  # noqa: B008
@@ -72,6 +76,7 @@ def svd(
     mp_spdz: str | Path | None = None,
     record_transcript: bool = False,
     transport: str = "processes",
+    reading: Reading = Reading(),  # noqa: B008
     progress: Progress = False,
 ) -> SVDResult:
     """The top-`rank` right singular vectors of all parties' rows.
@@ -110,6 +115,7 @@ def svd(
     protocol : protocol of MP-SPDZ; "": its default
     program : "projection", or "paper": the paper's own program (mp-spdz)
     insecure_benchmark : accept a timing build of MP-SPDZ. INSECURE
+    rows : columns that are taken, left out or encoded, and what becomes of missing values
     aggregator : party that adds up the sums; "auto": party 0 with more than five parties; "none"
     precision : fraction bits of what is opened, and the range of the sums
     timeouts : seconds until all parties have met, without a sign of life from a party, and while it says that it works;
@@ -122,6 +128,7 @@ def svd(
     record_transcript : keep what a party sees in the result's `transcript` (and in party-<i>/transcript.npz of `out`),
         for `pdml_spdz.privacy.attack_run.attack`; with a RecordingWarning
     transport : "processes" (one for each party, with TLS between them) or "threads" (of this process)
+    reading : how the parties' files are written: separator, decimals, encoding, identifiers, triplets
     progress : True: a bar on standard error; or a function that is called with a party's number and an event, such as
         {"event": "iteration", "t": 3, "of": 60, "change": 0.02} or {"event": "note", "text": ...}
 
@@ -166,6 +173,7 @@ def pca(
     protocol: str = "",
     program: str = "projection",
     insecure_benchmark: bool = False,
+    rows: RowSettings = RowSettings(),  # noqa: B008
     aggregator: str | int = "auto",
     precision: PrecisionSettings = PrecisionSettings(),  # noqa: B008
     timeouts: Timeouts = Timeouts(),  # noqa: B008
@@ -176,6 +184,7 @@ def pca(
     mp_spdz: str | Path | None = None,
     record_transcript: bool = False,
     transport: str = "processes",
+    reading: Reading = Reading(),  # noqa: B008
     progress: Progress = False,
 ) -> PCAResult:
     """The top-`rank` principal components of all parties' rows.
@@ -212,6 +221,7 @@ def nmf(
     scales: Any = (),
     scale_features: Sequence[str] = (),
     scale: str = "agreed",
+    rows: RowSettings = RowSettings(),  # noqa: B008
     aggregator: str | int = "auto",
     timeouts: Timeouts = Timeouts(),  # noqa: B008
     out: str | Path | None = None,
@@ -219,6 +229,7 @@ def nmf(
     force: bool = False,
     record_transcript: bool = False,
     transport: str = "processes",
+    reading: Reading = Reading(),  # noqa: B008
     progress: Progress = False,
 ) -> NMFResult:
     """`rank` topics of all parties' non-negative rows.
@@ -252,6 +263,7 @@ def normed_sum(
     protocol: str = "",
     program: str = "projection",
     insecure_benchmark: bool = False,
+    rows: RowSettings = RowSettings(),  # noqa: B008
     aggregator: str | int = "auto",
     precision: PrecisionSettings = PrecisionSettings(),  # noqa: B008
     timeouts: Timeouts = Timeouts(),  # noqa: B008
@@ -261,6 +273,7 @@ def normed_sum(
     mp_spdz: str | Path | None = None,
     record_transcript: bool = False,
     transport: str = "processes",
+    reading: Reading = Reading(),  # noqa: B008
     progress: Progress = False,
 ) -> Reals:
     """The direction s/||s||, of shape (d,), of the sum s of one vector from each party.
@@ -289,6 +302,7 @@ def run_party(
     stock: str | Path | None = None,
     mp_spdz: str | Path | None = None,
     record_transcript: bool = False,
+    reading: Reading = Reading(),  # noqa: B008
     progress: Progress = False,
 ) -> SVDResult | PCAResult | NMFResult | NormedSumResult:
     """One party of a study over the network, as `pdml-spdz party`; the others run theirs.
@@ -301,6 +315,7 @@ def run_party(
     certs : directory of this party's key and of the others' certificates; by default certs/ beside the study's file
     out : directory; the files of this party are written to out/party-<party_id>
     listen : host and port to listen on instead of the study's
+    reading : how this party's file is written
     resume, force, stock, mp_spdz, record_transcript, progress : as in `svd`
 
     Returns

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +14,10 @@ from pdml_spdz.errors import InputError
 from pdml_spdz.numerics.fixedpoint import Reals
 from pdml_spdz.results.result_page import Loadings, loadings_of
 from pdml_spdz.rows.base import Rows, RowsLike, as_rows
-from pdml_spdz.rows.data import Data
+from pdml_spdz.rows.data import Data, ending_of, load
+from pdml_spdz.rows.formats import TABLES
+from pdml_spdz.rows.names import Names
+from pdml_spdz.rows.reading import READ_AS_FOUND, Reading, RowSettings, RowsWanted
 from pdml_spdz.run.output import finished
 from pdml_spdz.study.algorithm import ALGORITHMS, IDS, Algorithm
 from pdml_spdz.system.files import parse_json
@@ -78,6 +81,29 @@ class FinishedRun:
         agreed = self.report.get("scales")
         unit: Reals = np.ones(self.report["d"]) if agreed is None else np.array(agreed)
         return unit if self.scale is None else unit * self.scale
+
+    def read(self, path: Path, reading: Reading = READ_AS_FOUND, also: Names = ()) -> Data:
+        """A file as the run read its files: the same columns, and others that are asked for. Nothing is missing in it.
+
+        also : names of columns that the run has not
+        """
+        said, features = self.report["rows"], self.report["features"]
+        agreed = RowSettings(**said)
+        by_name = self.report["columns"] == "name" and features and ending_of(path) in TABLES and not reading.triplets
+        if by_name and agreed.encode:
+            taken = (*agreed.columns, *also) if agreed.columns else ()
+            agreed = replace(agreed, columns=taken, drop=tuple(name for name in agreed.drop if name not in also))
+        elif by_name:
+            agreed = replace(agreed, columns=(*features, *also), drop=())
+        else:
+            agreed = replace(agreed, columns=(), drop=()) if not also else agreed
+        data = load(path, wanted=RowsWanted(reading, agreed, tuple(features or ())))
+        if not data.holes:
+            return data
+        fill, order = self.own("fill.npy"), data.as_in(self.report)
+        if fill is None or also:
+            raise InputError(f"{path} has missing values.", "a number in every entry")
+        return replace(order, rows=order.rows.filled(fill), holes=False)
 
     def rows(self, data: Data) -> Rows:
         """The rows with the run's columns in its order; columns that the run has not are left out."""

@@ -58,6 +58,7 @@ GROUPS: dict[str, tuple[tuple[str, str, str], ...]] = {
         ),
     ),
     "Look before you run": (
+        ("check", "check:check", "Read FILES as a run would, without a network: what is in them, and what is wrong."),
         ("privacy", "privacy:privacy", "What do the others learn about any one of my records?"),
         (
             "doctor",
@@ -147,6 +148,7 @@ def cli() -> None:
 
     \b
     Examples:
+      pdml-spdz check a.csv b.csv c.csv                           what is in these files, and what is wrong
       pdml-spdz pca a.csv b.csv c.csv --rank 2 --out runs/mine    three local parties, one process each
       pdml-spdz project runs/mine a.csv --out scores.csv          where one's own rows lie
       pdml-spdz certs make --id 0 --name "Clinic A" --address 127.0.0.1:7000    a party on a machine of its own

@@ -11,18 +11,21 @@ from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import asdict, dataclass
 from pathlib import Path
+from typing import Any
 
 import click
 from rich.markup import escape
 from rich.table import Table
 
 from pdml_spdz.cli import sections
-from pdml_spdz.cli.options import address
+from pdml_spdz.cli.options import address, options
+from pdml_spdz.cli.row_options import READING, reading_of
 from pdml_spdz.cli.show import Screen
 from pdml_spdz.cli.words import echo
 from pdml_spdz.engines.spec import Diagnosis
 from pdml_spdz.errors import PdmlError, StudyError
 from pdml_spdz.programs.render import template_directory
+from pdml_spdz.rows.reading import Reading, RowSettings
 from pdml_spdz.run.handshake import required_fingerprints
 from pdml_spdz.run.output import versions
 from pdml_spdz.study.engines import ENGINES
@@ -63,6 +66,8 @@ class PeerCheck:
 )
 @click.option("--certs", "directory", type=click.Path(path_type=Path), help="[default: certs/ beside STUDY]")
 @click.option("--mp-spdz", "home", type=click.Path(path_type=Path), help="Where MP-SPDZ is.")
+@click.option("--data", type=click.Path(path_type=Path), help="This party's rows: checks them against STUDY.")
+@options(READING)
 @click.option("--json", "as_json", is_flag=True)
 def doctor(
     study_file: Path | None,
@@ -73,7 +78,9 @@ def doctor(
     seconds: float,
     directory: Path | None,
     home: Path | None,
+    data: Path | None,
     as_json: bool,
+    **given: Any,
 ) -> None:
     """Check this machine and, with STUDY, all that this party needs for it: engine, key, port, peers.
 
@@ -85,20 +92,36 @@ def doctor(
     Examples:
       pdml-spdz doctor
       pdml-spdz doctor study.toml --id 0
+      pdml-spdz doctor study.toml --id 0 --data rows.csv
       pdml-spdz doctor study.toml --id 0 --reach
       pdml-spdz doctor study.toml --id 0 --reach --listen --seconds 5
     """
     trial = PeerCheck(reach, listens, at, seconds)
     if trial.any and (study_file is None or me is None):
         raise click.UsageError("--reach and --listen need STUDY and --id.")
+    reading = reading_of(given)
     findings = [*_machine(), *(f for name in ENGINES.names() for f in ENGINES[name].doctor(home))]
     if study_file is not None:
         findings += _study(study_file, me, directory or study_file.parent / "certs", home, trial)
+    if data is not None:
+        findings += _data(data, study_file, me, reading)
     if as_json:
         echo(json.dumps([asdict(f) for f in findings]))
     else:
         _show(findings)
     sys.exit(any(f.level == "problem" for f in findings))
+
+
+def _data(path: Path, study_file: Path | None, me: int | None, reading: Reading) -> Iterator[Diagnosis]:
+    from pdml_spdz.fits.examine import examine  # with what reads files
+
+    try:
+        study = None if study_file is None else load(study_file)
+        me = me if study is not None and me is not None and me < study.M else None
+        found = examine(path, reading, RowSettings(), study, me).findings
+        yield from (Diagnosis(f.level, f.what, f.found) for f in found)
+    except PdmlError as error:
+        yield Diagnosis("problem", "data", str(error))
 
 
 def _machine() -> Iterator[Diagnosis]:

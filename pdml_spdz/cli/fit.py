@@ -28,6 +28,7 @@ from pdml_spdz.cli.options import (
     stopping,
     study_settings,
 )
+from pdml_spdz.cli.row_options import DASK, READING, ROWS, reading_of, row_settings
 from pdml_spdz.cli.show import Screen, Watcher, show_result
 from pdml_spdz.cli.words import echo, resumable, say_what_is_revealed
 from pdml_spdz.local.joint import LocalRun, local_study, run_local
@@ -48,6 +49,10 @@ def command(name: str) -> click.Command:
         of_all = spec.reference
         reference = (lambda result: of_all(result, list(files))) if compare and of_all is not None else None
         local = {name: given.pop(name) for name in RUN if name in given}
+        local["reading"] = reading = reading_of(given)
+        if not reading.id_column and len(files) > 1 and any("=" not in text for text in reading.exclude):
+            raise click.UsageError("--exclude names rows by number: say whose they are, --exclude I=FILE for party I.")
+        given |= row_settings(given, local["reading"])
         settings = {"algorithm": spec.name} | dict(spec.defaults) | given
         study, console = local_study(len(files), **study_settings(settings)), Screen(stderr=as_json)
         out = out or _new_directory(study.algorithm)
@@ -64,7 +69,8 @@ def command(name: str) -> click.Command:
     text = f"Directory for results [default: runs/{name}-<time>]."
     directory = click.option("--out", type=click.Path(path_type=Path), help=text)
     material = [] if spec.needs == SUMS else [STOCK, HOME]
-    decorate = options([argument], _own(spec), [directory], [] if spec.vector else _going_on(spec), material, LOCAL)
+    last = [[] if spec.vector else _going_on(spec), material, LOCAL]
+    decorate = options([argument], _own(spec), ROWS, READING, DASK, [directory], *last)
     return sections.command(name)(decorate(fit))
 
 

@@ -10,6 +10,7 @@ from click.core import ParameterSource
 
 from pdml_spdz.cli import sections
 from pdml_spdz.cli.options import CENTRE, FACTORISATION, SCALING, VARIANCE, Option, options, stopping, study_settings
+from pdml_spdz.cli.row_options import READING, ROWS, reading_of, row_settings
 from pdml_spdz.cli.words import echo
 from pdml_spdz.errors import StorageError
 from pdml_spdz.local.joint import study_of
@@ -26,6 +27,8 @@ SETTINGS: list[Option] = [
     *CENTRE,
     VARIANCE,
     *SCALING,
+    *ROWS,
+    *READING,
     click.option("--dim", "d", type=click.IntRange(0), default=0, help="Number of features; 0: the files must agree."),
 ]
 
@@ -43,6 +46,7 @@ def chosen_settings(given: dict[str, Any]) -> dict[str, Any]:
             given[name] = value
     if given["rank"] is None:
         raise click.UsageError("Missing option '--rank' / '-k'.")
+    given |= row_settings(given, reading_of(given))
     return study_settings(given, study_file.WAIT)
 
 
@@ -59,6 +63,7 @@ def init(parties: int, port: int, out: Path, force: bool, **given: Any) -> None:
     Examples:
       pdml-spdz init --parties 3 --rank 7 --bound rows:1.0,50000
       pdml-spdz init --algorithm pca --parties 3 --rank 7 --centre hidden --offset near-the-means.csv
+      pdml-spdz init --parties 3 --rank 7 --features-from rows.csv --drop name,born --missing mean
       pdml-spdz init --algorithm nmf --parties 3 --rank 20        its own defaults: 200 sweeps, engine secsum
     """
     if out.exists() and not force:

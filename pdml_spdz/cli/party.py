@@ -12,6 +12,7 @@ import click
 
 from pdml_spdz.cli import sections
 from pdml_spdz.cli.options import HOME, LOCAL, STOCK, address, options
+from pdml_spdz.cli.row_options import DASK, READING, reading_of
 from pdml_spdz.cli.words import echo, resumable, say_what_is_revealed
 from pdml_spdz.engines.transcript import Transcript
 from pdml_spdz.errors import PdmlError
@@ -37,7 +38,7 @@ from pdml_spdz.system.files import not_usable
 @click.option("--out", type=click.Path(path_type=Path), default=Path("runs/party"), show_default=True)
 @click.option("--listen", callback=address, metavar="HOST:PORT", help="Listen here instead of the study's address.")
 @click.option("--resume", is_flag=True, help="Go on from the last finished iteration in --out (all parties must).")
-@options([STOCK, HOME], LOCAL)
+@options(READING, DASK, [STOCK, HOME], LOCAL)
 @click.option("--listen-fd", type=int, hidden=True, help="An open listening socket, from the local command.")
 @click.option("--rows-fd", type=int, hidden=True, help="Where the local command hands over rows that are in no file.")
 @click.option("--supervised", is_flag=True, hidden=True, help="Events on standard output; end with the parent.")
@@ -57,6 +58,7 @@ def party(
     listen_fd: int | None,
     rows_fd: int | None,
     supervised: bool,
+    **given: Any,
 ) -> None:
     """Run one party of STUDY, with this party's rows.
 
@@ -68,6 +70,7 @@ def party(
       pdml-spdz party study.toml --id 0 --data rows.csv
       pdml-spdz party study.toml --id 2 --data rows.npz --listen 0.0.0.0:7002 --out runs/march
     """
+    reading = reading_of(given)
     if data is None and rows_fd is None:
         raise click.MissingParameter(param_hint="'--data'", param_type="option")
 
@@ -96,6 +99,7 @@ def party(
                 mp_spdz=mp_spdz,
                 transcript=Transcript() if record_transcript else None,
                 out_is_held=supervised,
+                reading=reading,
             )
         )
 

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import click
 import numpy as np
 
 from pdml_spdz.applications.finished import FinishedRun
 from pdml_spdz.cli import sections
-from pdml_spdz.cli.options import ROWS_ARGUMENT, RUN_ARGUMENT
-from pdml_spdz.cli.rows import read_rows, row_names
+from pdml_spdz.cli.options import ROWS_ARGUMENT, RUN_ARGUMENT, options
+from pdml_spdz.cli.row_options import READING, reading_of
 from pdml_spdz.cli.words import echo
 from pdml_spdz.errors import InputError
 from pdml_spdz.results import result_page as pages
@@ -26,7 +27,8 @@ _path = click.Path(path_type=Path)
 @RUN_ARGUMENT
 @ROWS_ARGUMENT
 @click.option("--out", type=_path, default=Path("scores.csv"), show_default=True, help="The CSV file to write.")
-def project(run: Path, rows: Path, out: Path) -> None:
+@options(READING)
+def project(run: Path, rows: Path, out: Path, **given: Any) -> None:
     """Write the coordinates of ROWS in the components of a finished RUN, one line for each row. Nothing is sent.
 
     Rows are shifted and scaled as those of the run were: by its offsets, scales and open mean. With a hidden mean all
@@ -37,9 +39,10 @@ def project(run: Path, rows: Path, out: Path) -> None:
       pdml-spdz pca a.csv b.csv --rank 2 --out runs/mine
       pdml-spdz project runs/mine a.csv --out scores.csv
     """
-    finished, data = FinishedRun.load(run), read_rows(rows)
+    finished = FinishedRun.load(run)
+    data = finished.read(rows, reading_of(given))
     scores = finished.project(data)
-    write_table(out, ["id", *finished.loadings.labels], row_names(data), scores, private=True)
+    write_table(out, ["id", *finished.loadings.labels], data.names(), scores, private=True)
     echo(f"wrote {out}: {scores.shape[0]:,} rows, {scores.shape[1]} coordinates each")
 
 
@@ -47,7 +50,8 @@ def project(run: Path, rows: Path, out: Path) -> None:
 @RUN_ARGUMENT
 @ROWS_ARGUMENT
 @click.option("--out", type=_path, default=Path("rows.csv"), show_default=True, help="The CSV file to write.")
-def reconstruct(run: Path, rows: Path, out: Path) -> None:
+@options(READING)
+def reconstruct(run: Path, rows: Path, out: Path, **given: Any) -> None:
     """Write ROWS as the components of a finished RUN have them, in their own units, and how far that is off.
 
     \b
@@ -55,9 +59,10 @@ def reconstruct(run: Path, rows: Path, out: Path) -> None:
       pdml-spdz pca a.csv b.csv --rank 2 --out runs/mine
       pdml-spdz reconstruct runs/mine a.csv --out approximated.csv
     """
-    finished, data = FinishedRun.load(run), read_rows(rows)
+    finished = FinishedRun.load(run)
+    data = finished.read(rows, reading_of(given))
     found = finished.reconstruct(finished.project(data))
-    write_table(out, ["id", *finished.loadings.names], row_names(data), found, private=True)
+    write_table(out, ["id", *finished.loadings.names], data.names(), found, private=True)
     shift = 0.0 if finished.shift is None else finished.shift
     exact = finished.rows(data).dense()
     whole = float(np.linalg.norm(exact - shift)) or 1.0
@@ -69,7 +74,8 @@ def reconstruct(run: Path, rows: Path, out: Path) -> None:
 @sections.command()
 @RUN_ARGUMENT
 @click.option("--rows", type=_path, metavar="FILE", help="Also draw these rows of one's own: a biplot.")
-def page(run: Path, rows: Path | None) -> None:
+@options(READING)
+def page(run: Path, rows: Path | None, **given: Any) -> None:
     """Write the page of a finished RUN, result.html, again; with --rows, with a biplot of one's own rows.
 
     Every run writes such a page. With --rows it is for its owner only: it shows single rows, though not their names.
@@ -83,7 +89,7 @@ def page(run: Path, rows: Path | None) -> None:
     if rows is not None:
         if finished.result.ndim < 2 or finished.loadings.values.shape[1] < 2:
             raise InputError(f"{run} has one component.", "two or more, for a biplot")
-        scores = finished.project(read_rows(rows))[:, :2]
+        scores = finished.project(finished.read(rows, reading_of(given)))[:, :2]
         kept = np.linspace(0, len(scores) - 1, min(len(scores), DOTS)).astype(int)
         chosen = scores[kept] - (scores.mean(axis=0) if finished.shift is None else 0.0)
         loadings = finished.loadings

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import click
 import numpy as np
@@ -10,11 +11,13 @@ import numpy as np
 from pdml_spdz.applications.finished import FinishedRun
 from pdml_spdz.applications.topics import top_words
 from pdml_spdz.cli import sections
-from pdml_spdz.cli.options import RUN_ARGUMENT
-from pdml_spdz.cli.rows import read_rows, row_names
+from pdml_spdz.cli.options import RUN_ARGUMENT, options
+from pdml_spdz.cli.row_options import READING, reading_of
 from pdml_spdz.cli.words import echo
 from pdml_spdz.errors import InputError, did_you_mean
 from pdml_spdz.numerics.fixedpoint import Reals
+from pdml_spdz.rows.data import Data
+from pdml_spdz.rows.reading import Reading
 
 _path = click.Path(path_type=Path)
 _party = click.option("--id", "me", type=click.IntRange(0), help="Whose own rows, where RUN has several parties'.")
@@ -69,7 +72,8 @@ def _words(path: Path, finished: FinishedRun) -> list[str]:
 @click.option("--ratings", type=_path, metavar="ROWS", help="The user's ratings: what it has rated is left out.")
 @_party
 @_top
-def recommend(run: Path, user: str, ratings: Path | None, me: int | None, top: int) -> None:
+@options(READING)
+def recommend(run: Path, user: str, ratings: Path | None, me: int | None, top: int, **given: Any) -> None:
     """What a user would rate highest, by a finished RUN of nmf.
 
     Without --ratings the user is one of the rows that this party had in the run, and all items are ranked; with
@@ -82,13 +86,24 @@ def recommend(run: Path, user: str, ratings: Path | None, me: int | None, top: i
       pdml-spdz recommend runs/films --ratings a.csv --user 1 --top 5
     """
     finished = _run(run, me)
-    predicted, rated = _of_the_run(finished, user) if ratings is None else _of_ratings(finished, ratings, user)
+    predicted, rated = (
+        _of_the_run(finished, user)
+        if ratings is None
+        else _of_ratings(finished, finished.read(ratings, reading_of(given)), user)
+    )
     order = [int(j) for j in np.argsort(-predicted, kind="stable") if not rated[j]][:top]
     if not order:
         raise InputError(f"the user {user} has rated everything.", "an item that is not rated yet")
     names = finished.loadings.names
     for j in order:
         echo(f"{predicted[j]:.4g}  {names[j]}")
+
+
+def _predicted(finished: FinishedRun, user: str, ratings: Path | None, reading: Reading) -> tuple[Reals, Reals]:
+    """(what the user would give each item, whether it has rated it)."""
+    if ratings is None:
+        return _of_the_run(finished, user)
+    return _of_ratings(finished, finished.read(ratings, reading), user)
 
 
 def _of_the_run(finished: FinishedRun, user: str) -> tuple[Reals, Reals]:
@@ -100,9 +115,8 @@ def _of_the_run(finished: FinishedRun, user: str) -> tuple[Reals, Reals]:
     return predicted, np.zeros(len(predicted), bool)
 
 
-def _of_ratings(finished: FinishedRun, path: Path, user: str) -> tuple[Reals, Reals]:
-    data = read_rows(path)
-    i = _place(row_names(data), user)
+def _of_ratings(finished: FinishedRun, data: Data, user: str) -> tuple[Reals, Reals]:
+    i = _place(data.names(), user)
     rows = finished.rows(data)
     chosen = rows[i : i + 1]
     given = chosen.dense()[0]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import click
 import numpy as np
@@ -12,14 +13,14 @@ from pdml_spdz.applications.finished import FinishedRun
 from pdml_spdz.applications.joint_regression import SEEN, regress_jointly
 from pdml_spdz.applications.regression import Regression, Scales
 from pdml_spdz.cli import sections
-from pdml_spdz.cli.options import ROWS_ARGUMENT, RUN_ARGUMENT, address
-from pdml_spdz.cli.rows import read_rows
+from pdml_spdz.cli.options import ROWS_ARGUMENT, RUN_ARGUMENT, address, options
+from pdml_spdz.cli.row_options import READING, reading_of
 from pdml_spdz.cli.words import echo
 from pdml_spdz.errors import InputError, did_you_mean
 from pdml_spdz.numerics.fixedpoint import Reals
 from pdml_spdz.results.sheets import write_table
 from pdml_spdz.rows.base import Rows
-from pdml_spdz.rows.data import Data
+from pdml_spdz.rows.reading import Reading
 from pdml_spdz.run.context import PartyRun
 from pdml_spdz.study.file import load
 
@@ -39,6 +40,7 @@ _path = click.Path(path_type=Path)
 @click.option("--most-rows", type=click.IntRange(1), metavar="N", help="Joint, agreed: no party has more rows.")
 @click.option("--certs", type=_path, help="Joint: key and certificates [default: certs/ beside STUDY].")
 @click.option("--listen", callback=address, metavar="HOST:PORT", help="Joint: listen here, not at STUDY's address.")
+@options(READING)
 def regress(
     run: Path,
     rows: Path,
@@ -52,6 +54,7 @@ def regress(
     most_rows: int | None,
     certs: Path | None,
     listen: tuple[str, int] | None,
+    **given: Any,
 ) -> None:
     """Predict a column from the components of a finished RUN (pca, svd).
 
@@ -68,7 +71,8 @@ def regress(
     finished = FinishedRun.load(run)
     if finished.spec.by_row or finished.spec.vector:
         raise InputError(f"{run} is a run of {finished.spec.name}.", "a run of pca or svd")
-    own, targets = _split(finished, read_rows(rows), target)
+    reading = reading_of(given)
+    own, targets = _split(finished, rows, reading, target)
     if study_file is None:
         fitted = regression.fit(own, targets, finished.result / finished.unit[:, None], finished.shift)
     else:
@@ -84,7 +88,7 @@ def regress(
         fitted = regress_jointly(party, finished, own, targets, scales)
     _show(finished, fitted, own, targets)
     if test is not None:
-        echo(f"on {test.name}: RMSE {fitted.rmse(*_split(finished, read_rows(test), target)):.6g}")
+        echo(f"on {test.name}: RMSE {fitted.rmse(*_split(finished, test, reading, target)):.6g}")
     if out is not None:
         shift = 0.0 if finished.shift is None else finished.shift
         weights = fitted.V @ fitted.beta
@@ -105,13 +109,14 @@ def _scales(row: float | None, target: float | None, most: int | None) -> Scales
     return Scales(row, target, most)
 
 
-def _split(finished: FinishedRun, data: Data, target: str) -> tuple[Rows, Reals]:
+def _split(finished: FinishedRun, path: Path, reading: Reading, target: str) -> tuple[Rows, Reals]:
     """(rows with the run's columns, targets)."""
-    names = data.features or ()
-    if target not in names:
-        raise InputError(f"{data.source} has no column {target!r}.", "one of its columns", did_you_mean(target, names))
     if target in (finished.report.get("features") or ()):
         raise InputError(f"{target!r} is a feature of the run.", "a column that the components were not made of")
+    data = finished.read(path, reading, (target,))
+    names = data.features or ()
+    if target not in names:
+        raise InputError(f"{path} has no column {target!r}.", "one of its columns", did_you_mean(target, names))
     j = names.index(target)
     y = data.rows.columns([j]).dense()[:, 0]
     return finished.rows(data.permuted(np.delete(np.arange(data.d), j))), y

@@ -46,6 +46,8 @@ def show_result(console: Console, report: dict[str, Any], party_reports: list[di
     for warning in report["warnings"]:
         console.print(f"[yellow]note:[/yellow] {escape(warning)}", highlight=False)
     spec = ALGORITHMS[report["algorithm"]]
+    if spec.note:
+        console.print(f"[yellow]note:[/yellow] {escape(spec.note)}", highlight=False)
     files = [
         PAGE,
         spec.table,

@@ -13,7 +13,7 @@ from pdml_spdz.cli.init import SETTINGS, chosen_settings, placeholder
 from pdml_spdz.cli.options import options
 from pdml_spdz.cli.words import echo
 from pdml_spdz.errors import CertificateError, StorageError, StudyError
-from pdml_spdz.fits.prepare import announced
+from pdml_spdz.fits.announced import announced
 from pdml_spdz.local.joint import study_of
 from pdml_spdz.study import bundle as bundles
 from pdml_spdz.study import file as study_file

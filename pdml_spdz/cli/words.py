@@ -22,7 +22,7 @@ def echo(text: str, *, nl: bool = True) -> None:
 
 def say_what_is_revealed(study: Study, *, err: bool) -> None:
     """One line before a run: what every party will see of it."""
-    from pdml_spdz.fits.prepare import announced
+    from pdml_spdz.fits.announced import announced
 
     seen = [line.removesuffix(", to every party") for line in announced(study)]
     text = f"every party will see, besides the result: {'; '.join(seen) or 'nothing'}"

@@ -22,9 +22,10 @@ from pdml_spdz.fits.prepare import check_rank
 from pdml_spdz.local.joint import LocalResult, LocalRun, local_study, run_local
 from pdml_spdz.numerics.fixedpoint import Reals
 from pdml_spdz.rows.base import RowsLike
-from pdml_spdz.rows.data import Data, warn_of_columns
-from pdml_spdz.rows.formats import CONVERT, check_table, column_names, column_texts, is_table
+from pdml_spdz.rows.data import Data
+from pdml_spdz.rows.frames import CONVERT, check_table, column_names, column_texts, is_table
 from pdml_spdz.rows.names import Names, check, positions, quoted
+from pdml_spdz.rows.suspects import warn_of_columns
 
 PARTIES = 3  # by default, for want of fewer rows
 FITTED = "the table that was fitted"

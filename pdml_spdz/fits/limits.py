@@ -64,7 +64,7 @@ def _exponent_of(study: Study) -> str:
     return study.spec.measure if study.spec.vector else SQUARES
 
 
-def bound_of_sums(run: PartyRun, own: Reals, n: int, engine: Engine, link: Link) -> Bound:
+def bound_of_sums(run: PartyRun, own: Reals, n: int, engine: Engine, link: Link, what: str = "mean") -> Bound:
     """The bound of the parties' own column sums t_m, for the mean of all n rows.
 
     With quotas from public numbers: ||t_m|| <= sqrt(n_m) ||X_m||_F <= sqrt(n max_m B_m).
@@ -75,7 +75,7 @@ def bound_of_sums(run: PartyRun, own: Reals, n: int, engine: Engine, link: Link)
     norm = float(np.linalg.norm(own))
     if study.bound_kind == "secsum":
         return bounds.bound_by_sec_sum(max(norm, 1e-300), engine.sec_sum)
-    return _by_exponent(run, norm, link, "mean", len(own), "norm of the sums of its rows", MEAN_BLUR)
+    return _by_exponent(run, norm, link, what, len(own), "norm of the sums of its rows", MEAN_BLUR)
 
 
 def bound_of_centred(run: PartyRun) -> Bound | None:

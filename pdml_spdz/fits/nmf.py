@@ -39,6 +39,11 @@ from pdml_spdz.transport.base import Link
 
 NOT_PRIVATE = "NOT PRIVATE: --init best_of_M shows every party's own topics to all others; for comparison only"
 ADDENDS = "W_t^T R_t (d numbers) and ||W_t||^2"
+NOTE = (
+    "the sums that every party has seen, topic by topic, are over all rows, and one record can show in them: of a small "
+    "party most records were distinguishable to whoever knows its part of the sums (docs/privacy-results.md). `pdml-spdz "
+    "privacy assess FILE --algorithm nmf --rank K` measures one's own records, --exclude leaves some out of a run"
+)
 OBJECTIVE = "||X - W T||_F^2 at the end"
 
 
@@ -257,7 +262,7 @@ def reference(result: Any, files: list[Path]) -> dict[str, Any]:
     from pdml_spdz.fits.accuracy import nmf_accuracy  # only where one machine has all files
 
     start = np.load(result.out / "party-0" / "T0.npy")
-    return nmf_accuracy(result.V, start, result.report["iterations"], result.study, files, result.prepared)
+    return nmf_accuracy(result.V, start, result.report["iterations"], result.study, files, result.rows_of_file)
 
 
 HELP = """Topics: a non-negative factorisation of the rows of all FILES, one party for each file.
@@ -282,8 +287,8 @@ NMF = Algorithm(
     table="topics.csv",
     by_row=True,
     change="no topic changes by more in a sweep (l1)",
-    kept=("W.npy", "scale.npy"),
-    starts=("centre.npz", "T0.npy"),
+    kept=("W.npy", "scale.npy", "fill.npy"),
+    starts=("centre.npz", "missing.npz", "T0.npy"),
     needs=SUMS,
     own=("nmf",),
     idle=(
@@ -302,6 +307,7 @@ NMF = Algorithm(
     measure=SQUARES,
     check=check,
     accept=accept,
+    note=NOTE,
     reveals=observables,
     of_two=lambda study: {"its W_t^T R_t and ||W_t||^2 of every topic in every sweep": True},
     reference=reference,

@@ -14,7 +14,6 @@ from pdml_spdz.fits.columns import opened_columns
 from pdml_spdz.fits.limits import find_bound
 from pdml_spdz.numerics.linalg import sine
 from pdml_spdz.primitives.agree import Agreement
-from pdml_spdz.rows import data as data_files
 from pdml_spdz.rows.data import Data
 from pdml_spdz.run import repeats
 from pdml_spdz.run.context import Checkpoints, PartyRun
@@ -81,7 +80,7 @@ def check(study: Study, want: Want) -> None:
 
 def reference(result: Any, files: list[Path]) -> dict[str, Any]:
     """The sum of the pooled vectors."""
-    vectors = [data_files.load(path, vector=True).as_in(result.report).rows.dense()[0] for path in files]
+    vectors = [result.rows_of_file(path).dense()[0] for path in files]
     s = np.sum(vectors, axis=0)
     angle = sine((s / np.linalg.norm(s))[:, None], result.V[:, None])
     return {"reference": "the sum of the pooled vectors", "largest_angle_sine": angle}

@@ -80,7 +80,7 @@ def reference(result: Any, files: list[Path]) -> dict[str, Any]:
     """PCA of the pooled files."""
     from pdml_spdz.fits.accuracy import accuracy  # only where one machine has all files
 
-    return accuracy(result.V, files, centre=result.study.centre != "none", rows=result.prepared)
+    return accuracy(result.V, files, centre=result.study.centre != "none", rows=result.rows_of_file)
 
 
 HELP = """The principal components of the rows of all FILES, one party for each file.
@@ -106,8 +106,8 @@ PCA = Algorithm(
     unit="principal components",
     title="Principal components",
     label="PC",
-    kept=("mean.npy", "scale.npy"),
-    starts=("centre.npz", "V0.npy"),
+    kept=("mean.npy", "scale.npy", "fill.npy"),
+    starts=("centre.npz", "missing.npz", "V0.npy"),
     own=("centre", "variance"),
     check=check,
     accept=accept,

@@ -178,7 +178,7 @@ def reference(result: Any, files: list[Path]) -> dict[str, Any]:
     """The SVD of the pooled files."""
     from pdml_spdz.fits.accuracy import accuracy  # only where one machine has all files
 
-    return accuracy(result.V, files, rows=result.prepared)
+    return accuracy(result.V, files, rows=result.rows_of_file)
 
 
 HELP = """The top singular vectors of the rows of all FILES, one party for each file.
@@ -201,7 +201,7 @@ SVD = Algorithm(
     unit="singular vectors",
     title="Singular vectors",
     label="v",
-    starts=("centre.npz", "V0.npy"),
+    starts=("centre.npz", "missing.npz", "V0.npy"),
     accept=accept,
     reveals=reveals,
     of_two=of_two,

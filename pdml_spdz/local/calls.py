@@ -16,8 +16,8 @@ from pdml_spdz.engines.transcript import Transcript, warn_of_recording
 from pdml_spdz.errors import StudyError, did_you_mean
 from pdml_spdz.local.joint import LocalResult, LocalRun, gathered, local_study, run_local, summary
 from pdml_spdz.numerics.fixedpoint import Reals
-from pdml_spdz.rows.data import warn_of_columns
 from pdml_spdz.rows.names import Names
+from pdml_spdz.rows.suspects import warn_of_columns
 from pdml_spdz.run.context import Event, PartyRun, rows_of
 from pdml_spdz.study.file import load
 from pdml_spdz.study.model import Study
@@ -72,7 +72,11 @@ def run_one(given: dict[str, Any]) -> Any:
     )
     agreed, beside = (study, Path()) if isinstance(study, Study) else (load(Path(study)), Path(study).parent)
     given["certs"] = given["certs"] or beside / "certs"
-    rows = Path(data) if isinstance(data, str | Path) else rows_of(data, agreed, f"the rows of P{me}")
+    rows = (
+        Path(data)
+        if isinstance(data, str | Path)
+        else rows_of(data, agreed, f"the rows of P{me}", given["reading"].of(me))
+    )
     if recorded:
         warn_of_recording(CALLER)
     with _watching(progress) as watch:

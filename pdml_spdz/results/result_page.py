@@ -87,7 +87,7 @@ def page(report: dict[str, Any], loadings: Loadings, *, private: bool, pictures:
         spec=spec,
         private=private,
         names=report.get("names") or [],
-        warnings=[w for w in report["warnings"] if private or w not in own],
+        warnings=[*([spec.note] if spec.note else []), *(w for w in report["warnings"] if private or w not in own)],
         variance=_variance(report),
         heat=heat_map("Size and sign of each feature", mapped.names, mapped.labels, mapped.values),
         bars=_bars(loadings),

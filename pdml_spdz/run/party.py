@@ -14,12 +14,15 @@ from pdml_spdz.engines.base import Engine
 from pdml_spdz.engines.spec import Context, OfflinePhase
 from pdml_spdz.engines.transcript import RecordedSum
 from pdml_spdz.errors import PdmlError, StudyError
+from pdml_spdz.fits.fill import fit_filled
 from pdml_spdz.fits.prepare import agreed, fitting
 from pdml_spdz.rows.data import Data
 from pdml_spdz.run import handshake
 from pdml_spdz.run.context import Checkpoints, PartyRun, finished_everywhere, rows_of, stock_root
 from pdml_spdz.run.output import Fitted, commit, two_parties
+from pdml_spdz.study.algorithm import IDS
 from pdml_spdz.study.model import Study
+from pdml_spdz.system.files import save_json
 from pdml_spdz.transport import certs
 from pdml_spdz.transport.base import Link
 from pdml_spdz.transport.certs import Identity
@@ -66,7 +69,9 @@ def run_fit(run: PartyRun, data: Data, link: Link, session: bytes, identity: Ide
     if not run.resume:
         run.begin(data)
     with closing(make_engine(run, link, session, identity)) as engine:
-        fitted = _recorded(run, lambda: run.study.spec.fit(run, data, link, engine))
+        fitted = _recorded(run, lambda: fit_filled(run, data, link, engine))
+    if data.ids is not None or data.kept is not None:
+        save_json(run.directory / IDS, data.names(), private=True)
     commit(run.directory, fitted.arrays, fitted.report, run.transcript)
     return fitted.report
 
@@ -203,7 +208,9 @@ def _load(run: PartyRun) -> Data:
     """This party's rows, checked against the study."""
     study = run.study
     begun = Checkpoints(run.directory / "checkpoint")
-    data = fitting(rows_of(run.data, study), study, begun.features() if run.resume else None)
+    data = fitting(
+        rows_of(run.data, study, reading=run.reading.of(run.me)), study, begun.features() if run.resume else None
+    )
     if run.resume:
         begun.check_resumable(study, agreed(data, study))
     return data

@@ -53,6 +53,7 @@ class Algorithm:
     mean shows left out
     of_two : of the other party's numbers, what opened sums show where there are two parties
     reference : reference(result, files), what the report says of the accuracy where one machine has all files
+    note : for people who have a result: what it has shown that they may not expect
     help : of the command that runs it on this machine
     """
 
@@ -68,8 +69,8 @@ class Algorithm:
         "V is known to this (krylov: a bound of the sine of every vector's error, and of their span's), or changes by "
         "less (power: sine of the largest angle)"
     )
-    kept: tuple[str, ...] = ("scale.npy",)
-    starts: tuple[str, ...] = ("centre.npz",)
+    kept: tuple[str, ...] = ("scale.npy", "fill.npy")
+    starts: tuple[str, ...] = ("centre.npz", "missing.npz")
     needs: str = DIRECTIONS
     vector: bool = False
     own: tuple[str, ...] = ()
@@ -82,6 +83,7 @@ class Algorithm:
     reveals: Callable[[Study], list[str]] = field(default=lambda study: [])
     of_two: Callable[[Study], dict[str, bool]] = field(default=lambda study: {})
     reference: Callable[..., dict[str, Any]] | None = None
+    note: str = ""
     help: str = ""
 
     @property

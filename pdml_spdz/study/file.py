@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from pdml_spdz.errors import StudyError, did_you_mean
+from pdml_spdz.rows.reading import RowSettings
 from pdml_spdz.study.algorithm import SUMS
 from pdml_spdz.study.checks import typed
 from pdml_spdz.study.engines import ENGINES
@@ -20,7 +21,12 @@ from pdml_spdz.study.solvers import SOLVERS
 from pdml_spdz.system.files import replaced
 
 WAIT = 4 * 3600.0  # seconds that a party of a study waits for people, unless the study says otherwise
-TABLES: dict[str, type[Any]] = {"timeouts": Timeouts, "precision": PrecisionSettings, "nmf": NmfSettings}
+TABLES: dict[str, type[Any]] = {
+    "timeouts": Timeouts,
+    "precision": PrecisionSettings,
+    "nmf": NmfSettings,
+    "rows": RowSettings,
+}
 
 
 def render(study: Study) -> str:

@@ -9,6 +9,7 @@ from dataclasses import asdict, dataclass, field, fields, is_dataclass
 from typing import TYPE_CHECKING, Any
 
 from pdml_spdz.errors import StudyError
+from pdml_spdz.rows.reading import MEAN, REFUSE, RowSettings
 from pdml_spdz.study.algorithm import ALGORITHMS, DEFAULT, SUMS, Algorithm, having
 from pdml_spdz.study.checks import (
     CENTRES,
@@ -150,6 +151,7 @@ class Study:
     scales: tuple[float, ...] = ()  # one for each feature: what is left is divided by it
     scale_features: tuple[str, ...] = ()
     scale: str = "agreed"  # by `scales`, or by what SecSum finds
+    rows: RowSettings = field(default_factory=RowSettings)  # what is made of columns and missing values
     nmf: NmfSettings = field(default_factory=NmfSettings)
     precision: PrecisionSettings = field(default_factory=PrecisionSettings)
     timeouts: Timeouts = field(default_factory=Timeouts)
@@ -258,6 +260,7 @@ def _validate(study: Study) -> None:
     check_values(study, want)
     _check_engine(study, spec)
     check_rows(study, want)
+    _check_missing(study)
     _check_own(study)
     study.spec.check(study, want)
     _check_numbers(study)
@@ -326,6 +329,20 @@ def _check_engine(study: Study, spec: EngineSpec) -> None:
         values = " and ".join(f"`{name}` is {value!r}" for name, value in others_own.items())
         raise StudyError(f"{values} with engine {study.engine!r}.", f"the engine {engines} with them")
     spec.check(study, want)
+
+
+def _check_missing(study: Study) -> None:
+    setting = study.rows.missing
+    want(
+        not study.spec.vector or setting == REFUSE,
+        f"`rows.missing` is {setting!r} for {study.algorithm}.",
+        f"{REFUSE!r}: a vector has no other rows to go by",
+    )
+    want(
+        setting != MEAN or study.centre != "hidden",
+        f"`rows.missing` is {MEAN!r} and `centre` is hidden.",
+        "another of the two: the mean that is filled in is seen by every party",
+    )
 
 
 def _check_own(study: Study) -> None:

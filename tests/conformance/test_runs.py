@@ -15,7 +15,7 @@ import pytest
 
 from pdml_spdz.engines.transcript import Transcript
 from pdml_spdz.errors import InputError, PeerAborted, PeerError
-from pdml_spdz.fits.prepare import announced
+from pdml_spdz.fits.announced import announced
 from pdml_spdz.local.joint import LocalResult, LocalRun, local_study, run_local
 from tests.conformance.cases import ITERATED, POSSIBLE, Case
 from tests.parties.helpers import Parties, until

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from pdml_spdz.fits.prepare import announced
+from pdml_spdz.fits.announced import announced
 from pdml_spdz.local.joint import LocalRun, local_study, run_local
 from pdml_spdz.study.model import NmfSettings
 

@@ -40,9 +40,9 @@ from pdml_spdz.transport.base import Link
 NOT_PRIVATE = "NOT PRIVATE: --init best_of_M shows every party's own topics to all others; for comparison only"
 ADDENDS = "W_t^T R_t (d numbers) and ||W_t||^2"
 NOTE = (
-    "the sums that every party has seen, topic by topic, are over all rows, and one record can show in them: of a small "
-    "party most records were distinguishable to whoever knows its part of the sums (docs/privacy-results.md). `pdml-spdz "
-    "privacy assess FILE --algorithm nmf --rank K` measures one's own records, --exclude leaves some out of a run"
+    "the sums that every party has seen, topic by topic, are over all rows, and one record can show in them: of a "
+    "small party most records were distinguishable to whoever knows its part of the sums (docs/privacy-results.md). "
+    "`pdml-spdz privacy assess FILE --algorithm nmf --rank K` measures one's own records, --exclude leaves some out"
 )
 OBJECTIVE = "||X - W T||_F^2 at the end"
 

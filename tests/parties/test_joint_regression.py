@@ -33,6 +33,18 @@ def joint(site: Parties, **differing: dict[str, str]) -> list[Ended]:
             process.clear_away()
 
 
+def tolerance(pooled: pd.DataFrame, M: int) -> float:
+    """Of a coefficient: moments of unit size are opened to 44 bits below it, and solved for."""
+    row, target, most = (float(value) for value in AGREED.values())
+    X = pooled[list("abcdef")].to_numpy()
+    A = np.column_stack([(X - X.mean(axis=0)) / row, np.ones(len(X))])
+    G, b = A.T @ A / most, A.T @ pooled["y"].to_numpy() / target / most
+    off = M * 2.0**-44 * A.shape[1]
+    solution = np.linalg.solve(G, b)
+    largest = max(target, target / row * (1.0 + np.abs(X.mean(axis=0)).sum()))  # what a coefficient makes of it
+    return float(off * (1.0 + np.linalg.norm(solution)) / np.linalg.eigvalsh(G)[0] * largest)
+
+
 def test_joint_regression_is_that_of_the_pooled_rows(parties: Callable[..., Parties]) -> None:
     site = parties(3, algorithm="pca", rank=6, tol=1e-7)
     for m in range(3):
@@ -50,8 +62,7 @@ def test_joint_regression_is_that_of_the_pooled_rows(parties: Callable[..., Part
     found = [pd.read_csv(site.home(m) / "coefficients.csv")["coefficient"].to_numpy() for m in range(3)]
     assert np.array_equal(found[0], found[1])
     assert np.array_equal(found[0], found[2])
-    # Moments are opened to 44 bits below their bound, rows of unit size 50; the smallest direction has 3^-5 of the first.
-    np.testing.assert_allclose(found[0], exact, atol=1e-5 * np.abs(exact).max())
+    np.testing.assert_allclose(found[0], exact, atol=tolerance(pooled, site.M))
     for end in joint(site, P1={"--most-rows": "99"}):
         end.failed(MismatchError, "with other scales")
     first, *others = joint(site, **{f"P{m}": {"--longest-row": "0.001"} for m in range(3)})

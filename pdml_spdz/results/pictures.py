@@ -12,7 +12,7 @@ from pdml_spdz.results.charts import COLOURS, HEIGHT, TOP, WIDTH, svg
 
 CELL, NAME, LETTERS = 16, 190, 28  # pixels of a cell and of a name; letters of a name that are shown
 ARROWS = 10  # features in a biplot
-BLUE, WHITE, RED = np.array([33, 102, 172]), np.array([255, 255, 255]), np.array([178, 24, 43])
+BLUE, RED = (33, 102, 172), (178, 24, 43)  # of the smallest and of the largest number; zero is white
 
 
 def shortened(name: str) -> str:
@@ -44,9 +44,8 @@ def heat_map(title: str, names: Sequence[str], labels: Sequence[str], loadings: 
 
 
 def _colour(share: float) -> str:
-    towards = RED if share > 0 else BLUE
-    mixed = np.rint(WHITE + min(abs(share), 1.0) * (towards - WHITE)).astype(int)
-    return "#{:02x}{:02x}{:02x}".format(*mixed)
+    far = min(abs(share), 1.0)
+    return "#{:02x}{:02x}{:02x}".format(*(round(255 + far * (c - 255)) for c in (RED if share > 0 else BLUE)))
 
 
 def bars(title: str, names: Sequence[str], values: Sequence[float]) -> str:

@@ -7,6 +7,8 @@ import io
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 
+import numpy as np
+
 from pdml_spdz.numerics.fixedpoint import Reals
 from pdml_spdz.system.files import save_text
 
@@ -31,7 +33,8 @@ def csv_text(header: Sequence[str], names: Iterable[str], numbers: Reals | Seque
     written = io.StringIO()
     out = csv.writer(written, lineterminator="\n")
     out.writerow([safe(cell) for cell in header])
-    out.writerows([safe(name), *(repr(float(x)) for x in line)] for name, line in zip(names, numbers, strict=True))
+    lines = np.asarray(numbers, np.float64).tolist()
+    out.writerows([safe(name), *line] for name, line in zip(names, lines, strict=True))
     return written.getvalue()
 
 

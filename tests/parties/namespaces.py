@@ -9,6 +9,8 @@ import subprocess
 from collections.abc import Iterator
 from pathlib import Path
 
+from tests.parties.helpers import command
+
 CLONE_NEWNET = 0x40000000
 
 
@@ -18,6 +20,12 @@ def enter(name: str) -> None:
         libc = ctypes.CDLL(None, use_errno=True)
         if libc.setns(file.fileno(), CLONE_NEWNET):
             raise OSError(ctypes.get_errno(), "setns")
+
+
+def on_host(name: str, arguments: list[str], cwd: Path, *streams: Path) -> None:
+    """A command of `pdml-spdz` on that host."""
+    enter(name)
+    command(arguments, cwd, *streams)
 
 
 def _ip(*words: str) -> None:

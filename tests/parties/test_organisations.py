@@ -4,6 +4,7 @@ the system allows it on a network, of its own.
 
 from __future__ import annotations
 
+import functools
 import json
 import os
 import pty
@@ -23,7 +24,7 @@ from sklearn.decomposition import PCA
 
 from pdml_spdz.errors import CertificateError
 from tests.parties.helpers import Ended, Process, free_ports, until
-from tests.parties.namespaces import hosts
+from tests.parties.namespaces import hosts, on_host
 
 README = (Path(__file__).parents[2] / "README.md").read_text(encoding="utf-8")
 M, MOST_COMMANDS = 5, 3
@@ -52,7 +53,8 @@ class Organisation(NamedTuple):
     def start(self, line: str) -> Process:
         """A printed command, in this organisation's directory."""
         self.ran.append(line)
-        return Process(*shlex.split(line)[1:], cwd=self.home, host=self.host)
+        target = None if self.host is None else functools.partial(on_host, self.host)
+        return Process(*shlex.split(line)[1:], cwd=self.home, target=target)
 
     def run(self, line: str) -> Ended:
         process = self.start(line)

@@ -8,7 +8,7 @@ from pathlib import Path
 from benchmarks.experiments.cells import Row
 from benchmarks.experiments.figures import Figures, grouped, mean_and_error
 from benchmarks.privacy import claims
-from pdml_spdz.privacy.plots import Curve, chart
+from pdml_spdz.results.charts import Curve, chart
 
 # [PDML Table "KSDP"], mean smallest p (+- standard deviation) by party size.
 PAPER = {

@@ -53,10 +53,14 @@ class Magnitudes:
 
 @dataclass(frozen=True)
 class LowRank(Symmetric):
-    """V diag(values) V^T, V (d, k) orthonormal"""
+    """V diag(values) V^T, V (d, k) orthonormal
+
+    single : sums over all entries in single precision, which takes half the time; they are exact to 2^-20 or so
+    """
 
     V: Reals
     values: Reals
+    single: bool = False
 
     def matrix(self) -> Reals:
         return np.asarray((self.V * self.values) @ self.V.T)
@@ -69,10 +73,12 @@ class LowRank(Symmetric):
 
     @cached_property
     def _magnitudes(self) -> Magnitudes:
-        d = len(self.V)
+        V = self.V.astype(np.float32) if self.single else self.V
+        values = self.values.astype(V.dtype)
+        d = len(V)
         total, largest = 0.0, np.zeros(d)
         for i in range(0, d, BLOCK):
-            part = np.abs((self.V[i : i + BLOCK] * self.values) @ self.V[i:].T)  # symmetric: the rest is its transpose
+            part = np.abs((V[i : i + BLOCK] * values) @ V[i:].T)  # symmetric: the rest is its transpose
             own = part[:, :BLOCK]
             total += 2.0 * float(part.sum()) - float(own.sum())
             largest[i : i + BLOCK] = np.maximum(largest[i : i + BLOCK], part.max(axis=1))

@@ -1,0 +1,144 @@
+"""What a run shows of a covariance A (m, m), by solver and level: the same steps, without shares.
+
+Letters: V_0, the first of the m directions; theta and U, eigenvalues and eigenvectors of A, largest first; B (m, r)
+orthonormal, the directions in which a transcript determines c A.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from pdml_spdz.algorithms import krylov
+from pdml_spdz.algorithms.solver import Fitting, SvdSettings
+from pdml_spdz.numerics.fixedpoint import Reals
+from pdml_spdz.numerics.linalg import orthonormalise
+from pdml_spdz.primitives.normed_sum import Alone, NormedColumns, unit_columns
+from pdml_spdz.privacy.attack_run import WELL
+from pdml_spdz.transport.clock import Clock
+
+F_OUT, LENGTH = 31, 2.0**5  # fraction bits that are opened, of columns of this length: the default precision
+POWER_ITERATIONS = 300
+# Later V_t change little: each of these stands for those up to the next.
+SHOWN_AT = (*range(24), *range(24, 60, 4), *range(60, 140, 10), *range(140, 301, 20))
+
+
+@dataclass
+class _Openings:
+    """c A V with the noise of an opening to 31 bits by M parties, in a space of d dimensions."""
+
+    rng: np.random.Generator
+    d: int
+    M: int
+    c: float = 0.0
+
+    def __call__(self, x: Reals, g: Reals, lengths: Reals | None = None) -> NormedColumns:
+        self.c = self.c or x.shape[1] / float(np.sum(g * x))
+        unit = np.sqrt(self.M / 6) * 2.0**-F_OUT / (np.ones(x.shape[1]) if lengths is None else LENGTH / lengths)
+        y = self.c * x + unit * self.rng.standard_normal(x.shape)
+        errors = unit * (np.sqrt(self.d) + 4.0)
+        return NormedColumns(*unit_columns(y, errors), None, y, errors)
+
+
+@dataclass(frozen=True)
+class _Matrix:
+    A: Reals
+
+    def times(self, V: Reals) -> Reals:
+        return self.A @ V
+
+
+@dataclass(frozen=True)
+class Fit:
+    """iterations : made; B : (m, r)"""
+
+    iterations: int
+    B: Reals
+
+
+def by_krylov(A: Reals, k: int, d: int, M: int, rng: np.random.Generator) -> Fit:
+    """The solver itself, on openings with their noise."""
+    V = np.eye(len(A), krylov.block_size(k, len(A)))
+    settings = SvdSettings(k, krylov.KRYLOV.iterations, krylov.KRYLOV.tol)
+    fitting = Fitting(_Matrix(A), _Openings(rng, d, M), Alone(), Clock())
+    state = krylov.pd_krylov(fitting, krylov.start(V), settings).state
+    return Fit(state.t, orthonormalise(state.shown.Q)[0])
+
+
+def by_power(theta: Reals, U: Reals, k: int) -> Fit:
+    """The paper's block power iteration; V_t of so many iterations, and what of their span is determined well."""
+    V = U[:k].T  # V_0 in the basis of eigenvectors
+    factor = theta / theta[0]
+    gram, t = np.zeros((len(theta), len(theta))), 0
+    for at, following in zip(SHOWN_AT, (*SHOWN_AT[1:], POWER_ITERATIONS), strict=True):
+        V, t = _iterated(factor, V, at - t), at
+        gram += max(following - at, 1) * (V @ V.T)
+    values, W = np.linalg.eigh(gram)
+    return Fit(POWER_ITERATIONS, U @ W[:, values > WELL**2 * values[-1]])
+
+
+def _iterated(factor: Reals, V: Reals, steps: int) -> Reals:
+    """V after so many steps of subspace iteration; orthonormal after every fourth, which is often enough."""
+    while steps > 0:
+        V = orthonormalise(factor[:, None] ** min(steps, 4) * V)[0]
+        steps -= 4
+    return V
+
+
+def least_consistent(A: Reals, B: Reals) -> tuple[Reals, Reals]:
+    """(values, E): E diag(values) E^T is the least positive semidefinite matrix with the same products with B as A.
+
+    A B (B^T A B)^-1 B^T A: what is certain; the rest of A is zero or more.
+    """
+    Y = A @ B
+    values, Q = np.linalg.eigh(B.T @ Y)
+    kept = values > 1e-9 * values[-1]
+    half = Y @ (Q[:, kept] / np.sqrt(values[kept]))
+    E, sigma, _ = np.linalg.svd(half, full_matrices=False)
+    return sigma**2, E
+
+
+@dataclass(frozen=True)
+class SealedSettings:
+    """columns : b; steps : T; bits : of V that are opened; goal : of the sine; checkpoints : how often the gate asks,
+    each time after twice as many steps"""
+
+    columns: int
+    steps: int
+    bits: int = 24
+    goal: float = 1e-6
+    checkpoints: int = 3
+
+
+@dataclass(frozen=True)
+class Sealed:
+    """V : (m, k), Ritz vectors, or None if the gate never opened; ratios : (b,), Ritz values over their sum
+
+    checkpoint : at which the gate opened, from 0
+    """
+
+    V: Reals | None
+    ratios: Reals
+    checkpoint: int
+
+
+def sealed(theta: Reals, U: Reals, start: Reals, k: int, settings: SealedSettings) -> Sealed:
+    """Ritz vectors after T (2 T, 4 T) steps of subspace iteration from `start` (m, b), and the gate's verdicts."""
+    V = U.T @ start
+    done = 0
+    for checkpoint in range(settings.checkpoints):
+        V = _iterated(theta / theta[0], V, settings.steps * 2**checkpoint - done)
+        done = settings.steps * 2**checkpoint
+        values, R = np.linalg.eigh(V.T @ (theta[:, None] * V))
+        values, X = values[::-1], V @ R[:, ::-1]
+        residual = np.linalg.norm((theta[:, None] - values[:k]) * X[:, :k], axis=0)
+        gap = values[:k] - values[k]
+        if np.sum((residual / gap) ** 2) < settings.goal**2:
+            return Sealed(U @ X[:, :k], values / values.sum(), checkpoint)
+    return Sealed(None, values / values.sum(), settings.checkpoints)
+
+
+def rounded(V: Reals, bits: int) -> Reals:
+    return np.ldexp(np.rint(np.ldexp(V, bits)), -bits)
+

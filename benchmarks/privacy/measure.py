@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import shutil
+from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -135,10 +136,11 @@ def cells(directory: Path, *, full: bool) -> dict[str, list[Cell]]:
     terms = 2000 if full else 1000
     found["svd"] = [
         Cell(_settings(name, 7, share, documents, samples), svd, (directory, name, terms, 7, share, documents, samples))
-        for share in (0.333, 0.1, 0.03, 0.005)
-        for name in ("Enron", "Songs")
+        for name, share in product(("Enron", "Songs"), (0.333, 0.1, 0.03, 0.005))
         if data.has(directory, name)
     ]
+    # Large parties first, for which it matters most what else is seen.
+    found["svd"].sort(key=lambda c: (c.settings["party_share"] < 0.1, c.settings["data"] != "Enron"))
     return {name: grid for name, grid in found.items() if grid}
 
 

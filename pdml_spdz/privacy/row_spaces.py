@@ -52,9 +52,10 @@ def projected(S: Reals, S_A: Reals, V_0: Reals, more: Reals, blocks: int) -> Ite
     H_0, C_A = Q_0.T @ C_0, S_A @ Q_0
     H_A, single = Q_0.T @ C_A, S_A.astype(np.float32)  # of a small part, which makes no difference
     for x, K, SK in zip(more, *_krylov_of_rows(S, more, blocks), strict=True):
-        G = Q_0.T @ K
-        T = _basis(K - Q_0 @ G)
-        R, SR = (K - Q_0 @ G) @ T, (SK - C_0 @ G) @ T
+        G = K @ Q_0
+        left = K - G @ Q_0.T
+        T = _basis(left)
+        R, SR = (T @ left).T, (T @ (SK - G @ C_0.T)).T
         Phi = np.column_stack([Q_0, R])
         A, part = _bordered(H_0, C_0.T @ R, R.T @ SR), _bordered(H_A, C_A.T @ R, R.T @ (single @ R.astype(np.float32)))
         z = x @ Phi
@@ -78,28 +79,27 @@ def _block_krylov(S: Reals, V: Reals, blocks: int) -> tuple[Reals, Reals]:
 
 
 def _krylov_of_rows(S: Reals, rows: Reals, blocks: int) -> tuple[Reals, Reals]:
-    """K and S K, (n, d, blocks) each, K orthonormal for every row; columns of zeros where a space has come to its end.
+    """K and K S, (n, blocks, d) each, K with orthonormal rows; rows of zeros where a space has come to its end.
 
     With full orthogonalisation, all rows at once: S is read once for all of them.
     """
     n, d = rows.shape
-    K, SK = np.zeros((n, d, blocks)), np.zeros((n, d, blocks))
+    K, KS = np.zeros((n, blocks, d)), np.zeros((n, blocks, d))
     w = rows / np.maximum(np.linalg.norm(rows, axis=1, keepdims=True), 1e-300)
     for j in range(blocks):
-        K[:, :, j] = w
-        image = w @ S
-        SK[:, :, j] = image
+        K[:, j], image = w, w @ S
+        KS[:, j] = image
         sizes = np.linalg.norm(image, axis=1, keepdims=True)
-        done = K[:, :, : j + 1]
+        done = K[:, : j + 1]
         for _ in range(2):
-            image = image - np.einsum("ndj,nj->nd", done, np.einsum("ndj,nd->nj", done, image))
+            image = image - (np.matmul(done, image[:, :, None]).transpose(0, 2, 1) @ done)[:, 0]
         left = np.linalg.norm(image, axis=1, keepdims=True)
         w = np.where(left > GONE * sizes, image / np.maximum(left, 1e-300), 0.0)
-    return K, SK
+    return K, KS
 
 
 def _basis(Z: Reals) -> Reals:
-    """T that makes Z T orthonormal; directions of which hardly anything is left in Z are left out."""
-    values, T = np.linalg.eigh(Z.T @ Z)
+    """T that makes the rows of T Z orthonormal; directions of which hardly anything is left in Z are left out."""
+    values, T = np.linalg.eigh(Z @ Z.T)
     kept = values > 1e-12
-    return T[:, kept] / np.sqrt(values[kept])
+    return (T[:, kept] / np.sqrt(values[kept])).T

@@ -105,20 +105,29 @@ def by_power(theta: Reals, U: Reals, k: int) -> Fit:
     """The paper's block power iteration; V_t of so many iterations, and what of their span is determined well."""
     V = U[:k].T  # V_0 in the basis of eigenvectors
     factor = theta / theta[0]
-    gram, t = np.zeros((len(theta), len(theta))), 0
+    shown, t = [], 0
     for at, following in zip(SHOWN_AT, (*SHOWN_AT[1:], POWER_ITERATIONS), strict=True):
         V, t = _iterated(factor, V, at - t), at
-        gram += max(following - at, 1) * (V @ V.T)
-    values, W = np.linalg.eigh(gram)
+        shown.append(np.sqrt(max(following - at, 1)) * V)
+    together = np.column_stack(shown)
+    values, W = np.linalg.eigh(together @ together.T)
     return Fit(POWER_ITERATIONS, U @ W[:, values > WELL**2 * values[-1]])
 
 
 def _iterated(factor: Reals, V: Reals, steps: int) -> Reals:
     """V after so many steps of subspace iteration; orthonormal after every fourth, which is often enough."""
     while steps > 0:
-        V = np.linalg.qr(factor[:, None] ** min(steps, 4) * V)[0]
+        V = _orthonormal(factor[:, None] ** min(steps, 4) * V)
         steps -= 4
     return V
+
+
+def _orthonormal(Y: Reals) -> Reals:
+    """By the Gram matrix, twice: for some columns of condition below 1e7 as good as a QR, and faster."""
+    for _ in range(2):
+        L = np.linalg.cholesky(Y.T @ Y)
+        Y = np.linalg.solve(L, Y.T).T
+    return Y
 
 
 def least_consistent(A: Reals, B: Reals) -> tuple[Reals, Reals]:

@@ -125,7 +125,7 @@ class _Watched(FullPart):
         self.steps.append(self.error(T) / self.before - 1.0)
 
 
-def clip(problems: int = 50, k: int = 8, sweeps: int = 20) -> Figures:
+def clip(problems: int = 12, k: int = 8, sweeps: int = 20) -> Figures:
     """Updates of a topic after which the objective is larger than before, in the printed order and in ours."""
     found: Figures = {"updates": problems * k * sweeps}
     for name, order in (("printed", True), ("ours", False)):

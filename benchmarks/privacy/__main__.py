@@ -9,7 +9,7 @@ from pathlib import Path
 
 from benchmarks.experiments import cells
 from benchmarks.experiments.cells import Cell, Row
-from benchmarks.privacy import measure, noise, page, recorded, shows
+from benchmarks.privacy import measure, noise, page, ratings, recorded, shows
 
 RESULTS = Path(__file__).parent / "results"
 
@@ -24,18 +24,19 @@ def main() -> None:
     parser.add_argument(
         "--full", action="store_true", help="the paper's grid; small cells stand in for those not there"
     )
-    parser.add_argument("--records", type=int, default=0, help="with --full: so many records instead of the paper's")
-    parser.add_argument("--only", nargs="*", help="nmf, svd, shows, noise, attacks")
+    parser.add_argument("--reduced", action="store_true", help="the paper's grid with fewer records and samples")
+    parser.add_argument("--only", nargs="*", help="nmf, svd, shows, noise, ratings, attacks")
     parser.add_argument("--so-far", action="store_true", help="compute nothing: a page of what is there")
     parser.add_argument("--jobs", type=int, default=os.cpu_count() or 1)
     given = parser.parse_args()
-    grids = measure.cells(given.data, full=given.full, records=given.records)
-    grids |= {"shows": shows.cells(given.data), "noise": noise.cells(given.data, full=given.full)}
-    grids["attacks"] = recorded.cells(given.data)
+    size = "full" if given.full else "reduced" if given.reduced else "small"
+    grids = measure.cells(given.data, size=size)
+    grids |= {"shows": shows.cells(given.data), "noise": noise.cells(given.data, full=size != "small")}
+    grids |= {"ratings": ratings.cells(given.data), "attacks": recorded.cells(given.data)}
     grids = {name: grid for name, grid in grids.items() if grid and (not given.only or name in given.only)}
     if not grids:
         sys.exit(f"nothing to run: no data set is in {given.data}; pass --data DIR or set PDML_DATA")
-    out = given.out / ("reduced" if given.full and given.records else "full" if given.full else "small")
+    out = given.out / size
     results = {}
     for name, grid in grids.items():
         file = out / f"{name}.csv"
@@ -58,6 +59,7 @@ SAME = {
     "svd": ("data", "party_share"),
     "shows": ("data", "honest", "solver"),
     "noise": ("experiment", "data"),
+    "ratings": ("data", "k", "party_share"),
     "attacks": ("case", "engine", "algorithm"),
 }
 

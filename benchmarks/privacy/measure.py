@@ -111,10 +111,17 @@ def _row(view: Observer, size: int) -> Row:
     }
 
 
-def cells(directory: Path, *, full: bool, records: int = 0) -> dict[str, list[Cell]]:
-    """The paper's grids, or small ones. records : so many instead of the paper's"""
-    shares = (0.005, 0.03, 0.1)
-    documents, samples = (records or 50, 200) if full else (8, 30)
+# Records and samples of an arm, by the size of a grid. Reduced: all else as in the paper.
+SIZES = {
+    "nmf": {"small": (8, 30), "reduced": (10, 60), "full": (50, 200)},
+    "svd": {"small": (40, 50), "reduced": (100, 50), "full": (200, 50)},
+}
+
+
+def cells(directory: Path, *, size: str) -> dict[str, list[Cell]]:
+    """The paper's grids, or smaller ones."""
+    shares, full = (0.005, 0.03, 0.1), size != "small"
+    documents, samples = SIZES["nmf"][size]
     sweeps, terms = (20, 10_000) if full else (10, 1000)
     ks = (7, 14) if full else (7,)
     found: dict[str, list[Cell]] = {"nmf": [], "svd": []}
@@ -134,7 +141,7 @@ def cells(directory: Path, *, full: bool, records: int = 0) -> dict[str, list[Ce
         ]
     # The paper's own cells first (it starts from noise), and what takes least first: a run may be stopped.
     found["nmf"].sort(key=lambda c: (c.settings["start"] != "random", c.settings["k"], c.settings["party_share"]))
-    documents, samples = (records or 200, 50) if full else (40, 50)
+    documents, samples = SIZES["svd"][size]
     terms = 2000 if full else 1000
     found["svd"] = [
         Cell(_settings(name, 7, share, documents, samples), svd, (directory, name, terms, 7, share, documents, samples))

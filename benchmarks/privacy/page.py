@@ -7,7 +7,7 @@ from pathlib import Path
 
 from benchmarks.experiments.cells import Row
 from benchmarks.experiments.figures import Figures, grouped, mean_and_error
-from benchmarks.privacy import claims, levels
+from benchmarks.privacy import claims, levels, noise
 from benchmarks.privacy.text import percent, table, words
 from pdml_spdz.privacy.plots import Curve, chart
 
@@ -28,6 +28,11 @@ NMF = {"exact": "PD-NMF", "dp-row": "DP-NMF"}
 UPLIFTS = {
     ("pcr", "own rows"): ("uplift-pcr", "Principal component regression, beta of the party's own rows", SVD),
     ("pcr", "all rows"): ("uplift-pcr-all", "Principal component regression, beta of all rows", SVD),
+    (noise.AS_IT_IS, "all rows"): (
+        "uplift-pcr-as-it-is",
+        "Principal component regression, beta of all rows, columns as they are",
+        SVD,
+    ),
     ("lra", ""): ("uplift-lra", "Low-rank approximation", SVD),
     ("topics", ""): ("uplift-topics", "Topics", NMF),
     ("recommender", ""): ("uplift-recommender", "Recommender", NMF),
@@ -140,13 +145,13 @@ def write(results: dict[str, list[Row]], page: Path, missing: Sequence[str] = ()
     if results.get("svd"):
         lines += levels.sections(results["svd"], results.get("shows", []))
         lines += ["", "## PD-SVD (mail) and PD-PCA (songs)", "", *svd_table(results["svd"]), ""]
-        for data in dict.fromkeys(r["data"] for r in results["svd"]):
-            name = f"ksdp-{data.lower()}.svg"
-            (page.parent / name).write_text(_standalone(figure(results["svd"], data)), encoding="utf-8")
-            lines += [f"![KSDP of SVD, {data}]({name})"]
+        lines += svd_figures(results["svd"], page.parent)
     if results.get("noise"):
         lines += ["", "## What privacy by noise costs: uplift of joining", "", words("noise").rstrip()]
         lines += noise_sections(results["noise"], page.parent)
+    if results.get("ratings"):
+        lines += ["", "## What a recommender gains, by its penalties", "", words("ratings")]
+        lines += ratings_table(results["ratings"])
     if results.get("attacks"):
         lines += ["", "## Attacks on recorded runs", ""]
         lines += ["Three processes; the first party is honest, the other two collude.", ""]
@@ -154,8 +159,34 @@ def write(results: dict[str, list[Row]], page: Path, missing: Sequence[str] = ()
     lines += ["", "## Where this differs from the paper", "", words("differences")]
     if missing:
         lines += ["Not run:", "", *(f"- {cell}" for cell in missing), ""]
+        lines += ["## Figures of version 0.2.0", "", words("before"), words("earlier")]
     page.write_text("\n".join(lines), encoding="utf-8")
     return page
+
+
+def svd_figures(rows: list[Row], place: Path) -> list[str]:
+    """One for each data set of which there are all sizes."""
+    lines = []
+    for data in dict.fromkeys(r["data"] for r in rows):
+        if len({r["party_share"] for r in claims.of(rows, data=data)}) > 1:
+            name = f"ksdp-{data.lower()}.svg"
+            (place / name).write_text(_standalone(figure(rows, data)), encoding="utf-8")
+            lines += [f"![KSDP of SVD, {data}]({name})"]
+    return lines
+
+
+def ratings_table(rows: list[Row]) -> list[str]:
+    lines = []
+    for share in sorted({r["party_share"] for r in rows}, key=float):
+        mine = claims.of(rows, party_share=share)
+        for method in dict.fromkeys(r["method"] for r in mine):
+            found = claims.of(mine, method=method)
+            local, joint, gain = (
+                mean_and_error([float(r[name]) for r in found]) for name in ("local", "joint", "uplift_percent")
+            )
+            gained = "{:+.1f} ± {:.1f}".format(*gain)
+            lines.append([percent(share), method, f"{local[0]:.3f}", f"{joint[0]:.3f}", gained, str(len(found))])
+    return table(["party size", "penalties", "RMSE without joining", "joining", "uplift, %", "trials"], lines)
 
 
 def _sizes(results: dict[str, list[Row]]) -> list[str]:

@@ -25,8 +25,7 @@ from pdml_spdz.primitives.normed_sum import Alone, own_sum
 from pdml_spdz.privacy.attacks import reconstruct
 from pdml_spdz.privacy.run_shows import Matrix, Openings
 from pdml_spdz.study.solvers import SOLVERS
-from pdml_spdz.transport.base import Link
-from pdml_spdz.transport.clock import Clock
+from pdml_spdz.transport.base import Clock, Link
 from pdml_spdz.transport.inprocess import between_threads
 
 Figures = dict[str, Any]

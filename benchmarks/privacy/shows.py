@@ -19,7 +19,7 @@ from pdml_spdz.privacy.attacks import reconstruct, scale_from_semidefiniteness, 
 from pdml_spdz.privacy.run_shows import POWER_ITERATIONS, Matrix, Openings
 from pdml_spdz.rows.base import as_rows
 from pdml_spdz.study.solvers import SOLVERS
-from pdml_spdz.transport.clock import Clock
+from pdml_spdz.transport.base import Clock
 
 ROWS, K, M, TERMS = 3000, 7, 3, 2000
 LEFT_TO_ITSELF = "krylov"  # ends by its own rule

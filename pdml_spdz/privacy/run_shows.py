@@ -17,7 +17,7 @@ from pdml_spdz.numerics.fixedpoint import Reals
 from pdml_spdz.numerics.linalg import orthonormalise
 from pdml_spdz.primitives.normed_sum import Alone, NormedColumns, unit_columns
 from pdml_spdz.privacy.attack_run import WELL
-from pdml_spdz.transport.clock import Clock
+from pdml_spdz.transport.base import Clock
 
 F_OUT, LENGTH = 31, 2.0**5  # fraction bits that are opened, of columns of this length: the default precision
 POWER_ITERATIONS = 300

@@ -13,7 +13,10 @@ from benchmarks.paper.__main__ import DOCS, RESULTS
 from benchmarks.paper.errata import ERRATA, theorem_2
 
 KEPT = json.loads((RESULTS / "errata.json").read_text(encoding="utf-8"))
-LONG = {"theorem_2", "pcr"}  # the first with fewer bases below; the second needs data sets that are not in the repository
+LONG = {
+    "theorem_2",
+    "pcr",
+}  # the first with fewer bases below; the second needs data sets that are not in the repository
 
 
 def close(found: Any, kept: Any) -> bool:

@@ -199,7 +199,7 @@ class LevelMechanism(Mechanism):
         low[SEALED] = LowRank(V_s, self._own["estimate"].sum() * ratios, True)
         low[SEALED_LESS] = LowRank(V_s, self._own["estimate"], True)
         facts[SEALED_LESS] = np.array([float(sealed.checkpoint), exponent])
-        facts[SEALED] = np.concatenate([facts[SEALED_LESS], sealed.ratios])
+        facts[SEALED] = np.concatenate([facts[SEALED_LESS], sealed.ratios, sealed.first])
         return _Run(OneMore(Whole(A), np.zeros(len(A))), low, facts, mean, V)
 
     def _seen(self, run: _Run, S: OneMore, mean: Reals) -> _Run:

@@ -102,4 +102,4 @@ def _basis(Z: Reals) -> Reals:
     """T that makes the rows of T Z orthonormal; directions of which hardly anything is left in Z are left out."""
     values, T = np.linalg.eigh(Z @ Z.T)
     kept = values > 1e-12
-    return (T[:, kept] / np.sqrt(values[kept])).T
+    return np.asarray((T[:, kept] / np.sqrt(values[kept])).T)

@@ -159,28 +159,31 @@ class SealedSettings:
 class Sealed:
     """V : (m, k), Ritz vectors, or None if the gate never opened; ratios : (b,), Ritz values over their sum
 
-    checkpoint : at which the gate opened, from 0
+    checkpoint : at which the gate opened, from 0; first : (b,), the ratios at the first one
     """
 
     V: Reals | None
     ratios: Reals
     checkpoint: int
+    first: Reals
 
 
 def sealed(theta: Reals, U: Reals, start: Reals, k: int, settings: SealedSettings) -> Sealed:
     """Ritz vectors after T (2 T, 4 T) steps of subspace iteration from `start` (m, b), and the gate's verdicts."""
     V = U.T @ start
-    done = 0
+    done, first = 0, np.zeros(0)
     for checkpoint in range(settings.checkpoints):
         V = _iterated(theta / theta[0], V, settings.steps * 2**checkpoint - done)
         done = settings.steps * 2**checkpoint
         values, R = np.linalg.eigh(V.T @ (theta[:, None] * V))
         values, X = values[::-1], V @ R[:, ::-1]
+        ratios = values / values.sum()
+        first = first if checkpoint else ratios
         residual = np.linalg.norm((theta[:, None] - values[:k]) * X[:, :k], axis=0)
         gap = values[:k] - values[k]
         if np.sum((residual / gap) ** 2) < settings.goal**2:
-            return Sealed(U @ X[:, :k], values / values.sum(), checkpoint)
-    return Sealed(None, values / values.sum(), settings.checkpoints)
+            return Sealed(U @ X[:, :k], ratios, checkpoint, first)
+    return Sealed(None, ratios, settings.checkpoints, first)
 
 
 def rounded(V: Reals, bits: int) -> Reals:

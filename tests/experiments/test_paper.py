@@ -14,9 +14,6 @@ from benchmarks.paper.errata import ERRATA, theorem_2
 
 KEPT = json.loads((RESULTS / "errata.json").read_text(encoding="utf-8"))
 LONG = {"theorem_2", "pcr"}  # fewer bases below; data sets that are not in the repository
-    "theorem_2",
-    "pcr",
-}  # the first with fewer bases below; the second needs data sets that are not in the repository
 
 
 def close(found: Any, kept: Any) -> bool:

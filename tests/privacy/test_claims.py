@@ -7,10 +7,12 @@ from typing import Any
 
 import numpy as np
 import pytest
+import scipy.sparse as sp
 
 from benchmarks.experiments.cells import Cell
-from benchmarks.privacy import claims, measure, page
+from benchmarks.privacy import claims, measure, page, ratings
 from benchmarks.privacy.__main__ import absent, mixed
+from pdml_spdz.privacy.level_mechanism import LEVEL_VIEWS
 from pdml_spdz.privacy.nmf_mechanism import NmfMechanism
 
 
@@ -107,6 +109,34 @@ def test_claim_on_noise_counts_settings(uplifts: tuple[float, ...], answer: str)
     rows = noise(uplifts)
     assert claims.noise(rows, "own rows").answer == answer
     assert "of 2 (" in claims.noise(rows, "all rows").figures  # PCR is not there in that reading
+
+
+def test_claim_that_all_gain_names_the_sizes_that_do_not() -> None:
+    def gain(share: str, value: float, trial: int) -> dict[str, str]:
+        uplift = str(value + 0.01 * trial)
+        return {"experiment": "topics", "method": "exact", "party_share": share, "uplift_percent": uplift}
+
+    rows = [gain(s, v, t) for s, v in (("0.01", 1.0), ("0.3", -0.08)) for t in range(3)]
+    found = claims.all_gain(rows, "topics")
+    assert found.answer == "in 1 of 2 sizes (a loss in one)"
+    assert "30 %: -0.07" in found.figures
+    assert claims.all_gain(rows[:3], "topics").answer == "yes"
+
+
+def test_user_mean_is_the_mean_of_what_is_known_of_the_user() -> None:
+    known = sp.csr_array(np.array([[4.0, 2.0, 0.0], [0.0, 0.0, 0.0]]))
+    held = sp.csr_array(np.array([[0.0, 0.0, 5.0], [1.0, 0.0, 0.0]]))
+    assert ratings.user_means(known, held) == pytest.approx(2.0)  # 5 - 3, and 1 - 3, the mean of all
+
+
+def test_levels_stand_beside_each_other_and_beside_v_k(tmp_path: Path) -> None:
+    told = {view: "1" * i + "0" * (20 - i) for i, view in enumerate(LEVEL_VIEWS)}
+    rows = [row(0.1, view=view, data="Enron", told=told[view], flagged=i) for i, view in enumerate(LEVEL_VIEWS)]
+    text = page.write({"svd": rows}, tmp_path / "page.md", full=False).read_text()
+    assert "| V_k alone | no level: what nothing can hide | 0 |" in text
+    assert "| `--reveal sealed` | the same, and the ratios of b = 2k Ritz values | 6 |" in text
+    (line,) = [line for line in text.splitlines() if line.startswith("| Enron 10 % | +")]
+    assert line.startswith("| Enron 10 % | +7 (")  # sealed without ratios, less V_k alone
 
 
 def test_uplift_has_all_methods_and_the_own_model_in_one_figure(tmp_path: Path) -> None:

@@ -43,8 +43,11 @@ class OnDemand(Material):
         self._triples, self._used = Triples(scalar_bits, [], [], []), 0
 
     def reserve(self, plan: Plan) -> None:
-        link = self._link
+        link, first = self._link, min(GROUP, len(plan.vectors))
         with link.offline():
+            if plan.triples <= triples.BATCH:  # OTs for them and for the first deltas in one go
+                for_triples, for_deltas = plan.triples * self._scalar_bits, vole.ots_for(first, self._vector_bits)
+                extension.prepare(link, self._ots, for_triples + for_deltas)
             self._triples, self._used = triples.make(link, self._ots, plan.triples, self._scalar_bits), 0
         self._ends = self._set_up(len(plan.vectors))
         self._planned = iter(plan.vectors)

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import cached_property
 from math import ceil, log2
 
 from pdml_spdz.errors import StudyError
@@ -57,67 +58,67 @@ class Precision:
             if used > room:
                 raise StudyError(f"the bit budget does not add up: {line} needs {used} bits of {room}.")
 
-    @property
+    @cached_property
     def f_in(self) -> int:
         """Inputs: so fine that the norm cannot be read off the grid that they leave in the output."""
         return self.f_out + self.R + self.G
 
-    @property
+    @cached_property
     def f_inv(self) -> int:
         """The scalar that multiplies the vector: its error, which grows with rho, stays G bits below the output."""
         return self.f_out + self.G
 
-    @property
+    @cached_property
     def f_rho(self) -> int:
         """rho as it comes from g.s, without truncation."""
         return self.f_in + self.f_g
 
-    @property
+    @cached_property
     def f_t(self) -> int:
         """t = rho x, from rho to 1: relative to the smallest rho, 6 bits finer than inv has to be."""
         return self.R + self.f_inv + 6
 
-    @property
+    @cached_property
     def f_x(self) -> int:
         """x, from 1 to 1/rho: 8 bits finer than inv has to be, for the roundings of all steps, where it is smallest."""
         return self.f_inv + 8 + FLOOR_BITS
 
-    @property
+    @cached_property
     def half(self) -> int:
         """|1 - t| is below 2^-half when Newton's step comes, which takes it below 2^-(f_inv + 8)."""
         return (self.f_inv + 8) // 2 + 1
 
-    @property
+    @cached_property
     def f_y(self) -> int:
         """y, which is t to fewer bits: off by less than M units, it leaves an error of t below 2^-(half + 1)."""
         return self.half + 1 + self.M.bit_length()
 
-    @property
+    @cached_property
     def f_h(self) -> int:
         return COEFFICIENT_BITS
 
-    @property
+    @cached_property
     def x_bits(self) -> int:
         """x stays below 2^x_bits whatever rho is: it is largest for rho = 0, where steps have their largest factors."""
         largest = largest_factor(self.reciprocal_steps) + 1, largest_factor(self.inverse_root_steps) + log2(1.5)
         return ceil(max(largest))
 
-    @property
+    @cached_property
     def drop(self) -> int:
         """Bits of y below the last one of the output: dithered and never opened."""
         return self.f_in + self.f_inv - self.f_out
 
-    @property
+    @cached_property
     def vector_bits(self) -> int:
         """The ring of vectors: y is never truncated, so it holds a sign, H and all fraction bits; rho fits too."""
         return _whole(32, max(1 + self.H + self.f_in + self.f_inv, 2 + self.f_rho, self.x_bits + 1 + self.f_inv))
 
-    @property
+    @cached_property
     def open_bits(self) -> int:
         """What is opened of a number of y: sign, H, f_out and, where the ring has room, the carries of M tails."""
         return min(1 + self.H + self.f_out + self.M.bit_length() + 1, self.vector_bits - self.drop)
 
-    @property
+    @cached_property
     def scalar_value_bits(self) -> int:
         """The largest scalar that is truncated, with its sign: x h, where h has 2 f_y + f_h fraction bits, and 2 h has
         f_t in Newton's step; t^2.
@@ -125,29 +126,29 @@ class Precision:
         h = max(2 * self.f_y + self.f_h, self.f_t + 1)
         return 1 + max(self.x_bits + self.f_x + h, 2 * self.f_t + 1, *self.mean_bits)
 
-    @property
+    @cached_property
     def mean_bits(self) -> tuple[int, int]:
         """What a hidden mean adds to rho, t.v times g.t, both at most 1; and c t, with c at most 2^R for a column."""
         return self.f_in + self.f_rho + 1, self.R + COLUMN_BITS + self.f_inv + self.f_in
 
-    @property
+    @cached_property
     def scalar_bits(self) -> int:
         """The ring of scalars: a value, sigma bits of mask above it, and room for the sum of M masks."""
         return _whole(64, self.scalar_value_bits + SIGMA + self.M.bit_length() + 2)
 
-    @property
+    @cached_property
     def margin_bits(self) -> int:
         """What rounding may have made of rho, with a hidden mean, is input 2^that times as large, so that some of its
         bits are left. Of dense rows with up to 10^9 features that is below 1; the gate has room for 2^10.
         """
         return min(self.R, MARGIN)
 
-    @property
+    @cached_property
     def reciprocal_steps(self) -> list[Step]:
         """Coefficients of the steps after which |1 - rho x| is below 2^-(half + 1) for every rho in [2^-R, 1]."""
         return list(steps(RECIPROCAL, self.R, self.half + 1))
 
-    @property
+    @cached_property
     def inverse_root_steps(self) -> list[Step]:
         """The same for x = 1/|rho|."""
         return list(steps(INVERSE_ROOT, self.R, self.half + 1))

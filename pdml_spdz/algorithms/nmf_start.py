@@ -37,7 +37,7 @@ def nnsvd(X: RowsLike, k: int) -> Reals:
     """
     rows = as_rows(X)
     n, d = rows.shape
-    largest = max((float(np.max(values)) for values in rows.stored() if values.size), default=0.0)
+    largest = rows.largest
     count = min(k, n - 1, d - 1) if largest > 0 else 0
     V = np.zeros((0, d))
     if count >= 1:

@@ -131,7 +131,7 @@ class NmfFit(IterativeFit[SweepState, nmf.SweepResult]):
 def accept(study: Study, m: int, data: Data) -> None:
     """NMF is for numbers that are zero or more."""
     prepare.accept(study, m, data)
-    negative = sum(int(np.sum(values < 0)) for values in data.rows.stored())
+    negative = data.rows.negative
     if negative:
         raise InputError(
             f"{data.source} has {negative:,} negative entries.",

@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 from pdml_spdz.numerics.fixedpoint import Reals
 from pdml_spdz.rows import pieces as work
 from pdml_spdz.rows.base import BLOCK, Dense, Rows, Work
+from pdml_spdz.rows.coefficients import Coefficients, coefficients
 from pdml_spdz.rows.pieces import Affine, Changed, Complete, Filled, Summary
 from pdml_spdz.rows.sparse import Sparse
 from pdml_spdz.rows.workers import Workers
@@ -63,7 +64,8 @@ class Store:
             return np.zeros(self.d)
         first = self.sample.dense()
         present = np.isfinite(first)
-        return np.where(present, first, 0.0).sum(axis=0) / np.maximum(present.sum(axis=0), 1)
+        mean: Reals = np.where(present, first, 0.0).sum(axis=0) / np.maximum(present.sum(axis=0), 1)
+        return mean
 
     @property
     def with_gram(self) -> bool:
@@ -226,6 +228,10 @@ class Blocked(Rows):
         return Sparse(held) if hasattr(held, "tocsr") else Dense(held)
 
     # ---- other rows
+
+    def coefficients(self, k: int) -> Coefficients:
+        """W = 0, by pieces."""
+        return coefficients(self.store.workers, self._pieces(at_hand=True), self.store.lengths, k)
 
     def columns(self, order: Sequence[int] | NDArray[np.int64]) -> Rows:
         chosen = np.asarray(order)

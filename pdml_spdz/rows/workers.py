@@ -36,15 +36,15 @@ class Workers(ABC):
 
     def call(self, function: Callable[..., Any], *arguments: Any) -> Any:
         """function(*arguments), at one of the workers."""
-        import dask
+        from dask.delayed import delayed
 
-        return self._computed([dask.delayed(function, pure=False)(*arguments)], 1)[0]
+        return self._computed([delayed(function, pure=False)(*arguments)], 1)[0]
 
     def total(self, function: Callable[..., Any], pieces: Sequence[Any], own: Sequence[tuple[Any, ...]]) -> Any:
         """The sum of function(piece, *own arguments) over all pieces."""
-        import dask
+        from dask.delayed import delayed
 
-        leaf, adder = dask.delayed(function, pure=False), dask.delayed(_sum, pure=False)
+        leaf, adder = delayed(function, pure=False), delayed(_sum, pure=False)
         level = [leaf(piece, *arguments) for piece, arguments in zip(pieces, _shared(own), strict=True)]
         return self._reduced(level, adder)
 
@@ -52,9 +52,9 @@ class Workers(ABC):
         self, function: Callable[..., Any], pieces: Sequence[Any], own: Sequence[tuple[Any, ...]]
     ) -> Iterator[Any]:
         """function(piece, *own arguments) of each piece in their order; a few at a time."""
-        import dask
+        from dask.delayed import delayed
 
-        leaf, own = dask.delayed(function, pure=False), _shared(own)
+        leaf, own = delayed(function, pure=False), _shared(own)
         width = 2 * (os.cpu_count() or 1)
         for i in range(0, len(pieces), width):
             tasks = [
@@ -83,11 +83,11 @@ class Workers(ABC):
 
 def _shared(own: Sequence[tuple[Any, ...]]) -> list[tuple[Any, ...]]:
     """The arguments, with arrays that several tasks have in common sent once."""
-    import dask
+    from dask.delayed import delayed
 
     once: dict[int, Any] = {}
     for x in (x for arguments in own for x in arguments if isinstance(x, np.ndarray) and x.nbytes > SENT_EACH):
-        once.setdefault(id(x), dask.delayed(x, pure=False, traverse=False))
+        once.setdefault(id(x), delayed(x, pure=False, traverse=False))
     return [tuple(once.get(id(x), x) for x in arguments) for arguments in own]
 
 
@@ -111,10 +111,10 @@ class ThreadWorkers(Workers):
         return self._computed([_tree(level, adder)], len(level))[0]
 
     def _computed(self, tasks: list[Any], leaves: int) -> list[Any]:
-        import dask
+        from dask.base import compute
 
         with threadpool_limits(1), _counting(self._tell, leaves):
-            return list(dask.compute(*tasks, scheduler="threads", num_workers=os.cpu_count() or 1))
+            return list(compute(*tasks, scheduler="threads", num_workers=os.cpu_count() or 1))
 
 
 @contextmanager
@@ -158,15 +158,38 @@ class ClusterWorkers(Workers):
                 self._tell(done * leaves // len(futures), leaves)
             return [future.result() for future in futures]
 
+    def held(self, function: Callable[..., Any], own: Sequence[tuple[Any, ...]]) -> list[Any]:
+        """function(*own arguments), each in the memory of a worker."""
+        from dask.delayed import delayed
+
+        with self._lost():
+            return list(self.client.persist([delayed(function, pure=False)(*arguments) for arguments in own]))
+
+    def total_and_held(
+        self, function: Callable[..., Any], pieces: Sequence[Any], own: Sequence[tuple[Any, ...]]
+    ) -> tuple[list[Any], Any]:
+        """For functions of two results: the first ones held, and the sum of the second ones."""
+        from dask.delayed import delayed
+
+        leaf, adder = delayed(function, pure=False, nout=2), delayed(_sum, pure=False)
+        made = [leaf(piece, *arguments) for piece, arguments in zip(pieces, _shared(own), strict=True)]
+        with self._lost():
+            *held, total = self.client.persist([*(first for first, _ in made), _tree([s for _, s in made], adder)])
+            return held, self.value(total)
+
+    def value(self, held: Any) -> Any:
+        with self._lost():
+            return self.client.compute(held).result()
+
     def kept(self, function: Callable[..., Any], pieces: Sequence[Any], size: int) -> list[Any] | None:
-        import dask
+        from dask.delayed import delayed
         from distributed import wait
 
         with self._lost():
             limits = [w["memory_limit"] or 0 for w in self.client.scheduler_info(n_workers=-1)["workers"].values()]
             if 2 * size > sum(limits):
                 return None
-            held = self.client.persist([dask.delayed(function, pure=False)(piece) for piece in pieces])
+            held = self.client.persist([delayed(function, pure=False)(piece) for piece in pieces])
             wait(held)
             return list(held)
 
@@ -209,7 +232,7 @@ def workers_of(reading: Reading) -> Workers:
 
 
 def _cluster(reading: Reading) -> ClusterWorkers:
-    import dask
+    from dask import config
     from distributed import Client
 
     where = reading.dask
@@ -218,13 +241,14 @@ def _cluster(reading: Reading) -> ClusterWorkers:
     if as_file:
         where = _address_in(Path(where))
     _refuse_plaintext(where, reading)
+    security = _security(reading.dask_certs) if where.startswith("tls://") else None
     try:
-        with dask.config.set({"distributed.comm.retry.count": 2}):
+        with config.set({"distributed.comm.retry.count": 2}):
             client = Client(
                 **given,
                 timeout=CONNECT_SECONDS,
                 set_as_default=False,
-                security=_security(reading.dask_certs) if where.startswith("tls://") else None,
+                security=security,
             )
     except (OSError, TimeoutError, ValueError) as error:
         raise ClusterError(

@@ -10,6 +10,7 @@ from __future__ import annotations
 import hashlib
 import json
 import secrets
+import shutil
 import socket
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
@@ -173,6 +174,8 @@ class Checkpoints:
             self.directory.mkdir(parents=True, exist_ok=True)
             for old in self.directory.glob("iteration-*.npz"):
                 old.unlink()
+            for place in self.directory.glob("W-*"):
+                shutil.rmtree(place)
         salt = secrets.token_bytes(16)
         content: dict[str, Any] = {"problem": study.problem_digest, "salt": salt.hex(), "data": data.digest(salt)}
         content |= {"features": data.features, "format": FORMAT, "algorithm": study.algorithm}

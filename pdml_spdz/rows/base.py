@@ -163,6 +163,10 @@ class Rows(ABC):
         """Tell of long passes: how many pieces of how many are done."""
         return
 
+    def close(self) -> None:
+        """They are not asked for anything any more."""
+        return
+
     def column_sums(self) -> Reals:
         """(d,)"""
         total = np.zeros(self.shape[1])

@@ -114,6 +114,9 @@ class Blocked(Rows):
     def follow(self, progress: Callable[[int, int], None]) -> None:
         self.store.workers.progress = progress
 
+    def close(self) -> None:
+        self.store.workers.close()
+
     def summary(self) -> Summary:
         return self.store.summary()
 

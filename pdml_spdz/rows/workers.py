@@ -196,7 +196,8 @@ class ClusterWorkers(Workers):
     @contextmanager
     def _lost(self) -> Iterator[None]:
         try:
-            yield
+            with self.client.as_current():
+                yield
         except PdmlError:
             raise
         except Exception as error:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, ExitStack, closing, contextmanager, nullcontext
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -39,6 +40,8 @@ def run_party(run: PartyRun, link: Link | None = None) -> dict[str, Any]:
             held.enter_context(run.output())
             with place.clock("local"):
                 data = _load(run)
+            if isinstance(run.data, Path):
+                held.callback(data.rows.close)
             run.note(data.summary())
             place.wait()
         except Exception as error:

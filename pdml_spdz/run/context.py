@@ -144,7 +144,7 @@ def stock_root(given: Path | None = None) -> Path:
 
 KEPT = 2  # parties that are cut off in the middle of an iteration differ by one
 MOST = 4096  # bytes of a message here
-FORMAT = 2  # of checkpoints; 2: with what the end of a fit needs of its last iteration
+FORMAT = 3  # of checkpoints; 3: digests of fixed groups of rows
 
 
 @dataclass(frozen=True)

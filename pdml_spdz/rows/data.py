@@ -6,6 +6,7 @@ import hashlib
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -47,11 +48,11 @@ class Data:
         """Sizes, never the numbers or their names."""
         return f"Data({self.source}: {self.n:,} rows x {self.d:,} columns)"
 
-    @property
+    @cached_property
     def n(self) -> int:
         return self.rows.shape[0]
 
-    @property
+    @cached_property
     def d(self) -> int:
         return self.rows.shape[1]
 

@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import itertools
+import os
 import stat
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +14,8 @@ import dask.array as da
 import dask.dataframe as dd
 import numpy as np
 import pandas as pd
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 import scipy.sparse as sp
 import zarr
@@ -25,6 +30,7 @@ from pdml_spdz.numerics.linalg import EPS
 from pdml_spdz.rows import blocked, covariance, digests, workers
 from pdml_spdz.rows.covariance import GramMatrix, GramOperator, centred_covariance
 from pdml_spdz.rows.data import Data, from_rows, load
+from pdml_spdz.rows.pieces import BATCH
 from pdml_spdz.rows.reading import Reading, RowsWanted
 
 N, D = 700, 6
@@ -253,3 +259,37 @@ def test_clusters_without_tls_or_certificates_are_refused(tmp_path: Path, where:
     place = files(tmp_path / "x", numbers())
     with pytest.raises(StudyError, match=said):
         load(place, wanted=RowsWanted(Reading(dask=where)))
+
+
+MEASURED = """
+import sys
+from pathlib import Path
+import numpy as np
+from pdml_spdz.rows.data import load
+
+def peak():
+    lines = Path("/proc/self/status").read_text().splitlines()
+    return 1024 * int(next(line for line in lines if line.startswith("VmHWM")).split()[1])
+
+load(Path(sys.argv[1])).rows.summary()  # with everything imported, and a piece read
+before = peak()
+rows = load(Path(sys.argv[2])).rows
+centred = rows.shifted(rows.column_sums() / rows.shape[0]).gram()
+rows.gram_times(np.eye(rows.shape[1], 3))
+print(peak() - before, 8 * rows.shape[0] * rows.shape[1])
+"""
+
+
+def test_memory_is_that_of_some_batches_however_many_rows_there_are(tmp_path: Path) -> None:
+    """One row group is a fifth of the rows, and is itself read in batches."""
+    X = np.random.default_rng(0).normal(size=(400_000, 50))
+    for name, n in (("small", 80_000), ("large", len(X))):
+        (tmp_path / name).mkdir()
+        table = pa.table(list(X[:n].T), names=[f"c{j}" for j in range(50)])
+        pq.write_table(table, tmp_path / name / "x.parquet", row_group_size=80_000, compression="none")
+    command = [sys.executable, "-c", MEASURED, str(tmp_path / "small"), str(tmp_path / "large")]
+    done = subprocess.run(command, capture_output=True, text=True, check=True)
+    more, whole = map(int, done.stdout.split())
+    assert whole == X.nbytes
+    # Each thread has a batch and what is made of it: three times a million numbers.
+    assert more < (os.cpu_count() or 1) * 3 * 8 * BATCH

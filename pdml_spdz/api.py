@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any, cast
 
 from pdml_spdz.local.calls import Parties, Progress, checking_keywords, run_all, run_party
-from pdml_spdz.local.results import NMFResult, NormedSumResult, PCAResult, SVDResult
+from pdml_spdz.local.returned import NMFResult, NormedSumResult, PCAResult, SVDResult
 from pdml_spdz.numerics.fixedpoint import Reals
 from pdml_spdz.rows.reading import Reading, RowSettings
 from pdml_spdz.study.model import NmfSettings, PartyEntry, PrecisionSettings, Study, Timeouts

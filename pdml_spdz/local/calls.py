@@ -13,7 +13,7 @@ from typing import Any, ParamSpec, TypeAlias, TypeVar
 from pdml_spdz.engines.transcript import Transcript, warn_of_recording
 from pdml_spdz.errors import StudyError, did_you_mean
 from pdml_spdz.local.joint import LocalRun, gathered, local_study, run_local
-from pdml_spdz.local.results import NMFResult, NormedSumResult, PCAResult, SVDResult, result_of
+from pdml_spdz.local.returned import NMFResult, NormedSumResult, PCAResult, SVDResult, result_of
 from pdml_spdz.rows.base import RowsLike
 from pdml_spdz.rows.reading import Reading
 from pdml_spdz.rows.suspects import warn_of_columns

@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import platform
 import resource
+import shutil
 import ssl
 import sys
 from collections.abc import Iterator, Mapping
@@ -67,8 +68,8 @@ def remove(directory: Path) -> None:
     """The results of an older run, its mark first."""
     with writing(directory):
         older = [name for algorithm in _algorithms(directory) for name in algorithm.files]
-        for name in (REPORT, *older, transcripts.FILE):
-            (directory / name).unlink(missing_ok=True)
+        for path in (directory / name for name in (REPORT, *older, transcripts.FILE)):
+            shutil.rmtree(path) if path.is_dir() else path.unlink(missing_ok=True)
 
 
 def _algorithms(directory: Path) -> Iterator[Algorithm]:

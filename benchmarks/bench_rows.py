@@ -1,7 +1,10 @@
 """Rows that are not loaded whole: memory and time of a PCA of which one of three parties has (by default) 8 GB.
 
     python -m benchmarks.bench_rows make DIRECTORY [--rows N] [--columns D]    Parquet files of party 0, once
-    python -m benchmarks.bench_rows run DIRECTORY [--workers 2] [--solver power --rank K --operator]
+    python -m benchmarks.bench_rows run DIRECTORY [--workers 2]
+    python -m benchmarks.bench_rows make WIDE --rows 8000 --columns 12000
+    python -m benchmarks.bench_rows run WIDE --operator 7       the form V -> X^T (X V), a pass for each iteration
+    python -m benchmarks.bench_rows csv                         reading 200 MB of text, beside pyarrow by itself
 
 Measured in the same run: one pass of reading and Gram matrix in plain Dask (`floor`), and the fit with three parties as
 processes. Memory is the sum of the PSS of the party with the files and of its workers, sampled ten times a second;
@@ -25,7 +28,7 @@ from typing import Any
 
 import numpy as np
 
-ROW_GROUP = 100_000
+ROW_GROUP_NUMBERS = 10**7
 SAMPLES_A_SECOND = 10
 
 
@@ -36,7 +39,6 @@ def make(directory: Path, rows: int, columns: int) -> None:
 
     directory.mkdir(parents=True, exist_ok=True)
     rng = np.random.default_rng(0)
-    mix = np.linalg.qr(rng.normal(size=(columns, columns)))[0] * 2.0 ** -np.minimum(np.arange(columns) / 2, 6)[:, None]
     names = [f"c{j}" for j in range(columns)]
     for i, first in enumerate(range(0, rows, 10**6)):
         n = min(10**6, rows - first)
@@ -46,13 +48,59 @@ def make(directory: Path, rows: int, columns: int) -> None:
             compression="none",
             use_dictionary=False,
         ) as file:
-            for _ in range(0, n, ROW_GROUP):
-                X = rng.standard_normal((min(ROW_GROUP, n), columns)) @ mix + 1.0
-                file.write_table(pa.table(list(X.T), names=names), row_group_size=ROW_GROUP)
+            group = max(1, ROW_GROUP_NUMBERS // columns)
+            for start in range(0, n, group):
+                X = _numbers(rng, min(group, n - start), columns)
+                file.write_table(pa.table(list(X.T), names=names), row_group_size=group)
 
 
-def floor(directory: Path) -> float:
-    """Seconds of one pass in plain Dask: read every row group, add up X^T X."""
+def _numbers(rng: np.random.Generator, n: int, d: int) -> Any:
+    """Noise, and eight directions that stand out of it."""
+    strong = rng.standard_normal((n, 8)) * 2.0 ** np.arange(8, 0, -1)
+    return rng.standard_normal((n, d)) + 1.0 + strong @ np.sin(np.outer(np.arange(1, 9), np.arange(d)))
+
+
+CSV = """
+import sys, time
+from pathlib import Path
+from pyarrow import csv
+import pyarrow.csv, numpy
+from pdml_spdz.rows.data import load
+def peak():
+    lines = Path("/proc/self/status").read_text().splitlines()
+    return 1024 * int(next(line for line in lines if line.startswith("VmHWM")).split()[1])
+before, began = peak(), time.perf_counter()
+held = csv.read_csv(sys.argv[2]) if sys.argv[1] == "pyarrow" else load(Path(sys.argv[2]))
+print(time.perf_counter() - began, peak() - before)
+"""
+
+
+def text_file(turns: int = 3) -> dict[str, Any]:
+    """Seconds and memory of reading a .csv file of 200 MB, by pyarrow alone and as a party does, by turns."""
+    with tempfile.TemporaryDirectory() as place:
+        path = Path(place) / "x.csv"
+        X = np.random.default_rng(0).normal(size=(220_000, 50)).round(15)
+        header = ",".join(f"c{j}" for j in range(50))
+        np.savetxt(path, X, delimiter=",", header=header, comments="", fmt="%.15g")
+        found: dict[str, list[list[float]]] = {"pyarrow": [], "load": []}
+        for _ in range(turns):
+            for how, results in found.items():
+                words = [sys.executable, "-c", CSV, how, str(path)]
+                output = subprocess.run(words, capture_output=True, text=True, check=True).stdout
+                results.append([float(x) for x in output.split()])
+        median = {how: np.median(results, axis=0) for how, results in found.items()}
+        size = path.stat().st_size
+    return {
+        "file_mb": round(size / 1e6),
+        "seconds": {how: round(float(m[0]), 2) for how, m in median.items()},
+        "peak_mb": {how: round(float(m[1]) / 1e6) for how, m in median.items()},
+        "time_ratio": round(float(median["load"][0] / median["pyarrow"][0]), 2),
+        "memory_ratio": round(float(median["load"][1] / median["pyarrow"][1]), 2),
+    }
+
+
+def floor(directory: Path, columns: int = 0) -> float:
+    """Seconds of one pass in plain Dask: read every row group, add up X^T X; or X^T (X V) for so many columns of V."""
     import pyarrow.parquet as pq
     from dask.delayed import delayed
     from threadpoolctl import threadpool_limits
@@ -60,7 +108,7 @@ def floor(directory: Path) -> float:
     def gram(path: str, group: int) -> Any:
         table = pq.ParquetFile(path).read_row_group(group, use_threads=False)
         X = np.column_stack([column.to_numpy() for column in table.columns])
-        return X.T @ X
+        return X.T @ (X @ np.ones((X.shape[1], columns))) if columns else X.T @ X
 
     paths = sorted(map(str, directory.glob("*.parquet")))
     tasks = [delayed(gram)(p, g) for p in paths for g in range(pq.ParquetFile(p).num_row_groups)]
@@ -149,7 +197,7 @@ def run(directory: Path, options: argparse.Namespace) -> dict[str, Any]:
         words += ["--solver", options.solver]
         if options.workers:
             words += ["--dask", held.enter_context(cluster(options.workers, Path(place)))]
-        seconds = {"floor": floor(directory)}
+        seconds = {"floor": floor(directory, options.operator)}
         memory = Memory(f"--data {directory}", "dask_worker")
         memory.start()
         began = time.perf_counter()
@@ -165,7 +213,8 @@ def run(directory: Path, options: argparse.Namespace) -> dict[str, Any]:
         "workers": options.workers or "threads",
         "iterations": report["iterations"],
         "seconds": {name: round(value, 1) for name, value in seconds.items()},
-        "ratio": round(seconds["fit"] / seconds["floor"], 2),
+        "passes": (passes := report["iterations"] + 1 if options.operator else 1),
+        "ratio": round(seconds["fit"] / seconds["floor"] / passes, 2),
         "peak_pss_mb": round(memory.peak / 1e6),
         "peak_pss_by_process_mb": {word.split()[-1]: round(value / 1e6) for word, value in memory.by_kind.items()},
     }
@@ -173,16 +222,19 @@ def run(directory: Path, options: argparse.Namespace) -> dict[str, Any]:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("what", choices=["make", "run"])
-    parser.add_argument("directory", type=Path)
+    parser.add_argument("what", choices=["make", "run", "csv"])
+    parser.add_argument("directory", type=Path, nargs="?", default=Path())
     parser.add_argument("--rows", type=int, default=10**7)
     parser.add_argument("--columns", type=int, default=100)
     parser.add_argument("--rank", type=int, default=5)
     parser.add_argument("--solver", default="krylov")
     parser.add_argument("--iterations", type=int, default=0)
     parser.add_argument("--workers", type=int, default=0)
+    parser.add_argument("--operator", type=int, default=0, metavar="K", help="the rows are so wide that no S is formed")
     options = parser.parse_args()
-    if options.what == "make":
+    if options.what == "csv":
+        print(json.dumps(text_file(), indent=2))
+    elif options.what == "make":
         make(options.directory, options.rows, options.columns)
     else:
         print(json.dumps(run(options.directory, options), indent=2))

@@ -18,7 +18,8 @@ from pdml_spdz.rows.choosing import ColumnPlan
 from pdml_spdz.rows.digests import Groups, group_digest
 from pdml_spdz.rows.frames import block_of
 
-BATCH = 1 << 20  # numbers that a worker has in its hands at a time, besides what it adds up
+BUFFERS, LEAST_BUFFER = 4 << 20, 1 << 12  # bytes: of all columns, of one
+BATCH = 1 << 18  # numbers that a worker has in its hands at a time, besides what it adds up
 
 
 class Piece(Protocol):
@@ -41,7 +42,8 @@ class ParquetPiece:
         import pyarrow.parquet as pq
 
         inner, chosen = self.plan.within(), [self.plan.names[j] for j in self.plan.read]
-        with pq.ParquetFile(self.path, pre_buffer=False) as file:
+        buffered = max(LEAST_BUFFER, BUFFERS // len(self.plan.read))  # else all of a column's row group is read at once
+        with pq.ParquetFile(self.path, pre_buffer=False, buffer_size=buffered) as file:
             for batch in file.iter_batches(
                 batch_size=max(1, BATCH // self.plan.d),
                 row_groups=[self.group],

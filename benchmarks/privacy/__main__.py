@@ -57,7 +57,7 @@ def main() -> None:
 SAME = {
     "nmf": ("data", "k", "party_share", "start"),
     "svd": ("data", "party_share"),
-    "shows": ("data", "honest", "solver"),
+    "shows": ("data", "solver"),
     "noise": ("experiment", "data"),
     "ratings": ("data", "k", "party_share"),
     "attacks": ("case", "engine", "algorithm"),

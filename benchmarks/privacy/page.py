@@ -9,7 +9,7 @@ from benchmarks.experiments.cells import Row
 from benchmarks.experiments.figures import Figures, grouped, mean_and_error
 from benchmarks.privacy import claims, levels, noise
 from benchmarks.privacy.text import percent, table, words
-from pdml_spdz.privacy.plots import Curve, chart
+from pdml_spdz.results.charts import Curve, chart
 
 # [PDML Table "KSDP"], mean smallest p (+- standard deviation) by party size.
 PAPER = {

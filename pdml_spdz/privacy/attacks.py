@@ -43,7 +43,7 @@ def norm_from_grid(u: Reals, f_in: int, uncertainty: float) -> float | None:
         raise EngineError(
             "the grid attack needs the package fpylll, which is not installed.",
             "a library for lattice reduction",
-            "pip install 'pdml-spdz[privacy]'",
+            "pip install fpylll cysignals",
         ) from None
     order = np.argsort(-np.abs(u))
     seen, held_out = order[:COORDINATES], order[COORDINATES:]

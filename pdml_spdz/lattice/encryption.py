@@ -139,4 +139,3 @@ def label(p: Parameters, group: int, column: int, k: int) -> int:
     """The number of a ciphertext, by which its a is found."""
     columns = p.packing.units // p.packing.groups
     return 1 + (group * columns + column) * p.packing.ciphertexts + k
-

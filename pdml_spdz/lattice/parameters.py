@@ -97,6 +97,11 @@ class Parameters:
         return best[1]
 
     @classmethod
+    def possible(cls, i: int, w: int, bits: int) -> bool:
+        """Whether some layout of a product with inner dimension i fits."""
+        return any(cls.primes_needed(N, i, w, bits) is not None for N in cls.SIZES)
+
+    @classmethod
     def primes_needed(cls, N: int, terms: int, w: int, bits: int) -> int | None:
         """The least number of primes for which the budget adds up; None if the tables do not allow as many."""
         noise = _noise(N, terms, bits)

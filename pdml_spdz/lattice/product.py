@@ -73,15 +73,18 @@ class _Run:
         self._columns = layout.units // layout.groups
         held = 8 * p.count * p.N * layout.ciphertexts * len(link.peers)
         self._at_once = max(1, min(self._columns, cost.MEMORY // held))  # blocks of columns under one transform of S
-        self._done, self._steps = 0, 1 + layout.units * (
-            -(-layout.ciphertexts // PIECE)
-        ) + layout.groups * -(-self._columns // self._at_once) * sum(1 for _ in self._rows())
+        self._done, self._steps = (
+            0,
+            1
+            + layout.units * (-(-layout.ciphertexts // PIECE))
+            + layout.groups * -(-self._columns // self._at_once) * sum(1 for _ in self._rows()),
+        )
 
     def __call__(self) -> NDArray[np.uint64]:
         p, layout = self._p, self._p.packing
         self._keys = self._meet()
         self._responders = {peer: Responder(p, key) for peer, key in self._keys.items()}
-        share = np.stack([multiply(s, r, p.w) for s, r in zip(self._S, self._R, strict=True)])
+        share = multiply(self._S, self._R, p.w)
         for group in range(layout.groups):
             for first in range(0, self._columns, self._at_once):
                 columns = range(first, min(first + self._at_once, self._columns))

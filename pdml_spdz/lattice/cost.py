@@ -1,4 +1,4 @@
-"""What a layout costs: bytes, and CPU time from figures measured on this kind of arithmetic (benchmarks/bench_lattice.py)."""
+"""What a layout costs: bytes, and CPU time from figures measured with benchmarks/bench_lattice.py."""
 
 from __future__ import annotations
 

@@ -4,8 +4,8 @@
     encrypt     c0 = -a s + e + round(q x / 2^w),  a public (from a seed, as p1)
     decrypt     x = round(2^w (c0 + c1 s) / q) at the coefficients that were returned
 
-Polynomials travel as transforms, in residues of 25 bits. What is encoded is round(q x / 2^w) and not x times a constant:
-S times it is then right mod 2^w however often S x wraps.
+Polynomials travel as transforms, in residues of 25 bits. What is encoded is round(q x / 2^w) and not x times a
+constant: S times it is then right mod 2^w however often S x wraps.
 """
 
 from __future__ import annotations
@@ -109,7 +109,12 @@ class KeyHolder:
             yield to_bytes(self._hidden(a, reduce_all(message, p.primes)[:, 0]), p.primes)
 
     def decrypt(self, c1: Digits, c0: Digits, wanted: NDArray[np.intp]) -> ring.Vector:
-        """The numbers mod 2^w of responses. c1 : (responses N, k); c0 : (responses wanted, k); wanted : (responses, .)"""
+        """The numbers mod 2^w of responses.
+
+        c1 : digits (responses N, .)
+        c0 : digits (responses wanted, .)
+        wanted : coefficients (responses, wanted)
+        """
         p, moduli = self._p, self._p.exact_primes
         x = residues(c1, moduli, signed=True).reshape(len(moduli), -1, p.N)
         product = np.empty((len(moduli), *wanted.shape))

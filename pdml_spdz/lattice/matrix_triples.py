@@ -85,7 +85,7 @@ def matrix_triples(
 
 def _left(a: NDArray[np.uint64], w: int, many: int) -> NDArray[np.uint64]:
     """[A_0 A_1 ...], (count, n, many i, limbs); one digit is the number itself, with its sign."""
-    count, n, i, limbs = a.shape
+    count, n, i = a.shape[:3]
     if many == 1:
         return _signed(a, w)
     size = digit_bits(w, many) // DIGIT

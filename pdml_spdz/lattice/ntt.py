@@ -69,7 +69,7 @@ def reduce_all(x: Array, moduli: tuple[int, ...]) -> Array:
 def _factors(N: int) -> tuple[int, int, int]:
     """Three powers of two, none above 32, whose product is N."""
     log = N.bit_length() - 1
-    if N != 1 << log or not 3 <= log <= 15:
+    if 1 << log != N or not 3 <= log <= 15:
         raise ValueError(f"N = {N}: wanted a power of two from 8 to 32768")
     first, second = -(-log // 3), -(-(log - -(-log // 3)) // 2)
     return 1 << first, 1 << second, 1 << (log - first - second)
@@ -102,9 +102,10 @@ class Transform:
         k = k1[:, None, None] + f1 * (k2[:, None] + f2 * k3)
         self.exponents = (2 * k + 1).reshape(-1)
 
-    def power(self, exponents: NDArray[np.integer]) -> Array:  # type: ignore[type-arg]
+    def power(self, exponents: NDArray[np.int64]) -> Array:
         """psi to these powers."""
-        return self.powers[exponents % (2 * self.N)]
+        found: Array = self.powers[exponents % (2 * self.N)]
+        return found
 
     def forward(self, x: Array) -> Array:
         """The transforms of polynomials in the rows of x, balanced residues, shape (..., N); a new array."""

@@ -1,17 +1,18 @@
 """Where the numbers of matrices stand in polynomials.
 
-A product (n x i)(i x c) is cut into blocks of n_w, i_w and c_w. With D = n_w i_w, a block of the left matrix is the short
-polynomial
+A product (n x i)(i x c) is cut into blocks of n_w, i_w and c_w. With D = n_w i_w, a block of the left matrix is the
+short polynomial
 
     S(X) = sum_(a < n_w, j < i_w) S[a, j] X^(a i_w + i_w - 1 - j)         (D coefficients)
 
 and a block of the right one is R(X) = sum_(j < i_w, k < c_w) R[j, k] X^(k D + j). Their product has (S R)[a, k] at
-X^(k D + a i_w + i_w - 1), because j and j' meet there only if they are equal: other terms are off by less than i_w. It ends
-i_w - 1 places above D c_w, in places that hold nothing wanted, also where X^N = -1 brings them back to the beginning.
+X^(k D + a i_w + i_w - 1), because j and j' meet there only if they are equal: other terms are off by less than i_w.
+It ends i_w - 1 places above D c_w, in places that hold nothing wanted, also where X^N = -1 brings them back to the
+beginning.
 
-Many products of the same shape (`count`) have places beside each other, D c_w each: g of them share a ciphertext, and h
-ciphertexts are added into one response, with g h D c_w <= N. Product number x g + s is at place x g + s of ciphertext x, and is
-read from response s, where all other products of the ciphertexts are garbage that is never returned.
+Many products of the same shape (`count`) have places beside each other, D c_w each: g of them share a ciphertext, and
+h ciphertexts are added into one response, with g h D c_w <= N. Product number x g + s is at place x g + s of ciphertext
+x, and is read from response s, where all other products of the ciphertexts are garbage that is never returned.
 """
 
 from __future__ import annotations
@@ -103,7 +104,7 @@ class Packing:
         return out.transpose(axes).reshape(self.responses, self.ciphertexts, self.D, *tail)
 
     def right(self, R: NDArray[Any], group: int, column: int) -> NDArray[Any]:
-        """The numbers of each ciphertext, shape (ciphertexts, g, c_w, i_w, ...), of right matrices (count, i, c, ...)."""
+        """The numbers of each ciphertext, (ciphertexts, g, c_w, i_w, ...), of right matrices (count, i, c, ...)."""
         b_i, tail = blocks(self.i, self.i_w), R.shape[3:]
         some = self._group(R, group)[:, :, :, self.columns(column)]
         out = np.zeros((self.h, self.g, b_i * self.i_w, self.c_w, *tail), R.dtype)

@@ -227,7 +227,7 @@ class InsecureParameters(Parameters):
 def _most_primes(N: int) -> int:
     """How many primes the tables allow."""
     all_primes, longest = ntt.primes(N, 100), limits.longest_modulus(N)
-    return sum(log2(modulus(all_primes[: k + 1])) <= longest for k in range(len(all_primes)))
+    return sum(1 for k in range(len(all_primes)) if log2(modulus(all_primes[: k + 1])) <= longest)
 
 
 def _noise(N: int, terms: int, bits: int) -> int:

@@ -8,13 +8,13 @@ from typing import Any, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from pdml_spdz.errors import MismatchError, ProtocolError, QuotaError, StudyError
+from pdml_spdz.errors import MismatchError, QuotaError, StudyError
 from pdml_spdz.lattice import cost
 from pdml_spdz.lattice.encryption import KeyHolder, PublicKey, from_bytes, to_bytes
 from pdml_spdz.lattice.exact import multiply
 from pdml_spdz.lattice.parameters import Parameters
 from pdml_spdz.lattice.residues import DIGIT, Digits
-from pdml_spdz.lattice.response import Ciphertexts, Responder, short_polynomials
+from pdml_spdz.lattice.response import ROWS, Ciphertexts, Responder, short_polynomials
 from pdml_spdz.lattice.sampling import KEY
 from pdml_spdz.numerics import ring
 from pdml_spdz.transport.base import Link, misfit
@@ -167,7 +167,6 @@ class _Run:
         return received
 
     def _rows(self) -> Iterator[int]:
-        from pdml_spdz.lattice.response import ROWS
 
         yield from range(0, self._p.packing.responses, ROWS)
 
@@ -193,10 +192,9 @@ def _check(S: NDArray[Any], R: NDArray[np.uint64], p: Parameters, M: int) -> Non
             f"a right matrix of {R.dtype}, shape {R.shape}.", f"uint64, {(layout.count, layout.i, layout.c, limbs)}"
         )
     if S.dtype == np.int64 and S.ndim == 3:
-        inside = p.bits >= 63 or bool(np.all((S < 1 << p.bits) & (S > -(1 << p.bits))))
+        inside = _fits(np.ascontiguousarray(S).view(np.uint64).reshape(-1, 1), p.bits)
     elif S.dtype == np.uint64 and S.ndim == 4:
-        high = S.reshape(-1, S.shape[-1])
-        inside = _fits(high, p.bits)
+        inside = _fits(S.reshape(-1, S.shape[-1]), p.bits)
     else:
         raise StudyError(f"a left matrix of {S.dtype} with {S.ndim} axes.", "int64, or limbs of uint64 in a last axis")
     if not inside:
@@ -211,6 +209,3 @@ def _fits(numbers: ring.Vector, bits: int) -> bool:
     limb, shift = divmod(bits, 64)
     above = size[:, limb] >> np.uint64(shift)
     return not above.any() and not size[:, limb + 1 :].any()
-
-
-__all__ = ["ProtocolError", "multiply", "share_product"]

@@ -1,4 +1,4 @@
-"""Random polynomials: what is secret from a generator with a fresh key of the operating system, what is public from a seed.
+"""Random polynomials: secret ones from a generator with a fresh key of the operating system, public ones from a seed.
 
 Secrets and u are uniform in {-1, 0, 1}; errors are Gaussian on the integers with deviation 8/sqrt(2 pi), cut at 29
 (9 deviations, where 64 bits of randomness end): the distributions of the tables in `limits`.
@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import functools
 import os
-from decimal import Decimal, getcontext, localcontext
+from decimal import Decimal, localcontext
+from typing import Any
 
 import numpy as np
 from cryptography.hazmat.primitives.ciphers import Cipher, algorithms, modes
@@ -31,7 +32,7 @@ class Source:
     def __init__(self, insecure_key: bytes | None = None) -> None:
         self._stream = Cipher(algorithms.AES(insecure_key or os.urandom(KEY)), modes.CTR(bytes(16))).encryptor()
 
-    def words(self, count: int, dtype: str) -> NDArray[np.unsignedinteger]:  # type: ignore[type-arg]
+    def words(self, count: int, dtype: str) -> NDArray[Any]:
         """Uniform numbers of a type such as "<u8"."""
         size = np.dtype(dtype).itemsize * count
         return np.frombuffer(self._stream.update(bytes(size)), dtype)
@@ -74,15 +75,14 @@ def _thresholds() -> NDArray[np.uint64]:
         for weight in weights[:-1]:
             so_far += weight
             out.append(min(int(so_far / total * (1 << 64)), (1 << 64) - 1))
-    assert getcontext() is not context
     return np.array(out, np.uint64)
 
 
 def public(seed: bytes, label: int, N: int, moduli: tuple[int, ...]) -> Array:
     """A polynomial's transform, uniform mod every prime, that all who have the seed can compute; shape (primes, N).
 
-    For prime number j: AES-256 in counter mode under the seed from block 2^64 label + 2^32 j on; of each 32-bit word, little
-    endian, the low 25 bits; those that are not below the prime are left out.
+    For prime number j: AES-256 in counter mode under the seed from block 2^64 label + 2^32 j on; of each 32-bit word,
+    little endian, the low 25 bits; those that are not below the prime are left out.
 
     *Ref:* as FrodoKEM-AES makes its public matrix (Alkim et al., specification 2021): AES is taken as an ideal cipher.
     """

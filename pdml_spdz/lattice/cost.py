@@ -16,7 +16,8 @@ SHORT_TERM = 0.12  # and for each of its coefficients
 MULTIPLY = 0.15  # multiply and add
 RANDOM = 6.0  # a public polynomial
 MOVE = 8.0  # residues to digits and back, once
-MEMORY = 300 << 20  # bytes of transformed ciphertexts that are held at a time
+MEMORY = 560 << 20  # bytes of transformed ciphertexts that are held at a time
+CROWDED = 1e6  # seconds that it counts to need that much more
 
 
 def layouts(N: int, n: int, i: int, c: int, count: int) -> Iterator[Packing]:
@@ -52,7 +53,7 @@ def seconds(packing: Packing, M: int, N: int, primes: int, exact_primes: int) ->
     p, peers = packing, M - 1
     whole = N * primes * 1e-9
     pairs = p.ciphertexts * p.responses
-    short = p.groups * pairs * (SHORT * ceil(p.D / TERMS) + SHORT_TERM * p.D)
+    short = p.groups * pairs * min(SHORT * ceil(p.D / TERMS) + SHORT_TERM * p.D, TRANSFORM + SHORT)
     multiply = p.units * pairs * 2 * peers * MULTIPLY
     encrypt = p.units * p.ciphertexts * (TRANSFORM + RANDOM + MOVE + peers * (RANDOM + MOVE))
     respond = p.units * p.responses * peers * (3 * TRANSFORM + MOVE)
@@ -60,7 +61,13 @@ def seconds(packing: Packing, M: int, N: int, primes: int, exact_primes: int) ->
     return whole * (short + multiply + encrypt + respond + decrypt)
 
 
+def held(packing: Packing, M: int, N: int, primes: int) -> int:
+    """Bytes of the transformed ciphertexts of one unit and all peers."""
+    return 8 * packing.ciphertexts * (M - 1) * N * primes
+
+
 def price(packing: Packing, M: int, N: int, primes: int, travel_bits: int) -> float:
     """Seconds, with the network's."""
     exact = blocks(travel_bits + N.bit_length(), PRIME_BITS)
-    return seconds(packing, M, N, primes, exact) + sent(packing, M, N, primes, travel_bits) / BANDWIDTH
+    crowded = max(0, held(packing, M, N, primes) - MEMORY) / MEMORY * CROWDED
+    return crowded + seconds(packing, M, N, primes, exact) + sent(packing, M, N, primes, travel_bits) / BANDWIDTH

@@ -226,12 +226,13 @@ class InsecureParameters(Parameters):
 @functools.lru_cache
 def _most_primes(N: int) -> int:
     """How many primes the tables allow."""
-    all_primes, longest = ntt.primes(N, 100), limits.longest_modulus(N)
-    return sum(1 for k in range(len(all_primes)) if log2(modulus(all_primes[: k + 1])) <= longest)
+    everything, longest = ntt.primes(N, 100), limits.longest_modulus(N)
+    lengths = [log2(modulus(everything[: k + 1])) for k in range(len(everything))]
+    return len([length for length in lengths if length <= longest])
 
 
 def _noise(N: int, terms: int, bits: int) -> int:
-    return terms * (2 * TAIL + 1 << bits) // 2 + 2 * N * TAIL + 1
+    return terms * ((2 * TAIL + 1) << bits) // 2 + 2 * N * TAIL + 1
 
 
 def _least_flooding(noise: int) -> int:

@@ -12,6 +12,7 @@ from pdml_spdz.errors import MismatchError, QuotaError, StudyError
 from pdml_spdz.lattice import cost
 from pdml_spdz.lattice.encryption import KeyHolder, PublicKey, from_bytes, to_bytes
 from pdml_spdz.lattice.exact import multiply
+from pdml_spdz.lattice.packing import blocks
 from pdml_spdz.lattice.parameters import Parameters
 from pdml_spdz.lattice.residues import DIGIT, Digits
 from pdml_spdz.lattice.response import ROWS, Ciphertexts, Responder, short_polynomials
@@ -71,14 +72,11 @@ class _Run:
         self._holder = KeyHolder(p)
         layout = p.packing
         self._columns = layout.units // layout.groups
-        held = 8 * p.count * p.N * layout.ciphertexts * len(link.peers)
+        held = cost.held(layout, p.M, p.N, p.count)
         self._at_once = max(1, min(self._columns, cost.MEMORY // held))  # blocks of columns under one transform of S
-        self._done, self._steps = (
-            0,
-            1
-            + layout.units * (-(-layout.ciphertexts // PIECE))
-            + layout.groups * -(-self._columns // self._at_once) * sum(1 for _ in self._rows()),
-        )
+        sending = layout.units * blocks(layout.ciphertexts, PIECE)
+        returning = layout.groups * blocks(self._columns, self._at_once) * blocks(layout.responses, ROWS)
+        self._done, self._steps = 0, 1 + sending + returning
 
     def __call__(self) -> NDArray[np.uint64]:
         p, layout = self._p, self._p.packing
@@ -128,7 +126,7 @@ class _Run:
         return received
 
     def _return(
-        self, share: NDArray[np.uint64], products: NDArray[np.float64], group: int, columns: range, which: range
+        self, share: NDArray[np.uint64], products: NDArray[np.float32], group: int, columns: range, which: range
     ) -> None:
         """Answer all peers with some responses of some columns; decrypt theirs."""
         layout, link = self._p.packing, self._link
@@ -165,10 +163,6 @@ class _Run:
         if self._progress:
             self._progress(self._done, self._steps)
         return received
-
-    def _rows(self) -> Iterator[int]:
-
-        yield from range(0, self._p.packing.responses, ROWS)
 
 
 def _halves(digits: NDArray[np.uint16], first: int) -> Iterator[tuple[Digits, Digits]]:

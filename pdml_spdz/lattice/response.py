@@ -5,9 +5,10 @@ For each response, to the holder of (p0, p1):
     c0 = sum_k S_k c0_k + p0 u + e0 + round(q mask / 2^w)
     c1 = sum_k S_k a_k  + p1 u + e1
 
-u is ternary and fresh for every response, e1 is an error, e0 is the flooding, uniform and 2^64 times as large as all that
-depends on secrets in the noise, mask is uniform mod 2^w. Without p u the holder would divide sum S_k a_k by a_k. Both
-are switched to the modulus 2^(w + 16), which only rounds what could be sent as it is; of c0 only wanted coefficients travel.
+u is ternary and fresh for every response, e1 is an error, e0 is the flooding, uniform and 2^64 times as large as all
+that depends on secrets in the noise, mask is uniform mod 2^w. Without p u the holder would divide sum S_k a_k by a_k.
+Both are switched to the modulus 2^(w + 16), which only rounds what could be sent as it is; of c0 only wanted
+coefficients travel.
 """
 
 from __future__ import annotations
@@ -29,11 +30,12 @@ from pdml_spdz.numerics import ring
 from pdml_spdz.transport.base import Buffer
 
 ROWS = 16  # responses made at a time
+LONGEST_SHORT = 96  # coefficients of a polynomial from which on the whole transform is faster
 POINTS = 1 << 17  # values of short polynomials at a time: 1 MB
 
 
 class Ciphertexts:
-    """What peers have sent for one group of products: c0 and a of every ciphertext, in the order in which they are used.
+    """What peers have sent for one group of products: c0 and a of every ciphertext, in the order in which they serve.
 
     Shape (primes, N, ciphertexts, 2 columns peers); float32 holds residues below 2^24 exactly.
     """
@@ -49,23 +51,33 @@ class Ciphertexts:
         place[..., 0] = from_bytes(raw, p.N, p.primes, peer)
         place[..., 1] = sampling.public(key.seed, label(p, group, column, k), p.N, p.primes)
 
-    def multiply(self, short: Array) -> Array:
-        """sum_k S_k times ciphertext k, for rows of short polynomials S: transforms, (primes, peers, columns, 2, rows, N).
+    def multiply(self, short: Array) -> NDArray[np.float32]:
+        """sum_k S_k times ciphertext k, for rows of short polynomials S.
+
+        Transforms, (primes, peers, columns, 2, rows, N), in float32.
 
         short : residues (primes, D, rows, ciphertexts)
         """
         p, (_, D, rows, count) = self._p, short.shape
         flat = self.values.reshape(p.count, p.N, count, -1)
-        out = np.empty((p.count, flat.shape[-1], rows, p.N))
+        out = np.empty((p.count, flat.shape[-1], rows, p.N), np.float32)
         step = max(1, POINTS // (rows * count))
         for j, prime in enumerate(p.primes):
             transform, coefficients = ntt.transform(p.N, prime), short[j].reshape(D, -1)
+            whole = _transformed(transform, coefficients) if D > LONGEST_SHORT else None
             for start in range(0, p.N, step):
                 points = slice(start, min(start + step, p.N))
-                values = _evaluated(transform, coefficients, points).reshape(-1, rows, count)
-                sums = _products(values, flat[j, points].astype(np.float64), prime)
+                values = _evaluated(transform, coefficients, points) if whole is None else whole[points]
+                sums = _products(values.reshape(-1, rows, count), flat[j, points].astype(np.float64), prime)
                 out[j, :, :, points] = sums.transpose(2, 1, 0)
         return out.reshape(p.count, len(self._peers), self._columns, 2, rows, p.N)
+
+
+def _transformed(transform: ntt.Transform, coefficients: Array) -> Array:
+    """The transforms of polynomials that are not so short: (N, polynomials)."""
+    padded = np.zeros((coefficients.shape[1], transform.N))
+    padded[:, : len(coefficients)] = coefficients.T
+    return np.ascontiguousarray(transform.forward(padded).T)
 
 
 def _evaluated(transform: ntt.Transform, coefficients: Array, points: slice) -> Array:
@@ -108,7 +120,7 @@ class Responder:
     def __init__(self, parameters: Parameters, key: PublicKey, source: Source | None = None) -> None:
         self._p, self._key, self._source = parameters, key, source or Source()
 
-    def respond(self, products: Array, wanted: NDArray[np.intp]) -> Response:
+    def respond(self, products: NDArray[np.float32], wanted: NDArray[np.intp]) -> Response:
         """products : transforms (primes, 2, rows, N); wanted : coefficients (rows, .)"""
         p, rows = self._p, len(wanted)
         u, e1 = self._fresh_zero(rows)

@@ -30,7 +30,8 @@ def layouts(N: int, n: int, i: int, c: int, count: int) -> Iterator[Packing]:
                 places = min(room // c_w, count)
                 for g in widths(places):
                     h = min(places // g, blocks(count, g))
-                    yield Packing(n, i, c, count, n_w, i_w, c_w, g, h)
+                    if 4 * g * h >= 3 * places:
+                        yield Packing(n, i, c, count, n_w, i_w, c_w, g, h)
 
 
 def ciphertext_bytes(N: int, primes: int) -> int:
@@ -70,4 +71,9 @@ def price(packing: Packing, M: int, N: int, primes: int, travel_bits: int) -> fl
     """Seconds, with the network's."""
     exact = blocks(travel_bits + N.bit_length(), PRIME_BITS)
     crowded = max(0, held(packing, M, N, primes) - MEMORY) / MEMORY * CROWDED
-    return crowded + seconds(packing, M, N, primes, exact) + sent(packing, M, N, primes, travel_bits) / BANDWIDTH
+    return crowded + seconds(packing, M, N, primes, exact) + network(packing, M, N, primes, travel_bits)
+
+
+def network(packing: Packing, M: int, N: int, primes: int, travel_bits: int) -> float:
+    """Seconds on the wire."""
+    return sent(packing, M, N, primes, travel_bits) / BANDWIDTH

@@ -15,7 +15,7 @@ from pdml_spdz.lattice.residues import DIGIT
 from pdml_spdz.numerics import ring
 from pdml_spdz.transport.base import Link
 
-MOST_DIGITS = 6
+MOST_DIGITS = 4
 
 
 @dataclass(frozen=True)

@@ -17,6 +17,7 @@ x, and is read from response s, where all other products of the ciphertexts are 
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
@@ -29,9 +30,10 @@ def blocks(length: int, width: int) -> int:
     return -(-length // width)
 
 
-def widths(length: int) -> list[int]:
+@functools.lru_cache
+def widths(length: int) -> tuple[int, ...]:
     """The narrowest block for every number of blocks."""
-    return sorted({blocks(length, count) for count in range(1, length + 1)})
+    return tuple(sorted({blocks(length, count) for count in range(1, length + 1)}))
 
 
 @dataclass(frozen=True)

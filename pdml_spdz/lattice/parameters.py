@@ -19,6 +19,7 @@ from pdml_spdz.lattice.residues import modulus
 from pdml_spdz.lattice.sampling import TAIL
 
 FLOODING = 64  # bits: 2^-64 is how far the noise of a returned coefficient may be from that of a simulator
+RUN = 40  # and 2^-40 is how far all coefficients of a run may be
 SWITCH = 16  # bits that are left below 2^w when a response travels
 MAX_RING, MAX_BITS = 512, 192  # of numbers and of left matrices
 ROUNDING = 2**-19  # what `residues.scaled` adds to half a unit
@@ -79,22 +80,22 @@ class Parameters:
         """The cheapest layout for `count` products of an (n x i) matrix below 2^bits and an (i x c) matrix mod 2^w."""
         if min(n, i, c, count) < 1:
             raise StudyError(f"{count} products of {n} x {i} and {i} x {c} matrices.", "all of them 1 or more")
-        best: tuple[float, Self] | None = None
-        for N in cls.SIZES:
+        for N in cls.SIZES:  # the smallest that will do: what travels grows with the root of N
+            best, lowest = None, float("inf")
             for packing in cost.layouts(N, n, i, c, count):
                 primes = cls.primes_needed(N, packing.terms, w, bits)
-                if primes is None:
+                if primes is None or cost.network(packing, M, N, primes, w + SWITCH) > lowest:
                     continue
                 price = cost.price(packing, M, N, primes, w + SWITCH)
-                if best is None or price < best[0]:
-                    best = price, cls(M, packing, w, bits, N, primes)
-        if best is None:
-            raise StudyError(
-                f"no ring dimension up to {cls.SIZES[-1]} has room for numbers of {w} bits times {bits} bits.",
-                f"at most {limits.longest_modulus(cls.SIZES[-1])} bits of q for {limits.SECURITY} bits of security",
-                "cut the left matrix into digits, or take a narrower ring",
-            )
-        return best[1]
+                if price < lowest:
+                    best, lowest = (packing, primes), price
+            if best:
+                return cls(M, best[0], w, bits, N, best[1])
+        raise StudyError(
+            f"no ring dimension up to {cls.SIZES[-1]} has room for numbers of {w} bits times {bits} bits.",
+            f"at most {limits.longest_modulus(cls.SIZES[-1])} bits of q for {limits.SECURITY} bits of security",
+            "cut the left matrix into digits, or take a narrower ring",
+        )
 
     @classmethod
     def possible(cls, i: int, w: int, bits: int) -> bool:
@@ -104,11 +105,7 @@ class Parameters:
     @classmethod
     def primes_needed(cls, N: int, terms: int, w: int, bits: int) -> int | None:
         """The least number of primes for which the budget adds up; None if the tables do not allow as many."""
-        noise = _noise(N, terms, bits)
-        for count in range(2, cls.most_primes(N) + 1):
-            if _largest_flooding(N, noise, w, modulus(ntt.primes(N, count))) >= _least_flooding(noise):
-                return count
-        return None
+        return _primes_needed(N, terms, w, bits, cls.most_primes(N))
 
     @classmethod
     def most_primes(cls, N: int) -> int:
@@ -179,6 +176,7 @@ class Parameters:
         yield "security", log2(self.q), limits.longest_modulus(self.N) if self.secure else 1e9, "log2 q, by the tables"
         least = _least_flooding(self.noise)
         yield "flooding", least, self.flooding_bits, f"{FLOODING} bits above the noise that depends on secrets"
+        yield "flooding of a run", RUN, -self.distance, "statistical distance of all that a party returns"
         everything = (self.noise + 2**self.flooding_bits) * 2**self.travel_bits / self.q + _switching(self.N)
         yield "decryption", log2(everything), SWITCH - 1, "noise and flooding after switching to 2^travel_bits"
         yield "noise and flooding", log2(self.noise + 2**self.flooding_bits), room, "below q / 2^(w + 1)"
@@ -229,6 +227,16 @@ def _most_primes(N: int) -> int:
     everything, longest = ntt.primes(N, 100), limits.longest_modulus(N)
     lengths = [log2(modulus(everything[: k + 1])) for k in range(len(everything))]
     return len([length for length in lengths if length <= longest])
+
+
+@functools.lru_cache(maxsize=1 << 14)
+def _primes_needed(N: int, terms: int, w: int, bits: int, most: int) -> int | None:
+    noise = _noise(N, terms, bits)
+    least = noise << FLOODING - 1 + w + 1  # q is longer than that
+    for count in range(max(1, least.bit_length() // ntt.PRIME_BITS), most + 1):
+        if _largest_flooding(N, noise, w, modulus(ntt.primes(N, count))) >= _least_flooding(noise):
+            return count
+    return None
 
 
 def _noise(N: int, terms: int, bits: int) -> int:

@@ -18,6 +18,7 @@ from pdml_spdz.numerics import ring
 Digits: TypeAlias = "NDArray[np.uint16]"  # shape (n, k)
 
 DIGIT = 16
+PIECE = 1 << 12  # numbers at a time, for the cache
 GUARD = 48  # bits that `scaled` computes below the last one that it keeps
 
 
@@ -36,10 +37,15 @@ def to_ring(digits: Digits, w: int) -> ring.Vector:
 
 def carry(sums: Array) -> Digits:
     """sum_j 2^(16 j) sums[:, j] mod 2^(16 k): sums are integers below 2^53, of any sign."""
-    columns = np.ascontiguousarray(sums.T).astype(np.int64)
+    return np.ascontiguousarray(_carried(sums.T).T)
+
+
+def _carried(sums: Array) -> Digits:
+    """The same with digits as first axis."""
+    columns = sums.astype(np.int64, order="C")
     for j in range(len(columns) - 1):
         columns[j + 1] += columns[j] >> DIGIT
-    return np.ascontiguousarray(columns.astype(np.uint16).T)
+    return columns.astype(np.uint16)
 
 
 def residues(digits: Digits, moduli: tuple[int, ...], *, signed: bool = False) -> Array:
@@ -88,10 +94,14 @@ def scaled(x: Array, moduli: tuple[int, ...], bits: int) -> Digits:
     x / q = sum_p y_p / p mod 1 with y_p = x (q / p)^-1 mod p, and 1 / p is rounded GUARD bits below the last one kept:
     what is computed is off by less than 1/2 + primes 2^(24 - 1 - GUARD) < 1/2 + 2^-19.
     """
-    y = reduce_all(x * _parts(moduli)[2], moduli)
-    sums = y.T @ _scaling(moduli, bits)
-    sums[:, GUARD // DIGIT - 1] += 1 << (DIGIT - 1)  # half of the last bit kept
-    return carry(sums)[:, GUARD // DIGIT :]
+    out = np.empty((x.shape[1], bits // DIGIT), np.uint16)
+    for first in range(0, len(out), PIECE):
+        some = slice(first, first + PIECE)
+        y = reduce_all(x[:, some] * _parts(moduli)[2], moduli)
+        sums = _scaling(moduli, bits).T @ y
+        sums[GUARD // DIGIT - 1] += 1 << (DIGIT - 1)  # half of the last bit kept
+        out[some] = _carried(sums)[GUARD // DIGIT :].T
+    return out
 
 
 @functools.lru_cache

@@ -105,8 +105,8 @@ def _products(values: Array, ciphertexts: Array, p: int) -> Array:
 
 @dataclass(frozen=True)
 class Response:
-    """c1, c0 : what travels, in digits
-    share : this party's share of the result, minus the mask: (wanted, limbs)
+    """c1, c0 : what travels, in digits: (rows N, .) and (rows wanted, .)
+    share : this party's share of the result, minus the mask: (rows wanted, limbs)
     """
 
     c1: Digits
@@ -122,6 +122,12 @@ class Responder:
 
     def respond(self, products: NDArray[np.float32], wanted: NDArray[np.intp]) -> Response:
         """products : transforms (primes, 2, rows, N); wanted : coefficients (rows, .)"""
+        p = self._p
+        c1, c0, mask = self.hide(products, wanted)
+        return Response(scaled(c1, p.primes, p.travel_bits), scaled(c0, p.primes, p.travel_bits), ring.neg(mask))
+
+    def hide(self, products: NDArray[np.float32], wanted: NDArray[np.intp]) -> tuple[Array, Array, ring.Vector]:
+        """c1 and the wanted coefficients of c0 as residues mod q, (primes, .), and the mask."""
         p, rows = self._p, len(wanted)
         u, e1 = self._fresh_zero(rows)
         c1, c0 = np.empty((p.count, rows, p.N)), np.empty((p.count, *wanted.shape))
@@ -136,22 +142,22 @@ class Responder:
                     c1[j] = coefficients + e1
                 else:
                     c0[j] = np.take_along_axis(coefficients, wanted, axis=1)
-        mask = to_ring(self._source.digits(wanted.size, p.w), p.w)
-        c0 = c0.reshape(p.count, -1) + encoded(mask, p.w, p.primes, p.q) + self._flooding(wanted.size)
-        return Response(
-            scaled(reduce_all(c1, p.primes).reshape(p.count, -1), p.primes, p.travel_bits),
-            scaled(reduce_all(c0, p.primes), p.primes, p.travel_bits),
-            ring.neg(mask),
-        )
+        mask = self._mask(wanted)
+        flooded = c0.reshape(p.count, -1) + encoded(mask, p.w, p.primes, p.q) + self._flooding(wanted)
+        return reduce_all(c1, p.primes).reshape(p.count, -1), reduce_all(flooded, p.primes), mask
 
     def _fresh_zero(self, rows: int) -> tuple[Array, Array]:
         """u and e1 of a fresh encryption of zero for each response."""
         return self._source.ternary(rows, self._p.N), self._source.errors(rows, self._p.N)
 
-    def _flooding(self, count: int) -> Array:
+    def _mask(self, wanted: NDArray[np.intp]) -> ring.Vector:
+        """Uniform mod 2^w."""
+        return to_ring(self._source.digits(wanted.size, self._p.w), self._p.w)
+
+    def _flooding(self, wanted: NDArray[np.intp]) -> Array:
         """e0 uniform in [-2^f, 2^f), mod every prime."""
         bits = self._p.flooding_bits
-        low = residues(self._source.digits(count, bits + 1), self._p.primes)
+        low = residues(self._source.digits(wanted.size, bits + 1), self._p.primes)
         half = np.array([[ntt.balanced(1 << bits, prime)] for prime in self._p.primes], np.float64)
         return low - half
 

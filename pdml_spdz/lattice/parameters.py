@@ -21,7 +21,7 @@ from pdml_spdz.lattice.sampling import TAIL
 FLOODING = 64  # bits: 2^-64 is how far the noise of a returned coefficient may be from that of a simulator
 RUN = 40  # and 2^-40 is how far all coefficients of a run may be
 SWITCH = 16  # bits that are left below 2^w when a response travels
-MAX_RING, MAX_BITS = 512, 192  # of numbers and of left matrices
+MAX_RING, MAX_BITS = 512, 511  # of numbers and of left matrices
 ROUNDING = 2**-19  # what `residues.scaled` adds to half a unit
 
 

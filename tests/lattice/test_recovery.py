@@ -1,4 +1,4 @@
-"""The attacks that the fresh encryption of zero and the flooding are there for: they find S where these are left out."""
+"""The attacks that the fresh encryption of zero and the flooding are there for: they find S where one is left out."""
 
 from __future__ import annotations
 
@@ -57,9 +57,7 @@ def lattice_attack(pair: Pair, c1: NDArray[np.uint16]) -> NDArray[Any]:
 
 
 @pytest.mark.parametrize(("kind", "succeeds"), [(WithoutFreshZero, True), (Responder, False)])
-def test_without_the_fresh_zero_what_travels_gives_s_exactly(
-    pair: Pair, kind: type[Responder], succeeds: bool
-) -> None:
+def test_without_the_fresh_zero_what_travels_gives_s_exactly(pair: Pair, kind: type[Responder], succeeds: bool) -> None:
     response = kind(pair.p, pair.holder.public).respond(*pair.products())
     assert np.array_equal(lattice_attack(pair, response.c1), pair.S) is succeeds
 

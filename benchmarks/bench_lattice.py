@@ -2,11 +2,12 @@
 
     python -m benchmarks.bench_lattice                        d = 64 and 256, b T = 840; d = 1,000, b T = 280; triples
     python -m benchmarks.bench_lattice --shapes 64x840 [--repeats 3] [--parties 3]
-    python -m benchmarks.bench_lattice --parts                transforms, short polynomials, ... and other ways to do them
+    python -m benchmarks.bench_lattice --parts                each step, and other ways to do the transform
     MP_SPDZ_HOME=DIR python -m benchmarks.bench_lattice --hemi --shapes 64x840
 
-Three processes over TLS on this machine, w = 192, S_m of 54 bits. Seconds are those of the slowest party, CPU and MB those of
-one party, memory is the most that a party's process had. Every result is compared with the product of the integers.
+Three processes over TLS on this machine, w = 192, S_m of 54 bits. Seconds are those of the slowest party, CPU and MB
+those of one party, memory is the most that a party's process had. Two rows of every result are compared with the
+product of the integers. "idle" is what the CPU time of all parties takes on all cores, if nothing else runs there.
 """
 
 from __future__ import annotations
@@ -73,7 +74,14 @@ def measured(link: Link, began: float, cpu: float, sent: int) -> Cost:
 
 
 def worst(costs: Sequence[Cost], right: bool) -> Cost:
-    return Cost(*(max(getattr(cost, name) for cost in costs) for name in ("seconds", "cpu", "megabytes", "memory")), right)
+    """Of all parties."""
+    return Cost(
+        max(cost.seconds for cost in costs),
+        max(cost.cpu for cost in costs),
+        max(cost.megabytes for cost in costs),
+        max(cost.memory for cost in costs),
+        right,
+    )
 
 
 def bench_product(M: int, d: int, c: int) -> tuple[Parameters, Cost]:
@@ -102,11 +110,12 @@ def bench_triples(M: int, n: int, i: int, c: int, count: int) -> tuple[Parameter
 
 def say(name: str, p: Parameters, costs: Sequence[Cost], wanted: tuple[float, float] | None) -> None:
     seconds = [cost.seconds for cost in costs]
-    most = max(cost.memory for cost in costs)
+    most, cpu = max(cost.memory for cost in costs), median([cost.cpu for cost in costs])
+    right, idle = all(cost.right for cost in costs), cpu * p.M / (os.cpu_count() or 1)
     print(
-        f"{name:24} {median(seconds):7.2f} s ({min(seconds):.2f} .. {max(seconds):.2f})  CPU "
-        f"{median([cost.cpu for cost in costs]):6.2f} s (forecast {p.seconds:.2f})  sent {costs[0].megabytes:7.1f} MB "
-        f"(forecast {p.sent / 1e6:.1f})  memory {most:5.0f} MB  right: {all(cost.right for cost in costs)}"
+        f"{name:24} {median(seconds):7.2f} s ({min(seconds):.2f} .. {max(seconds):.2f}; idle {idle:.2f})  CPU {cpu:6.2f} s "
+        f"(forecast {p.seconds:.2f})  sent {costs[0].megabytes:7.1f} MB (forecast {p.sent / 1e6:.1f})  "
+        f"memory {most:5.0f} MB  right: {right}"
     )
     if wanted:
         met = costs[0].megabytes <= wanted[0], median(seconds) <= wanted[1]

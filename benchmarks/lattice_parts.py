@@ -9,11 +9,12 @@ import numpy as np
 from threadpoolctl import threadpool_limits
 
 from pdml_spdz.lattice import cost, ntt
-from pdml_spdz.lattice.encryption import KeyHolder
+from pdml_spdz.lattice.encryption import KeyHolder, Unit
 from pdml_spdz.lattice.parameters import Parameters
 from pdml_spdz.lattice.response import Ciphertexts, Responder, short_polynomials
 from pdml_spdz.numerics import ring
 
+UNIT = Unit(0, 0)
 N, PRIMES, BATCH = 16384, 13, 8
 
 
@@ -98,15 +99,15 @@ def steps(d: int, c: int) -> None:
     rng = np.random.default_rng(0)
     S, R = rng.integers(-(1 << 53), 1 << 53, (1, d, d)), ring.random(d * c, 192).reshape(1, d, c, 3)
     holder = KeyHolder(p)
-    ciphertexts = list(holder.encrypt(R, 0, 0))
+    ciphertexts = list(holder.encrypt(R, UNIT))
     received = Ciphertexts(p, [1, 2], 1)
 
     def put() -> None:
         for k, raw in enumerate(ciphertexts):
             for peer in (1, 2):
-                received.put(peer, holder.public, raw, 0, 0, 0, k)
+                received.put(peer, holder.public, raw, UNIT, 0, k)
 
-    encrypting, putting = timed(lambda: list(holder.encrypt(R, 0, 0)), 2), timed(put, 2)
+    encrypting, putting = timed(lambda: list(holder.encrypt(R, UNIT)), 2), timed(put, 2)
     which, short = next(short_polynomials(p, S, 0))
     multiplying = timed(lambda: received.multiply(short), 2)
     products = received.multiply(short)

@@ -12,6 +12,7 @@ from pdml_spdz.lattice.exact import multiply
 from pdml_spdz.lattice.matrix_triples import MatrixTriples, digit_bits, layout, matrix_triples
 from pdml_spdz.lattice.parameters import InsecureParameters, Parameters
 from pdml_spdz.lattice.product import share_product
+from pdml_spdz.lattice.two_steps import TwoSteps, cheaper, share_product_of_rows
 from pdml_spdz.numerics import ring
 from pdml_spdz.transport.inprocess import between_threads, mesh
 from tests.lattice.parties import assert_shares, integers, numbers, products
@@ -143,3 +144,23 @@ def test_progress_reaches_its_end() -> None:
     done, total = steps[-1]
     assert done == total
     assert [d for d, _ in steps[::2]] == sorted(d for d, _ in steps[::2])
+
+
+@pytest.mark.parametrize("M", [2, 3])
+def test_two_steps_are_the_same_product(M: int) -> None:
+    rng, d, c, rows, w = np.random.default_rng(M), 20, 3, 5, 192
+    steps = TwoSteps.choose(M=M, rows=rows, d=d, c=c, w=w, bits=27, kind=InsecureParameters)
+    X = [rng.integers(-(2**27) + 1, 2**27, (rows - m, d)) * (rng.random((rows - m, d)) < 0.5) for m in range(M)]
+    R = [ring.random(d * c, w).reshape(d, c, -1) for _ in range(M)]
+    shares = between_threads(M, lambda link: share_product_of_rows(link, X[link.me], R[link.me], steps), mesh(M))
+    assert_shares(shares, [x.T.astype(object) @ x.astype(object) for x in X], R, w)
+
+
+def test_two_steps_are_chosen_for_few_rows() -> None:
+    dense = Parameters.choose(M=3, n=1000, i=1000, c=140, w=192, bits=54)
+    few, many = (TwoSteps.choose(M=3, rows=rows, d=1000, c=140, w=192, bits=27) for rows in (50, 2000))
+    assert cheaper(dense, few) is few
+    assert few.sent < dense.sent
+    assert cheaper(dense, many) is dense
+    with pytest.raises(StudyError, match="at most 50 rows"):
+        between_threads(2, lambda link: share_product_of_rows(link, np.ones((51, 1000), int), None, few), mesh(2))

@@ -113,8 +113,8 @@ def say(name: str, p: Parameters, costs: Sequence[Cost], wanted: tuple[float, fl
     most, cpu = max(cost.memory for cost in costs), median([cost.cpu for cost in costs])
     right, idle = all(cost.right for cost in costs), cpu * p.M / (os.cpu_count() or 1)
     print(
-        f"{name:24} {median(seconds):7.2f} s ({min(seconds):.2f} .. {max(seconds):.2f}; idle {idle:.2f})  CPU {cpu:6.2f} s "
-        f"(forecast {p.seconds:.2f})  sent {costs[0].megabytes:7.1f} MB (forecast {p.sent / 1e6:.1f})  "
+        f"{name:24} {median(seconds):7.2f} s ({min(seconds):.2f} .. {max(seconds):.2f}; idle {idle:.2f})  "
+        f"CPU {cpu:6.2f} s (forecast {p.seconds:.2f})  sent {costs[0].megabytes:7.1f} MB (forecast {p.sent / 1e6:.1f})  "
         f"memory {most:5.0f} MB  right: {right}"
     )
     if wanted:

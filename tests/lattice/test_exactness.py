@@ -9,13 +9,14 @@ from hypothesis import strategies as st
 
 from pdml_spdz.errors import QuotaError, StudyError
 from pdml_spdz.lattice.exact import multiply
-from pdml_spdz.lattice.matrix_triples import MatrixTriples, digit_bits, layout, matrix_triples
+from pdml_spdz.lattice.matrix_triples import MatrixTriples, digit_bits, layout, matrix_triples, transfers_pay
 from pdml_spdz.lattice.parameters import InsecureParameters, Parameters
 from pdml_spdz.lattice.product import share_product
 from pdml_spdz.lattice.two_steps import TwoSteps, cheaper, share_product_of_rows
 from pdml_spdz.numerics import ring
 from pdml_spdz.transport.inprocess import between_threads, mesh
 from tests.lattice.parties import assert_shares, integers, numbers, products
+from tests.ot.ot_pairs import ot_ends
 from tests.transport import meshes
 
 KINDS = ("uniform", "largest", "smallest", "mixed", "sparse", "zero")
@@ -103,6 +104,20 @@ def test_triples_of_uniform_matrices(w: int, digits: int) -> None:
     )
     A, B, C = (sum(integers(getattr(share, name)) for share in made) for name in ("a", "b", "c"))
     assert not np.any((np.stack([a @ b for a, b in zip(A, B, strict=True)]) - C) % (1 << w))
+
+
+def test_a_few_small_triples_are_made_by_oblivious_transfers() -> None:
+    n, i, c, w, count = 2, 3, 2, 160, 2
+    p = layout(2, n, i, c, count, w)
+    assert transfers_pay(p, n * i * c * count)
+    assert not transfers_pay(layout(2, 14, 14, 14, 20, 192), 14**3 * 20)
+    ends, links = ot_ends(), mesh(2)
+    made: list[MatrixTriples] = between_threads(
+        2, lambda link: matrix_triples(link, n=n, i=i, c=c, count=count, w=w, ots=ends[link.me]), links
+    )
+    A, B, C = (sum(integers(getattr(share, name)) for share in made) for name in ("a", "b", "c"))
+    assert not np.any((np.stack([a @ b for a, b in zip(A, B, strict=True)]) - C) % (1 << w))
+    assert sum(links[0].traffic.sent.values()) < p.sent / 10
 
 
 def test_layout_of_triples_is_the_cheapest_of_all_digits() -> None:

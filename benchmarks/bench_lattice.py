@@ -23,7 +23,7 @@ from statistics import median
 import numpy as np
 
 from benchmarks.lattice_parts import parts
-from benchmarks.lattice_peers import hemi
+from benchmarks.lattice_peers import Hemi, hemi
 from pdml_spdz.bench.links import run_processes
 from pdml_spdz.lattice.exact import multiply
 from pdml_spdz.lattice.matrix_triples import layout, matrix_triples
@@ -114,12 +114,22 @@ def say(name: str, p: Parameters, costs: Sequence[Cost], wanted: tuple[float, fl
     right, idle = all(cost.right for cost in costs), cpu * p.M / (os.cpu_count() or 1)
     print(
         f"{name:24} {median(seconds):7.2f} s ({min(seconds):.2f} .. {max(seconds):.2f}; idle {idle:.2f})  "
-        f"CPU {cpu:6.2f} s (forecast {p.seconds:.2f})  sent {costs[0].megabytes:7.1f} MB (forecast {p.sent / 1e6:.1f})  "
+        f"CPU {cpu:6.2f} s (forecast {p.seconds:.2f})  sent {costs[0].megabytes:6.1f} MB (forecast {p.sent / 1e6:.1f}) "
         f"memory {most:5.0f} MB  right: {right}"
     )
     if wanted:
         met = costs[0].megabytes <= wanted[0], median(seconds) <= wanted[1]
         print(f"{'':24} wanted at most {wanted[0]:g} MB: {met[0]}; at most {wanted[1]:g} s: {met[1]}")
+
+
+def against(other: Hemi, costs: Sequence[Cost], columns: int) -> None:
+    seconds, cpu = median([cost.seconds for cost in costs]), median([cost.cpu for cost in costs])
+    times = other.seconds / seconds, other.cpu / cpu, other.megabytes / costs[0].megabytes
+    print(
+        f"{'  hemi':24} {other.seconds:7.2f} s, {other.cpu:.2f} s of CPU, {other.megabytes:.1f} MB (scaled from {columns} "
+        f"columns): {times[0]:.1f} times the seconds, {times[1]:.1f} the CPU, {times[2]:.1f} the bytes"
+    )
+    print(f"{'':24} wanted at least 10 times faster: {times[0] >= 10}")
 
 
 def main() -> None:
@@ -130,6 +140,9 @@ def main() -> None:
     parser.add_argument("--triples", action="store_true")
     parser.add_argument("--parts", action="store_true")
     parser.add_argument("--hemi", action="store_true")
+    parser.add_argument(
+        "--hemi-columns", type=int, default=56, help="Columns that hemi multiplies; the rest is scaled."
+    )
     given = parser.parse_args()
     print(f"{os.cpu_count()} cores, load {os.getloadavg()[0]:.1f}, {given.parties} parties")
     if given.parts:
@@ -141,7 +154,7 @@ def main() -> None:
         costs = [cost for _, cost in found]
         say(f"({d} x {d}) ({d} x {c})", found[0][0], costs, WANTED.get((d, c)))
         if given.hemi:
-            hemi(given.parties, d, c, W, median([cost.seconds for cost in costs]))
+            against(hemi(given.parties, d, c, W, given.hemi_columns), costs, given.hemi_columns)
     if given.triples:
         for n, i, c, count in TRIPLES:
             p, cost = bench_triples(given.parties, n, i, c, count)

@@ -126,7 +126,7 @@ def against(other: Hemi, costs: Sequence[Cost], columns: int) -> None:
     seconds, cpu = median([cost.seconds for cost in costs]), median([cost.cpu for cost in costs])
     times = other.seconds / seconds, other.cpu / cpu, other.megabytes / costs[0].megabytes
     print(
-        f"{'  hemi':24} {other.seconds:7.2f} s, {other.cpu:.2f} s of CPU, {other.megabytes:.1f} MB (scaled from {columns} "
+        f"{'  hemi':24} {other.seconds:7.2f} s, {other.cpu:.2f} s of CPU, {other.megabytes:.1f} MB (from {columns} "
         f"columns): {times[0]:.1f} times the seconds, {times[1]:.1f} the CPU, {times[2]:.1f} the bytes"
     )
     print(f"{'':24} wanted at least 10 times faster: {times[0] >= 10}")
@@ -140,9 +140,7 @@ def main() -> None:
     parser.add_argument("--triples", action="store_true")
     parser.add_argument("--parts", action="store_true")
     parser.add_argument("--hemi", action="store_true")
-    parser.add_argument(
-        "--hemi-columns", type=int, default=56, help="Columns that hemi multiplies; the rest is scaled."
-    )
+    parser.add_argument("--hemi-columns", type=int, default=56, help="Columns that it multiplies")
     given = parser.parse_args()
     print(f"{os.cpu_count()} cores, load {os.getloadavg()[0]:.1f}, {given.parties} parties")
     if given.parts:

@@ -1,7 +1,7 @@
-"""The same product by MP-SPDZ's hemi: shares of both matrices, one matrix product with what its offline phase makes for it.
+"""The same product by MP-SPDZ's hemi: shares of both matrices, one matrix product with what is made for it offline.
 
-Fewer columns than asked for may be measured, and the figures scaled: hemi's cost is proportional to them. Its parties are
-processes on this machine without TLS, in a prime field of w bits.
+Fewer columns than asked for may be measured, and the figures scaled: hemi's cost is proportional to them. Its parties
+are processes on this machine without TLS, in a prime field of w bits.
 """
 
 from __future__ import annotations

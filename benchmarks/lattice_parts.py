@@ -9,12 +9,12 @@ import numpy as np
 from threadpoolctl import threadpool_limits
 
 from pdml_spdz.lattice import cost, ntt
-from pdml_spdz.lattice.encryption import KeyHolder, Unit
+from pdml_spdz.lattice.encryption import CiphertextSet, KeyHolder
 from pdml_spdz.lattice.parameters import Parameters
 from pdml_spdz.lattice.response import Ciphertexts, Responder, short_polynomials
 from pdml_spdz.numerics import ring
 
-UNIT = Unit(0, 0)
+UNIT = CiphertextSet(0, 0)
 N, PRIMES, BATCH = 16384, 13, 8
 
 

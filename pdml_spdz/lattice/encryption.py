@@ -21,7 +21,7 @@ from pdml_spdz.lattice import ntt, sampling
 from pdml_spdz.lattice.ntt import PRIME_BITS, Array, balanced, reduce_all
 from pdml_spdz.lattice.parameters import SWITCH, Parameters
 from pdml_spdz.lattice.residues import DIGIT, Digits, carry, digits_of, lifted, residues, to_ring
-from pdml_spdz.lattice.sampling import Source
+from pdml_spdz.lattice.sampling import Sampler
 from pdml_spdz.numerics import ring
 from pdml_spdz.transport.base import Buffer, view
 
@@ -72,7 +72,7 @@ def from_bytes(raw: Buffer, N: int, moduli: tuple[int, ...], peer: int) -> Array
 
 
 @dataclass(frozen=True)
-class Unit:
+class CiphertextSet:
     """A set of ciphertexts: of one group of products, one block of columns, for one peer or (None) for all."""
 
     group: int
@@ -102,8 +102,8 @@ class PublicKey:
 class KeyHolder:
     """One party's key of one run, with what it encrypts and decrypts under it."""
 
-    def __init__(self, parameters: Parameters, source: Source | None = None) -> None:
-        self._p, self._source = parameters, source or Source()
+    def __init__(self, parameters: Parameters, source: Sampler | None = None) -> None:
+        self._p, self._source = parameters, source or Sampler()
         p = parameters
         secret = self._source.ternary(p.N)
         self._secret = self._transformed(secret[None], p.primes)[:, 0]
@@ -112,7 +112,7 @@ class KeyHolder:
         p1 = sampling.public(self.seed, KEY_LABEL, p.N, p.primes)
         self.public = PublicKey(self.seed, self._hidden(p1, self._errors(1)[:, 0]), p1)
 
-    def encrypt(self, R: NDArray[np.uint64], unit: Unit) -> Iterator[NDArray[np.uint8]]:
+    def encrypt(self, R: NDArray[np.uint64], unit: CiphertextSet) -> Iterator[NDArray[np.uint8]]:
         """The ciphertexts of one unit of right matrices (count, i, c, limbs), one after the other."""
         p, layout = self._p, self._p.packing
         numbers = layout.right(R, unit.group, unit.column)

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from pdml_spdz.errors import MismatchError, QuotaError, StudyError
 from pdml_spdz.lattice import cost
-from pdml_spdz.lattice.encryption import KeyHolder, PublicKey, Unit, from_bytes, to_bytes
+from pdml_spdz.lattice.encryption import CiphertextSet, KeyHolder, PublicKey, from_bytes, to_bytes
 from pdml_spdz.lattice.exact import multiply
 from pdml_spdz.lattice.packing import blocks
 from pdml_spdz.lattice.parameters import Parameters
@@ -139,14 +139,14 @@ class Cross:
         everyone = None in self._R
         theirs = None if everyone else link.me  # what peers have made for all, or for this party
         for place, column in enumerate(columns):
-            own = {to: self._holder.encrypt(R, Unit(group, column, to)) for to, R in self._R.items()}
+            own = {to: self._holder.encrypt(R, CiphertextSet(group, column, to)) for to, R in self._R.items()}
             for first in range(0, count, PIECE):
                 many = min(PIECE, count - first)
                 messages = {to: np.concatenate([next(made) for _ in range(many)]) for to, made in own.items()}
                 outgoing = {peer: messages[None if everyone else peer] for peer in link.peers}
                 for peer, raw in self._exchange(ENCRYPTED, outgoing, many * size).items():
                     for k in range(many):
-                        piece, unit = raw[k * size : (k + 1) * size], Unit(group, column, theirs)
+                        piece, unit = raw[k * size : (k + 1) * size], CiphertextSet(group, column, theirs)
                         received.put(peer, self._keys[peer], piece, unit, place, first + k)
         return received
 

@@ -8,13 +8,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pdml_spdz.lattice import ntt, sampling
-from pdml_spdz.lattice.encryption import KeyHolder, Unit, from_bytes
+from pdml_spdz.lattice.encryption import CiphertextSet, KeyHolder, from_bytes
 from pdml_spdz.lattice.parameters import Parameters
 from pdml_spdz.lattice.response import Ciphertexts, short_polynomials
 from pdml_spdz.numerics import ring
 from tests.lattice.parties import integers
 
-UNIT = Unit(0, 0)
+UNIT = CiphertextSet(0, 0)
 
 
 def centred(x: NDArray[Any], q: int) -> NDArray[Any]:

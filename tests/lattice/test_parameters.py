@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from pdml_spdz.errors import StudyError
-from pdml_spdz.lattice import cost, limits
+from pdml_spdz.lattice import cost, security_tables
 from pdml_spdz.lattice.packing import Packing
 from pdml_spdz.lattice.parameters import FLOODING, InsecureParameters, Parameters
 from pdml_spdz.lattice.response import Responder
@@ -51,9 +51,9 @@ def test_one_prime_too_few_fails_its_own_check_and_decrypts_wrongly_when_forced(
 
 
 def test_the_smaller_of_both_tables_counts() -> None:
-    assert limits.longest_modulus(16384) == 430
-    assert limits.longest_modulus(32768) == 868
-    assert limits.longest_modulus(1000) == 0
+    assert security_tables.longest_modulus(16384) == 430
+    assert security_tables.longest_modulus(32768) == 868
+    assert security_tables.longest_modulus(1000) == 0
     with pytest.raises(StudyError, match="less than 128 bits of security"):
         dataclasses.replace(PARAMETERS, count=18)
     assert log2(dataclasses.replace(PARAMETERS, count=17).q) < 430
@@ -88,7 +88,7 @@ def test_what_cannot_fit_says_what_would() -> None:
 def test_a_chosen_set_adds_up_and_is_secure(n: int, i: int, c: int, w: int, bits: int) -> None:
     p = Parameters.choose(M=3, n=n, i=i, c=c, w=w, bits=bits)
     assert all(used <= room for _, used, room, _ in p.budget())
-    assert log2(p.q) <= limits.longest_modulus(p.N)
+    assert log2(p.q) <= security_tables.longest_modulus(p.N)
     assert p.noise <= 2.0 ** (p.flooding_bits + 1 - FLOODING)
     worst = (p.noise + 2**p.flooding_bits) * 2.0**p.travel_bits / p.q + (p.N + 1) * 0.51
     assert worst < 2.0 ** (p.travel_bits - p.w - 1)

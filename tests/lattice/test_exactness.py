@@ -40,7 +40,7 @@ def right(rng: np.random.Generator, i: int, c: int, w: int, extreme: bool) -> np
     return numbers(rng.choice(np.array([0, 1, (1 << w) - 1, 1 << (w - 1), (1 << (w - 1)) - 1], object), (i, c)), w)
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=60, deadline=None)
 @given(
     M=st.sampled_from((2, 3, 5)),
     n=st.integers(1, 12),
@@ -60,7 +60,7 @@ def test_shares_add_up_to_the_product(M, n, i, c, w, bits, kind, extreme, seed) 
     assert_shares(products(S, R, p), S, R, w)
 
 
-@settings(max_examples=6, deadline=None)
+@settings(max_examples=10, deadline=None)
 @given(d=st.integers(13, 300), c=st.integers(1, 3), kind=st.sampled_from(KINDS), seed=st.integers(0, 2**32))
 def test_shares_add_up_for_larger_matrices(d, c, kind, seed) -> None:  # type: ignore[no-untyped-def]
     rng = np.random.default_rng(seed)

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import dataclasses
+import json
 from math import log2
 
 import numpy as np
 import pytest
+from click.testing import CliRunner
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from pdml_spdz.cli.programs import precision
 from pdml_spdz.errors import StudyError
 from pdml_spdz.lattice import cost, security_tables
 from pdml_spdz.lattice.packing import Packing
@@ -19,6 +22,8 @@ from pdml_spdz.numerics import ring
 from tests.lattice.one_pair import Pair
 from tests.lattice.parties import integers
 from tests.lattice.test_simulation import PARAMETERS
+
+CHOSEN = Parameters.choose(M=3, n=64, i=64, c=840, w=192, bits=54)
 
 
 class Forced(Parameters):
@@ -95,7 +100,7 @@ def test_a_chosen_set_adds_up_and_is_secure(n: int, i: int, c: int, w: int, bits
 
 
 def test_the_layout_is_the_cheapest_of_those_that_fit() -> None:
-    p = Parameters.choose(M=3, n=64, i=64, c=840, w=192, bits=54)
+    p = CHOSEN
     price = cost.price(p.packing, 3, p.N, p.count, p.travel_bits)
     for packing in cost.layouts(p.N, 64, 64, 840, 1):
         primes = Parameters.primes_needed(p.N, packing.terms, 192, 54)
@@ -107,3 +112,18 @@ def test_parameters_explain_themselves() -> None:
     for line in ("log2 q = 324.0", "128 bits", "2018", "2024", "flooding", "worst case", "MB"):
         assert line in text
     assert PARAMETERS.digest != dataclasses.replace(PARAMETERS, bits=53).digest
+
+
+def test_the_command_explains_a_product() -> None:
+    run = CliRunner().invoke(precision, ["--sealed", "--dim", "64", "--columns", "840", "--parties", "3"])
+    assert (run.exit_code, run.output.rstrip()) == (0, CHOSEN.explain())
+    found = json.loads(CliRunner().invoke(precision, ["--sealed", "--json"]).output)
+    assert found["q"] == CHOSEN.q
+    assert found["packing"]["n"] == 64
+    assert {line["line"] for line in found["budget"]} >= {"security", "flooding", "flooding of a run", "decryption"}
+
+
+def test_the_command_says_what_would_fit() -> None:
+    run = CliRunner().invoke(precision, ["--sealed", "--ring", "512", "--left-bits", "511"])
+    assert isinstance(run.exception, StudyError)
+    assert "cut the left matrix into digits" in str(run.exception)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -66,6 +66,28 @@ def _batch(link: Link, ots: extension.Ends, n: int, bits: int) -> tuple[list[int
     cross = ring.to_ints(_cross_terms(link, ots, made, a))
     a_ints, b_ints, mask = ring.to_ints(a), ring.to_ints(b), (1 << bits) - 1
     return a_ints, b_ints, [(x * y + z) & mask for x, y, z in zip(a_ints, b_ints, cross, strict=True)]
+
+
+def cross_terms(link: Link, ots: extension.Ends, a: ring.Vector, b: ring.Vector) -> ring.Vector:
+    """This party's share of sum_{l != m} a_l b_m for b that it has: steps 1, 3 to 5, with choices that are corrected.
+
+    1. Random OTs with choices r; m sends b ^ r, bit by bit, the same to every l, which exchanges the two pads of an OT
+       where that is 1.
+
+    *Reveals:* nothing: r is uniform, used once, and unknown to every l.
+    *Cost:* 1 round more than `make`'s, and a bit for each OT. *Ref:* Beaver, "Precomputing oblivious transfer", 1995.
+    """
+    n, bits = len(a), 64 * a.shape[1]
+    made = extension.extend(link, ots, n * bits)
+    choices = np.unpackbits(b.view(np.uint8), axis=1, bitorder="little").T.astype(np.bool_).reshape(-1)
+    correction = np.packbits(choices ^ made.choices).tobytes()
+    pairs = {}
+    for peer, raw in link.exchange_all(
+        "triples:choices", dict.fromkeys(link.peers, correction), len(correction)
+    ).items():
+        flipped = np.unpackbits(np.frombuffer(raw, np.uint8), count=n * bits).astype(np.bool_)
+        pairs[peer] = np.where(flipped[:, None, None], made.pairs[peer][:, ::-1], made.pairs[peer])
+    return _cross_terms(link, ots, replace(made, choices=choices, pairs=pairs), a)
 
 
 def _cross_terms(link: Link, ots: extension.Ends, made: extension.OTs, a: ring.Vector) -> ring.Vector:

@@ -2,13 +2,25 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Protocol
 
 from pdml_spdz.engines.openings.base import Layout, Opening, Runner, Shape
 from pdml_spdz.errors import EngineError
+from pdml_spdz.numerics.fixedpoint import Reals
 from pdml_spdz.primitives.sec_sum import EngineSum
+from pdml_spdz.programs.sealed_precision import SealedPrecision
 from pdml_spdz.transport.base import Link
+
+
+@dataclass(frozen=True)
+class Seen:
+    """What a checkpoint of a sealed fit has shown: Ritz values over their sum, largest first; V, if its gate is open."""
+
+    ritz: Reals
+    passed: bool
+    V: Reals | None
 
 
 @dataclass(frozen=True)
@@ -51,6 +63,12 @@ class Engine(Protocol):
         scale : what inputs are divided by
         """
 
+    def sealed(self, precision: SealedPrecision, S: Reals, V: Reals, shown: Callable[[Seen], None]) -> Seen:
+        """A sealed fit up to its first open gate, or to its last checkpoint.
+
+        S : this party's matrix, over the bound; V : the start, which all have; shown : called at every checkpoint
+        """
+
     def facts(self) -> dict[str, Any]:
         """What the report says of programs, precision and offline material; engines that have none say nothing."""
 
@@ -78,6 +96,9 @@ class EngineBase:
 
     def programs(self, opening: Opening, shape: Shape, scale: float) -> tuple[Runner, Layout]:
         raise EngineError(f"the engine {self.name} has no secret shares to run programs on.", "another engine")
+
+    def sealed(self, precision: SealedPrecision, S: Reals, V: Reals, shown: Callable[[Seen], None]) -> Seen:
+        raise EngineError(f"the engine {self.name} has no sealed fits.", "another engine")
 
     def facts(self) -> dict[str, Any]:
         return {}

@@ -10,7 +10,7 @@ from pdml_spdz.engines.openings.centred import CENTRED
 from pdml_spdz.errors import StudyError
 from pdml_spdz.fits import svd
 from pdml_spdz.fits.prepare import accept, original_mean, view
-from pdml_spdz.fits.svd import SvdFit
+from pdml_spdz.fits.svd import fit_rows
 from pdml_spdz.rows.data import Data
 from pdml_spdz.run.context import PartyRun
 from pdml_spdz.run.output import Fitted
@@ -34,7 +34,7 @@ def fit(run: PartyRun, data: Data, link: Link, engine: Engine) -> Fitted:
     Ref: [PDML App. Extension to PCA]; as printed it subtracts a multiple of the party's own mean, which is not PCA.
     """
     rows = view(run, data, link, engine)
-    fitted = SvdFit(run, data, link, engine, rows).fitted()
+    fitted = fit_rows(run, data, link, engine, rows)
     report, arrays = fitted.report, fitted.arrays
     report["rows_all"], report["centre"] = rows.n, run.study.centre
     sigma = report["singular_values"]

@@ -10,14 +10,13 @@ from typing import TYPE_CHECKING
 from pdml_spdz.errors import EngineError
 from pdml_spdz.programs import paper as paper_programs
 from pdml_spdz.programs.precision import Precision
-from pdml_spdz.programs.sealed_precision import SealedPrecision
+from pdml_spdz.programs.sealed_precision import SEALED_PROGRAM, SealedPrecision
 
 if TYPE_CHECKING:
     import jinja2
 
 
 PAPER = ("normed_sum_paper", "fixed_point_sqrt")  # fixed-point numbers, as the paper has them: MP-SPDZ only
-SEALED = "sealed_svd"
 NAMES = ("normed_sum", "scaled_sum", "scaled_sum_centred", *PAPER)
 
 
@@ -62,8 +61,8 @@ def render(
 
 def render_sealed(precision: SealedPrecision) -> Program:
     """The program of a sealed fit."""
-    template = environment().get_template(f"{SEALED}.mpc.j2")
-    return Program(SEALED, template.render(p=precision))
+    template = environment().get_template(f"{SEALED_PROGRAM}.mpc.j2")
+    return Program(SEALED_PROGRAM, template.render(p=precision))
 
 
 # What mpc_programs/ holds: the programs of `make svd` and of a NormedSecSum of 1,000 numbers, three parties.

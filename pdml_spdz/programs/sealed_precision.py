@@ -7,13 +7,15 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from math import ceil, log2
+from math import ceil, log, log2, sqrt
 
 from pdml_spdz.errors import StudyError
 from pdml_spdz.programs.precision import SIGMA
 
 RING = 256
+SEALED_PROGRAM = "sealed_svd"
 GROWTH = log2(2.25)  # bits by which a growing step lengthens a short direction
+MOST_FEATURES = 1024
 MOST_COLUMNS = 64  # their Ritz values add up to at most 8 ||S||_F
 
 
@@ -72,8 +74,8 @@ class SealedPrecision:
 
     @property
     def f_out(self) -> int:
-        """V_k is opened no finer than it is known."""
-        return self.goal_bits + 4
+        """V_k is opened no finer than it is known: its last place, with M dropped carries, is a quarter of the goal."""
+        return self.goal_bits + 2 + ceil(log2(sqrt(self.d * self.M / 6) + 1))
 
     @property
     def grow(self) -> int:
@@ -119,3 +121,8 @@ class SealedPrecision:
         yield "residuals", image, most, "with the largest weight"
         largest = 2 * (self.f_r + self.weight_bits + 2 * grow + 12) + self.goal_bits + ceil(log2(self.d * self.rank))
         yield "the gate's error", largest, most, "squares of residuals"
+
+
+def iterations_for(goal: float, decay: float) -> int:
+    """T with decay^T <= goal / 64: what is left, then, of a start that has 1/64 of every direction."""
+    return ceil(log(64.0 / goal) / -log(decay))

@@ -200,7 +200,7 @@ def kind_of(study: Study) -> str:
         return study.bound
     if study.opening.shows_norms:
         return "secsum"
-    return "window" if study.engine_spec.has_window else "exponent"
+    return "window" if study.engine_spec.has_window and not study.level.sealed else "exponent"
 
 
 def check_bound(study: Study, want: Want) -> None:

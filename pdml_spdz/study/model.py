@@ -9,6 +9,7 @@ from dataclasses import asdict, dataclass, field, fields, is_dataclass
 from typing import TYPE_CHECKING, Any
 
 from pdml_spdz.errors import StudyError
+from pdml_spdz.programs.sealed_precision import MOST_COLUMNS, MOST_FEATURES
 from pdml_spdz.study.algorithm import ALGORITHMS, DEFAULT, SUMS, Algorithm, having
 from pdml_spdz.study.checks import (
     CENTRES,
@@ -44,6 +45,7 @@ PROGRAMS = ("projection", "paper")
 STARTS = ("secsum", "seed")
 INITS = ("pd", "random", "nnsvd", "best_of_M")
 W_STARTS = ("zero", "nnls")
+OF_SEALED = ("accuracy_goal", "decay", "block")  # settings of reveal sealed
 OWN = ("centre", "variance", "nmf")  # settings that only some algorithms have
 ENGINE_SETTINGS = ("protocol", "insecure_benchmark")  # which not every engine takes
 MAX_PARTIES = 30
@@ -149,6 +151,9 @@ class Study:
     scales: tuple[float, ...] = ()  # one for each feature: what is left is divided by it
     scale_features: tuple[str, ...] = ()
     scale: str = "agreed"  # by `scales`, or by what SecSum finds
+    accuracy_goal: float = 1e-6  # reveal sealed: of the sine of V's error; V is opened no finer
+    decay: float = 0.6  # of lambda_(b+1) / lambda_k: what the number of iterations is meant for
+    block: int = 0  # b, the columns that are iterated; 0: twice the rank
     nmf: NmfSettings = field(default_factory=NmfSettings)
     precision: PrecisionSettings = field(default_factory=PrecisionSettings)
     timeouts: Timeouts = field(default_factory=Timeouts)
@@ -255,6 +260,7 @@ def _validate(study: Study) -> None:
         if getattr(study, name) is None:
             object.__setattr__(study, name, study.usual(name))
     check_values(study, want)
+    _check_sealed(study)
     _check_engine(study, spec)
     check_rows(study, want)
     _check_own(study)
@@ -325,6 +331,47 @@ def _check_engine(study: Study, spec: EngineSpec) -> None:
         values = " and ".join(f"`{name}` is {value!r}" for name, value in others_own.items())
         raise StudyError(f"{values} with engine {study.engine!r}.", f"the engine {engines} with them")
     spec.check(study, want)
+
+
+def _check_sealed(study: Study) -> None:
+    if not study.level.sealed:
+        for name in OF_SEALED:
+            value = getattr(study, name)
+            sealed = " or ".join(level for level in LEVELS.names() if LEVELS[level].sealed)
+            want(value == study.usual(name), f"`{name}` is {value} with reveal {study.reveal!r}.", f"reveal {sealed} with it")
+        return
+    found = f"`reveal` is {study.reveal!r}"
+    want(study.spec.needs != SUMS and not study.spec.vector, f"{found} for {study.algorithm}.", "svd or pca")
+    for name in ("normalise", "online", "program"):
+        value, usual = getattr(study, name), study.usual(name)
+        want(value == usual, f"{found} and `{name}` is {value!r}.", f"{usual!r}: nothing is opened on the way")
+    want(not study.variance, f"{found} and `variance` is true.", "no variance: with V it shows the scale of the rows")
+    want(
+        study.bound_kind in ("agreed", "exponent"),
+        f"{found} and `bound` is {study.bound!r}.",
+        "auto or exponent, or a bound that the parties agree on: numbers have room for 2^28 below it",
+    )
+    want(2.0**-24 <= study.accuracy_goal <= 0.05, f"`accuracy_goal` is {study.accuracy_goal}.", "from 6e-8 to 0.05")
+    want(0.01 <= study.decay <= 0.99, f"`decay` is {study.decay}.", "from 0.01 to 0.99")
+    most = MOST_COLUMNS
+    want(
+        study.block == 0 or study.rank < study.block <= most,
+        f"`block` is {study.block} and `rank` is {study.rank}.",
+        f"more than the rank, at most {most}, or 0 for twice the rank",
+    )
+    want(study.rank < most, f"`rank` is {study.rank} with reveal {study.reveal!r}.", f"at most {most - 1}")
+    if d := study.d or len(study.features):
+        check_sealed_size(d, study.rank)
+
+
+def check_sealed_size(d: int, rank: int) -> None:
+    """d beyond what is practical is refused, not tried."""
+    want(
+        d <= MOST_FEATURES,
+        f"d is {d} with a sealed fit; a party would send some {8e-6 * d * d:,.0f} GB.",
+        f"at most {MOST_FEATURES} features",
+    )
+    want(d > rank, f"`rank` is {rank} and d is {d}.", "a rank below d: the gate of a sealed fit looks at the gap beyond V")
 
 
 def _check_own(study: Study) -> None:

@@ -6,15 +6,20 @@ from collections.abc import Callable
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from pdml_spdz.engines.base import EngineBase, Security
+from pdml_spdz.engines.base import EngineBase, Security, Seen
 from pdml_spdz.engines.embedded import machine
 from pdml_spdz.engines.embedded.runner import EmbeddedRunner
 from pdml_spdz.engines.openings.base import Layout, Opening, Runner, Shape
+from pdml_spdz.engines.embedded.sealed import SealedRun
+from pdml_spdz.numerics.fixedpoint import Reals
+from pdml_spdz.offline.lattice_products import products_by_lattice
+from pdml_spdz.offline.mask_products import Maker
 from pdml_spdz.offline.material import Material, Plan
 from pdml_spdz.primitives.agree import Agreement
 from pdml_spdz.primitives.sec_sum import masked_sum
 from pdml_spdz.programs.precision import Precision
 from pdml_spdz.programs.render import Program, render
+from pdml_spdz.programs.sealed_precision import SealedPrecision
 from pdml_spdz.transport.base import Link
 
 Source = Callable[[Link, Plan, Precision], Material]
@@ -22,7 +27,7 @@ Source = Callable[[Link, Plan, Precision], Material]
 
 @dataclass(frozen=True)
 class Options:
-    """source : where offline material comes from; lpn : whether it may rest on learning parity with noise.
+    """source : where offline material comes from; products : of masks, for a sealed fit; lpn : whether it may rest on learning parity with noise.
 
     online : "stream" (all columns of an iteration in one call) or "per-column" (a call for each)
     """
@@ -32,6 +37,7 @@ class Options:
     aggregator: str = "auto"
     online: str = "stream"
     lpn: bool = True
+    products: Callable[[Link], Maker] = products_by_lattice
 
 
 def layout_and_plan(opening: Opening, options: Options, shape: Shape) -> tuple[Layout, Plan]:
@@ -63,6 +69,7 @@ class EmbeddedEngine(EngineBase):
         assumed = "OT on ristretto255, AES" + (", LPN for many numbers" if options.lpn else "")
         model = f"semi-honest, computational ({assumed}; TLS 1.3 channels)"
         self.security = Security(model, False, "any M - 1 parties")
+        self._sealed: SealedRun | None = None
         self._program: Program | None = None
         self._material: Material | None = None
         self._plan: Plan | None = None
@@ -75,7 +82,15 @@ class EmbeddedEngine(EngineBase):
         self._program, self._material, self._plan = layout.program, material, plan
         return EmbeddedRunner(self._masked, precision, scale, material), layout
 
+    def sealed(self, precision: SealedPrecision, S: Reals, V: Reals, shown: Callable[[Seen], None]) -> Seen:
+        run = SealedRun(self._masked, precision, self.options.products(self.link))
+        Agreement(self.link).digest("program", run.program.text.encode())
+        self._sealed = run
+        return run(S, V, shown)
+
     def facts(self) -> dict[str, Any]:
+        if self._sealed is not None:
+            return self._sealed.facts()
         p = self.options.precision
         derived = {name: getattr(p, name) for name in ("f_in", "f_inv", "vector_bits", "scalar_bits", "open_bits")}
         facts: dict[str, Any] = {"precision": asdict(p) | derived, "protocol": "additive shares, VOLE from OT"}

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import secrets
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import asdict
 from functools import lru_cache
+from typing import Any
 
 import numpy as np
 
+from pdml_spdz.engines.base import Seen
 from pdml_spdz.engines.embedded import machine
 from pdml_spdz.engines.embedded.matrices import Planner, matrix_names
 from pdml_spdz.engines.embedded.matrix_party import MatrixParty
@@ -31,15 +33,6 @@ def sealed_plan(precision: SealedPrecision) -> tuple[Program, tuple[Segment, ...
     planner = Planner(precision.most_bits)
     machine.execute_with(program, matrix_names(planner))
     return program, tuple(planner.segments)
-
-
-@dataclass(frozen=True)
-class Seen:
-    """What one checkpoint has shown: the Ritz values over their sum, largest first; V_k, if its gate was passed."""
-
-    ritz: Reals
-    passed: bool
-    V: Reals | None
 
 
 class SealedRun:
@@ -69,6 +62,18 @@ class SealedRun:
             open_bits=max(precision.f_open, precision.f_out) + OPEN_BITS,
         )
         self._session.start(lambda: machine.execute_with(self.program, matrix_names(self.backend)))
+
+    def facts(self) -> dict[str, Any]:
+        """What the report says of it."""
+        p = self.precision
+        derived = {"iterations_at_checkpoints": p.checkpoints, "f_out": p.f_out, "ring": RING, "growing_steps": p.grow}
+        return {
+            "precision": asdict(p) | derived,
+            "protocol": "additive shares, products by ring-LWE",
+            "program": self.program.name,
+            "program_digest": self.program.digest,
+            "stock": None,
+        }
 
     def __call__(self, S: Reals, V: Reals, shown: Callable[[Seen], None] = lambda seen: None) -> Seen:
         """S : this party's matrix, over the bound; V : the start, which all have."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
@@ -16,7 +16,8 @@ from pdml_spdz.transport.base import Link
 
 @dataclass(frozen=True)
 class Seen:
-    """What a checkpoint of a sealed fit has shown: Ritz values over their sum, largest first; V, if its gate is open."""
+    """What a checkpoint of a sealed fit has shown: Ritz values over their sum, largest first; V, if its gate is open.
+    """
 
     ritz: Reals
     passed: bool
@@ -63,10 +64,11 @@ class Engine(Protocol):
         scale : what inputs are divided by
         """
 
-    def sealed(self, precision: SealedPrecision, S: Reals, V: Reals, shown: Callable[[Seen], None]) -> Seen:
+    def sealed(self, precision: SealedPrecision, own: Sequence[Reals], V: Reals, shown: Callable[[Seen], None]) -> Seen:
         """A sealed fit up to its first open gate, or to its last checkpoint.
 
-        S : this party's matrix, over the bound; V : the start, which all have; shown : called at every checkpoint
+        own : this party's matrix, over the bound; for a hidden mean also its sums, over the root of n times the bound
+        V : the start, which all have; shown : called at every checkpoint
         """
 
     def facts(self) -> dict[str, Any]:
@@ -97,7 +99,7 @@ class EngineBase:
     def programs(self, opening: Opening, shape: Shape, scale: float) -> tuple[Runner, Layout]:
         raise EngineError(f"the engine {self.name} has no secret shares to run programs on.", "another engine")
 
-    def sealed(self, precision: SealedPrecision, S: Reals, V: Reals, shown: Callable[[Seen], None]) -> Seen:
+    def sealed(self, precision: SealedPrecision, own: Sequence[Reals], V: Reals, shown: Callable[[Seen], None]) -> Seen:
         raise EngineError(f"the engine {self.name} has no sealed fits.", "another engine")
 
     def facts(self) -> dict[str, Any]:

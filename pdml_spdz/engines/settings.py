@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from math import ceil, log2
 
 from pdml_spdz.engines.openings.base import Shape
 from pdml_spdz.errors import StudyError
 from pdml_spdz.programs.precision import Precision
-from pdml_spdz.study.model import Study
+from pdml_spdz.programs.sealed_precision import SealedPrecision, iterations_for
+from pdml_spdz.study.model import Study, check_sealed_size
 
 
 def precision_of(study: Study) -> Precision:
@@ -17,6 +19,20 @@ def precision_of(study: Study) -> Precision:
     # For any vector and a random g: 1/(g.u) may be larger than between iterates, if the ring has room for it.
     wider = (replace(usual, H=h) for h in range(usual.H, 21))
     return max((p for p in wider if p.vector_bits == usual.vector_bits), key=lambda p: p.H)
+
+
+def sealed_precision_of(study: Study, d: int) -> SealedPrecision:
+    """What the study's public numbers make of a sealed fit of d features."""
+    check_sealed_size(d, study.rank)
+    return SealedPrecision(
+        M=study.M,
+        d=d,
+        rank=study.rank,
+        columns=min(d, study.block or 2 * study.rank),
+        goal_bits=ceil(-log2(study.accuracy_goal)),
+        iterations=iterations_for(study.accuracy_goal, study.decay),
+        hidden_mean="centre" in study.spec.own and study.centre == "hidden",
+    )
 
 
 def iterations_of(study: Study) -> int:

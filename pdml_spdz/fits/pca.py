@@ -47,12 +47,12 @@ def fit(run: PartyRun, data: Data, link: Link, engine: Engine) -> Fitted:
 
 def check(study: Study, want: Want) -> None:
     hidden = study.centre == "hidden"
-    if hidden and study.opening is not CENTRED:
+    if hidden and study.opening is not CENTRED and not study.level.sealed:
         raise StudyError(
             f"`centre` is hidden with engine {study.engine!r}, reveal {study.reveal!r}, normalise "
             f"{study.normalise!r}, program {study.program!r}.",
-            f"engine {engines_that(lambda e: CENTRED.name in e.openings)}, reveal normed, normalise fit, program "
-            "projection",
+            f"engine {engines_that(lambda e: CENTRED.name in e.openings)}, reveal normed or sealed, normalise fit, "
+            "program projection",
         )
     want(
         not (hidden and study.variance),

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import time
-from math import ceil, log2
 from typing import Any
 
 import numpy as np
@@ -11,35 +10,23 @@ import numpy as np
 from pdml_spdz.algorithms.solver import start_by_sec_sum, start_by_seed
 from pdml_spdz.engines.base import Engine, Seen
 from pdml_spdz.engines.openings.sealed import GATE, RESULT, RITZ
+from pdml_spdz.engines.settings import sealed_precision_of
 from pdml_spdz.errors import RangeExceeded
 from pdml_spdz.fits.limits import find_bound
 from pdml_spdz.fits.prepare import View
 from pdml_spdz.numerics.fixedpoint import Reals
 from pdml_spdz.numerics.linalg import fix_signs, orthonormalise
 from pdml_spdz.primitives.agree import Agreement
-from pdml_spdz.primitives.bound import power_of_two
-from pdml_spdz.programs.sealed_precision import SealedPrecision, iterations_for
+from pdml_spdz.primitives.bound import power_of_four
+from pdml_spdz.programs.sealed_precision import SealedPrecision
 from pdml_spdz.rows.covariance import centred_covariance, covariance
 from pdml_spdz.rows.data import Data
 from pdml_spdz.run import repeats
 from pdml_spdz.run.context import PartyRun
 from pdml_spdz.run.output import Fitted, Outcome, run_report
-from pdml_spdz.study.model import Study, check_sealed_size
+from pdml_spdz.study.model import Study
 from pdml_spdz.system.files import save_array
 from pdml_spdz.transport.base import Link
-
-
-def sealed_precision(study: Study, d: int) -> SealedPrecision:
-    """What the study's public numbers make of a fit of d features."""
-    check_sealed_size(d, study.rank)
-    return SealedPrecision(
-        M=study.M,
-        d=d,
-        rank=study.rank,
-        columns=min(d, study.block or 2 * study.rank),
-        goal_bits=ceil(-log2(study.accuracy_goal)),
-        iterations=iterations_for(study.accuracy_goal, study.decay),
-    )
 
 
 def fit_sealed(run: PartyRun, data: Data, link: Link, engine: Engine, rows: View) -> Fitted:
@@ -49,12 +36,12 @@ def fit_sealed(run: PartyRun, data: Data, link: Link, engine: Engine, rows: View
     2. the program `sealed_svd` up to its first checkpoint whose gate is open
     3. V <- what it has opened, orthonormal to the last bit
 
-    Reveals: the bound (its blurred exponent, unless it is agreed); at each checkpoint that is reached b Ritz values over
-    their sum, and the gate's bit; V.
+    Reveals: the bound (its blurred exponent, unless it is agreed); at each checkpoint that is reached b Ritz values
+    over their sum, and the gate's bit; V.
     Cost: that of the program. Ref: -
     """
     study, d = run.study, data.d
-    precision = sealed_precision(study, d)
+    precision = sealed_precision_of(study, d)
     if run.resume:
         run.note("a sealed run leaves nothing on the disk to go on from: it starts anew")
         run.begin(data)
@@ -78,7 +65,9 @@ def fit_sealed(run: PartyRun, data: Data, link: Link, engine: Engine, rows: View
         done = sum(precision.checkpoints[: len(checkpoints)]) * precision.powers
         run.notify({"event": "iteration", "t": done, "of": 4 * precision.iterations, "change": float("nan")})
 
-    seen = engine.sealed(precision, S / power_of_two(bound.total), V, shown)
+    scale = power_of_four(bound.total)  # its root is a power of two as well
+    own = [S / scale, *([] if rows.sums is None else [rows.sums / np.sqrt(scale)])]
+    seen = engine.sealed(precision, own, V, shown)
     if seen.V is None:
         raise _closed(precision, study)
     run.show(RESULT)
@@ -96,15 +85,16 @@ def fit_sealed(run: PartyRun, data: Data, link: Link, engine: Engine, rows: View
 
 
 def _facts(study: Study, precision: SealedPrecision, checkpoints: list[Seen]) -> dict[str, Any]:
-    done = sum(precision.checkpoints[: len(checkpoints)]) * precision.powers
+    reached, known = len(checkpoints), 2.0**-precision.goal_bits
+    done = sum(precision.checkpoints[:reached]) * precision.powers
     return {
         "solver": None,
         "rank": study.rank,
         "rank_found": study.rank,
         "iterations": done,
         "converged": True,
-        "stop_reason": f"the gate of checkpoint {len(checkpoints)} is open: V is known to {2.0**-precision.goal_bits:.1e}",
-        "column_errors": [2.0**-precision.goal_bits] * study.rank,
+        "stop_reason": f"the gate of checkpoint {reached} is open: V is known to {known:.1e}",
+        "column_errors": [known] * study.rank,
         "singular_values": None,
         "start": {"kind": study.start, "seed": study.seed},
         "sealed": {
@@ -112,7 +102,7 @@ def _facts(study: Study, precision: SealedPrecision, checkpoints: list[Seen]) ->
             "decay": study.decay,
             "columns": precision.columns,
             "checkpoints": [n * precision.powers for n in np.cumsum(precision.checkpoints).tolist()],
-            "reached": len(checkpoints),
+            "reached": reached,
             "ritz_values": [float(x) for x in checkpoints[-1].ritz],
         },
     }

@@ -8,6 +8,7 @@ of (sum_m L_m) (sum_l R_l), of masks that are known before there is any data, or
 from __future__ import annotations
 
 import secrets
+from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -72,7 +73,8 @@ Maker = Callable[[Sequence[Pair]], list[Integers]]  # shares of (sum_m left_m) (
 
 
 class MaskProducts:
-    """One party's masks and products, made for one segment of its program after the other.
+    """One party's masks and products, made for one segment of its program after the other. dry : with masks of zero,
+    which are good for counting only
 
     1. party m draws its masks of all roundings of the segment
     2. the products of the segment are made together: those of the same left matrix side by side, those of the same
@@ -81,8 +83,8 @@ class MaskProducts:
     Reveals, Cost, Ref: those of the maker.
     """
 
-    def __init__(self, segments: Sequence[Segment], make: Maker) -> None:
-        self._segments, self._make = iter(segments), make
+    def __init__(self, segments: Sequence[Segment], make: Maker, *, dry: bool = False) -> None:
+        self._segments, self._make, self._dry = iter(segments), make, dry
         self._masks: list[Integers] = []
         self._rounding: list[Rounding] = []
         self._inputs: list[tuple[Integers, int]] = []
@@ -112,35 +114,28 @@ class MaskProducts:
             raise EngineError("the program takes more masks or products than its dry run has found.")
         for rounding in segment.roundings:
             self._rounding.append(rounding)
-            self._masks.append(random_integers(rounding.n, rounding.bits + SIGMA))
+            zeros = np.zeros(rounding.n, object)
+            self._masks.append(zeros if self._dry else random_integers(rounding.n, rounding.bits + SIGMA))
         self._products = self._made(segment.products)
 
     def _made(self, products: Sequence[tuple[Place, Place]]) -> list[Integers]:
-        of_inputs = [pair for pair in products if pair[0].source < 0]
-        wide = _groups(of_inputs, by=0)  # one matrix of data, many matrices of masks: side by side
-        tall = _groups([pair for pair in products if pair[0].source >= 0], by=1)
-        pairs = []
-        for group in wide:
-            right = np.concatenate([self._numbers(r) for _, r in group], axis=1)
-            left = group[0][0]
-            pairs.append(Pair(self._numbers(left), right, self._inputs[-1 - left.source][1], input=True))
-        for group in tall:
-            left = np.concatenate([self._numbers(l) for l, _ in group], axis=0)
-            bits = max(self._rounding[l.source].left_bits for l, _ in group)
-            pairs.append(Pair(left, self._numbers(group[0][1]), bits))
         shares: dict[int, Integers] = {}
-        made = self._make(pairs)
-        for group, share in zip([*wide, *tall], made, strict=True):
-            start = 0
-            for l, r in group:
-                rows, columns = l.index.shape[0], r.index.shape[1]
-                if l.source < 0:
-                    part, size = share[:, start : start + columns], columns
-                else:
-                    part, size = share[start : start + rows], rows
-                start += size
-                shares[id(l)] = part
-        return [shares[id(l)] for l, _ in products]
+        pairs, groups = [], _groups(products)
+        for (left, right), *others in groups:
+            side, stays = (1, 0) if others and others[0][0].name == left.name else (0, 1)
+            parts = [self._numbers(pair[side]) for pair in [(left, right), *others]]
+            moving, still = np.concatenate(parts, axis=side), self._numbers((left, right)[stays])
+            bits = max(self._bits(each) for each, _ in [(left, right), *others])
+            pairs.append(Pair(*((still, moving) if side else (moving, still)), bits, left.source < 0))
+        for group, share in zip(groups, self._make(pairs), strict=True):
+            side = int(len(group) > 1 and group[1][0].name == group[0][0].name)
+            sizes = [pair[side].index.shape[side] for pair in group]
+            for (left, _), part in zip(group, np.split(share, np.cumsum(sizes)[:-1], axis=side), strict=True):
+                shares[id(left)] = part
+        return [shares[id(left)] for left, _ in products]
+
+    def _bits(self, left: Place) -> int:
+        return self._inputs[-1 - left.source][1] if left.source < 0 else self._rounding[left.source].left_bits
 
     def _numbers(self, place: Place) -> Integers:
         if place.source < 0:
@@ -148,10 +143,14 @@ class MaskProducts:
         return -(self._masks[place.source] >> self._rounding[place.source].shift)[place.index]
 
 
-def _groups(pairs: Sequence[tuple[Place, Place]], by: int) -> list[list[tuple[Place, Place]]]:
+def _groups(products: Sequence[tuple[Place, Place]]) -> list[list[tuple[Place, Place]]]:
+    """Products with a common factor, on the side where it has more of them."""
+    names = [(left.name, right.name) for left, right in products]
+    uses = [Counter(name[side] for name in names) for side in (0, 1)]
     groups: dict[object, list[tuple[Place, Place]]] = {}
-    for pair in pairs:
-        groups.setdefault((pair[by].name, pair[1 - by].index.shape[by]), []).append(pair)
+    for pair, name in zip(products, names, strict=True):
+        side = 0 if pair[0].source < 0 or uses[0][name[0]] > uses[1][name[1]] else 1
+        groups.setdefault((side, name[side]), []).append(pair)
     return list(groups.values())
 
 

@@ -19,7 +19,8 @@ def is_one_of(link: Link, share: int, values: Sequence[int]) -> bool:
     2. party m sends an encryption of share_m G; the sum of these, less v G, is C_v for every v in `values`
     3. one party after the other multiplies every C_v by a random number of its own, encrypts it anew and sends them in
        an order of its own
-    4. all decrypt them together: one is the group's identity exactly if x is that value, otherwise all are random points
+    4. all decrypt them together: one is the group's identity exactly if x is that value, otherwise all are random
+       points
 
     The group has prime order, so that a random multiple of any number but 0 is uniform: nothing shows how often 2 or
     another number divides it. Values differ, so that at most one is the identity; which one, the order hides as long as

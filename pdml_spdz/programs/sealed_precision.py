@@ -28,6 +28,7 @@ class SealedPrecision:
     powers : products with S between two polar steps
     reach : directions down to 2^-reach of ||S||_F keep their length
     scale : ||S||_F may be 2^-scale of the bound
+    hidden_mean : the mean of all rows is taken off under sharing
     """
 
     M: int
@@ -39,6 +40,7 @@ class SealedPrecision:
     powers: int = 4
     reach: int = 6
     scale: int = 28
+    hidden_mean: bool = False
 
     f_s: int = 60
     f_v: int = 72
@@ -116,7 +118,12 @@ class SealedPrecision:
         yield "square, cube", 2 * self.f_a + 10, most, "a polar step, before truncation"
         noise = 2 * max(self.powers * self.reach, self.scale) + 16
         yield "rounding of a polar step", noise, self.f_a, "it grows as directions do, from the first step on"
-        yield "columns", self.powers * self.reach + self.goal_bits + 16, self.f_v, "what is left of the weakest direction"
+        yield (
+            "columns",
+            self.powers * self.reach + self.goal_bits + 16,
+            self.f_v,
+            "what is left of the weakest direction",
+        )
         image = self.f_v + self.f_u + self.weight_bits + 2 * grow + 12
         yield "residuals", image, most, "with the largest weight"
         largest = 2 * (self.f_r + self.weight_bits + 2 * grow + 12) + self.goal_bits + ceil(log2(self.d * self.rank))

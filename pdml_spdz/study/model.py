@@ -338,7 +338,11 @@ def _check_sealed(study: Study) -> None:
         for name in OF_SEALED:
             value = getattr(study, name)
             sealed = " or ".join(level for level in LEVELS.names() if LEVELS[level].sealed)
-            want(value == study.usual(name), f"`{name}` is {value} with reveal {study.reveal!r}.", f"reveal {sealed} with it")
+            want(
+                value == study.usual(name),
+                f"`{name}` is {value} with reveal {study.reveal!r}.",
+                f"reveal {sealed} with it",
+            )
         return
     found = f"`reveal` is {study.reveal!r}"
     want(study.spec.needs != SUMS and not study.spec.vector, f"{found} for {study.algorithm}.", "svd or pca")
@@ -371,7 +375,11 @@ def check_sealed_size(d: int, rank: int) -> None:
         f"d is {d} with a sealed fit; a party would send some {8e-6 * d * d:,.0f} GB.",
         f"at most {MOST_FEATURES} features",
     )
-    want(d > rank, f"`rank` is {rank} and d is {d}.", "a rank below d: the gate of a sealed fit looks at the gap beyond V")
+    want(
+        d > rank,
+        f"`rank` is {rank} and d is {d}.",
+        "a rank below d: the gate of a sealed fit looks at the gap beyond V",
+    )
 
 
 def _check_own(study: Study) -> None:

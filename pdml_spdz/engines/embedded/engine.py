@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
 from pdml_spdz.engines.base import EngineBase, Security, Seen
 from pdml_spdz.engines.embedded import machine
 from pdml_spdz.engines.embedded.runner import EmbeddedRunner
-from pdml_spdz.engines.openings.base import Layout, Opening, Runner, Shape
 from pdml_spdz.engines.embedded.sealed import SealedRun
+from pdml_spdz.engines.openings.base import Layout, Opening, Runner, Shape
 from pdml_spdz.numerics.fixedpoint import Reals
 from pdml_spdz.offline.lattice_products import products_by_lattice
 from pdml_spdz.offline.mask_products import Maker
@@ -27,7 +27,9 @@ Source = Callable[[Link, Plan, Precision], Material]
 
 @dataclass(frozen=True)
 class Options:
-    """source : where offline material comes from; products : of masks, for a sealed fit; lpn : whether it may rest on learning parity with noise.
+    """source : where offline material comes from; lpn : whether it may rest on learning parity with noise.
+
+    products : what makes those of masks, for a sealed fit
 
     online : "stream" (all columns of an iteration in one call) or "per-column" (a call for each)
     """
@@ -82,11 +84,11 @@ class EmbeddedEngine(EngineBase):
         self._program, self._material, self._plan = layout.program, material, plan
         return EmbeddedRunner(self._masked, precision, scale, material), layout
 
-    def sealed(self, precision: SealedPrecision, S: Reals, V: Reals, shown: Callable[[Seen], None]) -> Seen:
+    def sealed(self, precision: SealedPrecision, own: Sequence[Reals], V: Reals, shown: Callable[[Seen], None]) -> Seen:
         run = SealedRun(self._masked, precision, self.options.products(self.link))
         Agreement(self.link).digest("program", run.program.text.encode())
         self._sealed = run
-        return run(S, V, shown)
+        return run(own, V, shown)
 
     def facts(self) -> dict[str, Any]:
         if self._sealed is not None:

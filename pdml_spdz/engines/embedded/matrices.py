@@ -239,7 +239,8 @@ def _array(value: Any) -> Integers:
 
 def _dot(a: Integers, b: Integers, shape: tuple[int, int, int]) -> Integers:
     n, i, c = shape
-    return a.reshape(n, i).dot(b.reshape(i, c)).reshape(-1)
+    product: Integers = a.reshape(n, i).dot(b.reshape(i, c)).reshape(-1)
+    return product
 
 
 class InputType:

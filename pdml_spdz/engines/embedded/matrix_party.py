@@ -41,7 +41,7 @@ class MatrixParty(MatrixBackend):
     # ---- in and out
 
     def read_input(self, party: int, n: int) -> Numbers:
-        own: Integers = self.session.next_input(n) if party == self.me else np.zeros(n, object)  # type: ignore[assignment]
+        own: Integers = self.session.next_input(n) if party == self.me else np.zeros(n, object)
         return self._input(own)
 
     def sum_of_inputs(self, a: Numbers, b: Numbers) -> Numbers:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import secrets
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import asdict
 from functools import lru_cache
 from typing import Any
@@ -57,7 +57,7 @@ class SealedRun:
             MaskProducts(segments, make),
             self._session,
             bits=bits,
-            input_bits={precision.d**2: rows} | {precision.columns**2: turn},
+            input_bits={precision.d: rows, precision.d**2: rows} | {precision.columns**2: turn},
             most_bits=precision.most_bits,
             open_bits=max(precision.f_open, precision.f_out) + OPEN_BITS,
         )
@@ -75,14 +75,16 @@ class SealedRun:
             "stock": None,
         }
 
-    def __call__(self, S: Reals, V: Reals, shown: Callable[[Seen], None] = lambda seen: None) -> Seen:
-        """S : this party's matrix, over the bound; V : the start, which all have."""
+    def __call__(self, own: Sequence[Reals], V: Reals, shown: Callable[[Seen], None] = lambda seen: None) -> Seen:
+        """own : this party's matrix, over the bound, and for a hidden mean its sums over the root of n times the bound;
+        V : the start, which all have
+        """
         p = self.precision
         turns = [haar(p.columns, p.f_a).reshape(-1) for _ in p.checkpoints]
-        inputs: list[Integers] = [_integers(S.reshape(-1), p.f_s), *turns]
+        inputs = [*(_integers(x.reshape(-1), p.f_s) for x in own), *turns]
         publics = [int(z) for z in _integers(V.reshape(-1), p.f_v)]
         for _ in p.checkpoints:
-            H = self._session.call(inputs, publics)  # type: ignore[arg-type]
+            H = self._session.call(inputs, publics)
             ritz, publics = self._eigenvectors(H)
             passed = bool(self._session.call([], publics))
             seen = Seen(ritz, passed, None)

@@ -2,21 +2,26 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict
+from collections.abc import Callable
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
 from pdml_spdz.engines.base import Engine
 from pdml_spdz.engines.embedded.engine import EmbeddedEngine, Options, Source, layout_and_plan
-from pdml_spdz.engines.settings import precision_of, shape_of
+from pdml_spdz.engines.embedded.sealed_forecast import forecast
+from pdml_spdz.engines.settings import precision_of, sealed_precision_of, shape_of
 from pdml_spdz.engines.spec import Context, OfflinePlan, Stocks
 from pdml_spdz.errors import StockError, StudyError
 from pdml_spdz.offline import make as making
+from pdml_spdz.offline.lattice_products import products_by_lattice
+from pdml_spdz.offline.mask_products import Maker
 from pdml_spdz.offline.material import Material, Plan
 from pdml_spdz.offline.numbers import Kind, NumberStock, StockMaterial
 from pdml_spdz.offline.on_demand import OnDemand
 from pdml_spdz.offline.status import Row, status
 from pdml_spdz.programs.precision import Precision
+from pdml_spdz.programs.sealed_precision import RING
 from pdml_spdz.study.model import Study
 from pdml_spdz.transport.base import Link
 
@@ -28,10 +33,22 @@ def make(context: Context) -> Engine:
         engine = SecSumEngine(context.link, context.session, context.study.aggregator)
         engine.name = EmbeddedEngine.name
         return engine
-    return EmbeddedEngine(context.link, context.session, _options(context.study, _source(context)))
+    options = _options(context.study, _source(context))
+    if context.study.level.sealed:
+        options = replace(options, products=_watched(context))
+    return EmbeddedEngine(context.link, context.session, options)
+
+
+def _watched(context: Context) -> Callable[[Link], Maker]:
+    def progress(what: str, done: int, of: int) -> None:
+        context.notify({"event": "offline", "done": done, "of": of, "detail": what})
+
+    return lambda link: products_by_lattice(link, progress)
 
 
 def plan(study: Study, home: Path | None) -> OfflinePlan:
+    if study.level.sealed:
+        return sealed_forecast(study)
     wanted, kind = _wanted(study)
     expected = making.forecast(wanted, kind)
     text = (
@@ -44,6 +61,12 @@ def plan(study: Study, home: Path | None) -> OfflinePlan:
 
 
 def make_stock(context: Context) -> dict[str, Any]:
+    if context.study.level.sealed:
+        raise StudyError(
+            "the products of a sealed fit's masks are made in its run.",
+            "another level of reveal for a stock",
+            "run the study as it is; `pdml-spdz offline plan` says what it will take",
+        )
     wanted, kind = _wanted(context.study)
 
     def progress(done: int, total: int, sent: int) -> None:
@@ -51,6 +74,20 @@ def make_stock(context: Context) -> dict[str, Any]:
 
     stock = making.make(context.link, context.stocks, wanted, kind, context.session, progress)
     return {"stock": stock.id, "triples": wanted.triples, "numbers": wanted.numbers, "path": str(stock.path)}
+
+
+def sealed_forecast(study: Study) -> OfflinePlan:
+    """Of a fit up to its first checkpoint."""
+    d = shape_of(study).d
+    expected = forecast(sealed_precision_of(study, d))
+    text = (
+        f"one sealed run of {study.M} parties, up to its first checkpoint: {expected.products:,} matrix products in "
+        f"Z_2^{RING}, {expected.rounds:,} rounds\n"
+        f"forecast for each party: {expected.sent / 1e6:,.0f} MB sent, {expected.data_sent / 1e6:,.0f} MB of it for "
+        f"products with its rows, about {expected.seconds:,.0f} s of one core; on a network with a round trip of 20 ms "
+        f"{expected.rounds * 0.02:,.0f} s more, of 100 ms {expected.rounds * 0.1:,.0f} s"
+    )
+    return OfflinePlan(text, {"plan": asdict(expected), "precision": asdict(sealed_precision_of(study, d))})
 
 
 def stocks(root: Path) -> Stocks:

@@ -15,15 +15,17 @@ if TYPE_CHECKING:
     from pdml_spdz.engines.spec import EngineSpec
 
 RITZ = (
-    "at each checkpoint that was reached the eigenvalues of V^T S V, which are b Ritz values, over their sum, to 40 bits, "
-    "to every party"
+    "at each checkpoint that was reached the eigenvalues of V^T S V, which are b Ritz values, over their sum, to 40 "
+    "bits, to every party"
 )
 GATE = "at each checkpoint that was reached one bit: whether the residuals are small enough, to every party"
 RESULT = "V, to the bits of the accuracy goal, to every party"
 
 
 def _columns(engine: Engine, bound: Bound, shape: Shape, mean: OwnMean | None) -> NormedSum:
-    raise EngineError("a sealed fit opens no columns on its way.", "a solver that works on columns that all parties see")
+    raise EngineError(
+        "a sealed fit opens no columns on its way.", "a solver that works on columns that all parties see"
+    )
 
 
 def _seen(spec: EngineSpec) -> list[str]:

@@ -55,7 +55,7 @@ class SealedPrecision:
             ("parties", self.M, 2, 30),
             ("columns", self.columns, self.rank + 1, min(self.d, MOST_COLUMNS)),
             ("bits of the accuracy goal", self.goal_bits, 4, 24),
-            ("iterations", self.iterations, self.powers, 10**5),
+            ("iterations", self.iterations, 1, 10**5),
         ):
             if not low <= value <= high:
                 raise StudyError(f"sealed: {name}: {value}.", f"{low} to {high}")

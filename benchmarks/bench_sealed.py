@@ -31,7 +31,7 @@ K, M = 7, 3
 
 def standardised(X: np.ndarray) -> np.ndarray:
     X = X[:, X.std(axis=0) > 0]
-    return (X - X.mean(axis=0)) / X.std(axis=0)
+    return np.asarray((X - X.mean(axis=0)) / X.std(axis=0))
 
 
 def spectrum(d: int = 64) -> np.ndarray:
@@ -41,7 +41,7 @@ def spectrum(d: int = 64) -> np.ndarray:
     rng = np.random.default_rng(1)
     Q = np.linalg.qr(rng.normal(size=(d, d)))[0]
     left = np.linalg.qr(rng.normal(size=(4 * d, d)))[0]
-    return left * np.sqrt(values) @ Q.T
+    return np.asarray(left * np.sqrt(values) @ Q.T)
 
 
 def tables(directory: Path) -> Iterator[tuple[str, np.ndarray]]:
@@ -73,7 +73,7 @@ def measured(X: np.ndarray) -> dict[str, Any]:
         "s": time.perf_counter() - began,
         "MB sent by a party": (report["bytes_sent"] + report["offline"]["bytes_sent"]) / M / 1e6,
         "rounds": report["rounds"] + report["offline"]["rounds"],
-        "checkpoints": report["sealed"]["reached"],
+        "checkpoints": report["gate"]["reached"],
         "sine": sine(result.V, np.linalg.svd(X, full_matrices=False)[2][:K].T),
         "forecast MB": expected.sent / 1e6,
         "forecast s of one core": expected.seconds,

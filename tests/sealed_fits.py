@@ -7,8 +7,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from pdml_spdz.engines.base import Seen
-from pdml_spdz.engines.embedded.sealed import SealedRun
+from pdml_spdz.engines.base import SealedCheckpoint
+from pdml_spdz.engines.embedded.sealed_run import SealedRun
 from pdml_spdz.primitives.masks import Keys
 from pdml_spdz.primitives.sec_sum import MaskedSum
 from pdml_spdz.programs.sealed_precision import RING, SealedPrecision
@@ -22,13 +22,13 @@ from tests.mask_dealer import MaskDealer
 class SealedFit:
     """What every party has seen, by checkpoint; what was on the wire, and how many rounds there were."""
 
-    seen: list[list[Seen]]
+    seen: list[list[SealedCheckpoint]]
     wire: Wire
     rounds: list[int]
     sent: list[int]
 
     @property
-    def last(self) -> Seen:
+    def last(self) -> SealedCheckpoint:
         return self.seen[0][-1]
 
 
@@ -50,7 +50,7 @@ def sealed_fit(
     dealer, wire = MaskDealer(M, RING), Wire()
     V = start(p.d, p.columns) if V is None else V
 
-    def party(link: Link) -> tuple[list[Seen], int, int]:
+    def party(link: Link) -> tuple[list[SealedCheckpoint], int, int]:
         run, seen = SealedRun(make_sum(link, Keys.agree(link, b"test")), p, dealer.maker(link.me)), []
         own = [parts[link.me] / scale, *([] if means is None else [means[link.me] / np.sqrt(scale)])]
         run(own, V, seen.append)

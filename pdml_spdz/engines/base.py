@@ -15,8 +15,10 @@ from pdml_spdz.transport.base import Link
 
 
 @dataclass(frozen=True)
-class Seen:
-    """What a checkpoint of a sealed fit has shown: Ritz values over their sum, largest first; V, if its gate is open.
+class SealedCheckpoint:
+    """What a checkpoint of a sealed fit has shown.
+
+    ritz : Ritz values over their sum, largest first; passed : whether its gate is open; V : then, the result
     """
 
     ritz: Reals
@@ -64,7 +66,9 @@ class Engine(Protocol):
         scale : what inputs are divided by
         """
 
-    def sealed(self, precision: SealedPrecision, own: Sequence[Reals], V: Reals, shown: Callable[[Seen], None]) -> Seen:
+    def sealed(
+        self, precision: SealedPrecision, own: Sequence[Reals], V: Reals, shown: Callable[[SealedCheckpoint], None]
+    ) -> SealedCheckpoint:
         """A sealed fit up to its first open gate, or to its last checkpoint.
 
         own : this party's matrix, over the bound; for a hidden mean also its sums, over the root of n times the bound
@@ -99,7 +103,9 @@ class EngineBase:
     def programs(self, opening: Opening, shape: Shape, scale: float) -> tuple[Runner, Layout]:
         raise EngineError(f"the engine {self.name} has no secret shares to run programs on.", "another engine")
 
-    def sealed(self, precision: SealedPrecision, own: Sequence[Reals], V: Reals, shown: Callable[[Seen], None]) -> Seen:
+    def sealed(
+        self, precision: SealedPrecision, own: Sequence[Reals], V: Reals, shown: Callable[[SealedCheckpoint], None]
+    ) -> SealedCheckpoint:
         raise EngineError(f"the engine {self.name} has no sealed fits.", "another engine")
 
     def facts(self) -> dict[str, Any]:

@@ -24,7 +24,7 @@ from pdml_spdz.errors import ProtocolError
 from pdml_spdz.fits.columns import opened_columns
 from pdml_spdz.fits.loop import IterativeFit
 from pdml_spdz.fits.prepare import View, accept, view
-from pdml_spdz.fits.sealed import fit_sealed
+from pdml_spdz.fits.sealed_fit import fit_sealed
 from pdml_spdz.numerics.fixedpoint import Reals
 from pdml_spdz.primitives.normed_sum import NormedColumns, NormedSum, OwnMean
 from pdml_spdz.rows.covariance import Covariance, centred_covariance, covariance, covariance_around_own_mean

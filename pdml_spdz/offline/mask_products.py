@@ -37,7 +37,7 @@ class Rounding:
 
 
 @dataclass(frozen=True, eq=False)
-class Place:
+class MaskPlace:
     """A matrix of masks: which numbers of which rounding, or (source below zero) of which input."""
 
     source: int
@@ -53,7 +53,7 @@ class Segment:
     """The part of a program up to one of its outputs, as a dry run has found it."""
 
     roundings: list[Rounding] = field(default_factory=list)
-    products: list[tuple[Place, Place]] = field(default_factory=list)
+    products: list[tuple[MaskPlace, MaskPlace]] = field(default_factory=list)
 
 
 @dataclass(frozen=True)
@@ -118,7 +118,7 @@ class MaskProducts:
             self._masks.append(zeros if self._dry else random_integers(rounding.n, rounding.bits + SIGMA))
         self._products = self._made(segment.products)
 
-    def _made(self, products: Sequence[tuple[Place, Place]]) -> list[Integers]:
+    def _made(self, products: Sequence[tuple[MaskPlace, MaskPlace]]) -> list[Integers]:
         shares: dict[int, Integers] = {}
         pairs, groups = [], _groups(products)
         for (left, right), *others in groups:
@@ -134,20 +134,20 @@ class MaskProducts:
                 shares[id(left)] = part
         return [shares[id(left)] for left, _ in products]
 
-    def _bits(self, left: Place) -> int:
+    def _bits(self, left: MaskPlace) -> int:
         return self._inputs[-1 - left.source][1] if left.source < 0 else self._rounding[left.source].left_bits
 
-    def _numbers(self, place: Place) -> Integers:
+    def _numbers(self, place: MaskPlace) -> Integers:
         if place.source < 0:
             return self._inputs[-1 - place.source][0][place.index]
         return -(self._masks[place.source] >> self._rounding[place.source].shift)[place.index]
 
 
-def _groups(products: Sequence[tuple[Place, Place]]) -> list[list[tuple[Place, Place]]]:
+def _groups(products: Sequence[tuple[MaskPlace, MaskPlace]]) -> list[list[tuple[MaskPlace, MaskPlace]]]:
     """Products with a common factor, on the side where it has more of them."""
     names = [(left.name, right.name) for left, right in products]
     uses = [Counter(name[side] for name in names) for side in (0, 1)]
-    groups: dict[object, list[tuple[Place, Place]]] = {}
+    groups: dict[object, list[tuple[MaskPlace, MaskPlace]]] = {}
     for pair, name in zip(products, names, strict=True):
         side = 0 if pair[0].source < 0 or uses[0][name[0]] > uses[1][name[1]] else 1
         groups.setdefault((side, name[side]), []).append(pair)

@@ -75,6 +75,9 @@ REFERENCES = {
 }
 
 
+SEALED_REFERENCE = (f"{SEALED_PROGRAM}.mpc", SealedPrecision(3, 64, 7, 14))
+
+
 def template_directory() -> Path:
     """templates/ inside the installed package, or beside it in a checkout."""
     package = Path(__file__).parents[1]

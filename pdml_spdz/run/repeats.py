@@ -38,7 +38,7 @@ def _read(path: Path) -> dict[str, Any]:
         ) from None
 
 
-def count(vector: bytes, path: Path | None = None, what: str = "normed-sum") -> int:
+def count(vector: bytes, path: Path | None = None, what: str = "NormedSecSum") -> int:
     """Note one more use of `vector` (or matrix; by `what`), before anything is sent, and return how many there are.
 
     QuotaError beyond the limit. The file, for its owner only, holds a salted digest and a number for each vector.

@@ -7,12 +7,12 @@ import pytest
 from scipy import stats
 from sklearn.datasets import load_breast_cancer
 
-from pdml_spdz.engines.embedded import sealed as sealed_run
+from pdml_spdz.engines.embedded import sealed_run
 from pdml_spdz.engines.embedded.matrix_party import MatrixParty
-from pdml_spdz.engines.embedded.sealed import haar, sealed_plan
+from pdml_spdz.engines.embedded.sealed_run import haar, sealed_plan
 from pdml_spdz.numerics.linalg import sine
 from pdml_spdz.offline import mask_products
-from pdml_spdz.offline.mask_products import Integers, MaskProducts, Place
+from pdml_spdz.offline.mask_products import Integers, MaskPlace, MaskProducts
 from pdml_spdz.primitives.sec_sum import MaskedSum
 from pdml_spdz.programs.precision import SIGMA
 from pdml_spdz.programs.sealed_precision import RING, SealedPrecision
@@ -170,7 +170,7 @@ def test_mask_that_is_used_twice_shows_a_difference(twice: bool, monkeypatch: py
     first, second = sv_roundings()
     original = MaskProducts._made
 
-    def reusing(this: MaskProducts, products: list[tuple[Place, Place]]) -> list[Integers]:
+    def reusing(this: MaskProducts, products: list[tuple[MaskPlace, MaskPlace]]) -> list[Integers]:
         if twice:
             this._masks[second] = this._masks[first]
         return original(this, products)

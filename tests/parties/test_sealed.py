@@ -55,9 +55,9 @@ def test_components_and_what_is_seen(centre: str, centred: bool, more: list[str]
     assert {RITZ, GATE, RESULT, *more} <= set(report["observables"])
     seen = [o for o in report["observables"] if "exponent" not in o]
     assert set(seen) == {RITZ, GATE, RESULT, *more}
-    assert report["sealed"]["reached"] == 1
-    assert report["sealed"]["accuracy_goal"] == 1e-4
-    assert len(report["sealed"]["ritz_values"]) == 4
+    assert report["gate"]["reached"] == 1
+    assert report["gate"]["accuracy_goal"] == 1e-4
+    assert len(report["gate"]["ritz_values"]) == 4
     assert report["singular_values"] is None
     assert report["converged"]
     kept = {p.name for p in (tmp_path / "out" / "party-0").rglob("*") if p.is_file()}

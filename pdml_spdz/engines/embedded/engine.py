@@ -6,10 +6,10 @@ from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from pdml_spdz.engines.base import EngineBase, Security, Seen
+from pdml_spdz.engines.base import EngineBase, SealedCheckpoint, Security
 from pdml_spdz.engines.embedded import machine
 from pdml_spdz.engines.embedded.runner import EmbeddedRunner
-from pdml_spdz.engines.embedded.sealed import SealedRun
+from pdml_spdz.engines.embedded.sealed_run import SealedRun
 from pdml_spdz.engines.openings.base import Layout, Opening, Runner, Shape
 from pdml_spdz.numerics.fixedpoint import Reals
 from pdml_spdz.offline.lattice_products import products_by_lattice
@@ -84,10 +84,14 @@ class EmbeddedEngine(EngineBase):
         self._program, self._material, self._plan = layout.program, material, plan
         return EmbeddedRunner(self._masked, precision, scale, material), layout
 
-    def sealed(self, precision: SealedPrecision, own: Sequence[Reals], V: Reals, shown: Callable[[Seen], None]) -> Seen:
+    def sealed(
+        self, precision: SealedPrecision, own: Sequence[Reals], V: Reals, shown: Callable[[SealedCheckpoint], None]
+    ) -> SealedCheckpoint:
         run = SealedRun(self._masked, precision, self.options.products(self.link))
         Agreement(self.link).digest("program", run.program.text.encode())
         self._sealed = run
+        assumed = "ring-LWE, decisional Diffie-Hellman on ristretto255, AES; TLS 1.3 channels"
+        self.security = Security(f"semi-honest, computational ({assumed})", False, "any M - 1 parties")
         return run(own, V, shown)
 
     def facts(self) -> dict[str, Any]:

@@ -16,16 +16,16 @@ import numpy as np
 
 from pdml_spdz.engines.embedded.machine import ArrayOf, CintType, break_loop, for_range, if_
 from pdml_spdz.engines.embedded.values import Clear, unsupported
-from pdml_spdz.offline.mask_products import Integers, Place, Rounding, Segment
+from pdml_spdz.offline.mask_products import Integers, MaskPlace, Rounding, Segment
 
 
 @dataclass(frozen=True)
 class Masked:
-    """Numbers E + sum_m R_m: E is public, R_m is party m's own."""
+    """SecretNumbers E + sum_m R_m: E is public, R_m is party m's own."""
 
     public: Integers
     own: Integers
-    place: Place
+    place: MaskPlace
 
 
 class MatrixBackend(ABC):
@@ -35,10 +35,10 @@ class MatrixBackend(ABC):
     modulus: int
 
     @abstractmethod
-    def read_input(self, party: int, n: int) -> Numbers: ...
+    def read_input(self, party: int, n: int) -> SecretNumbers: ...
 
     @abstractmethod
-    def sum_of_inputs(self, a: Numbers, b: Numbers) -> Numbers: ...
+    def sum_of_inputs(self, a: SecretNumbers, b: SecretNumbers) -> SecretNumbers: ...
 
     @abstractmethod
     def read_public(self) -> int: ...
@@ -50,24 +50,24 @@ class MatrixBackend(ABC):
     def write_bit(self, bit: int) -> None: ...
 
     @abstractmethod
-    def round(self, x: Numbers, bits: int, shift: int) -> Numbers: ...
+    def round(self, x: SecretNumbers, bits: int, shift: int) -> SecretNumbers: ...
 
     @abstractmethod
-    def product(self, a: Numbers, b: Numbers, shape: tuple[int, int, int]) -> Numbers:
+    def product(self, a: SecretNumbers, b: SecretNumbers, shape: tuple[int, int, int]) -> SecretNumbers:
         """a of shape (n, i) times b of shape (i, c), both under masks."""
 
     @abstractmethod
-    def combine(self, n: int, compute: Callable[[], Integers]) -> Numbers:
-        """Numbers that follow locally from others."""
+    def combine(self, n: int, compute: Callable[[], Integers]) -> SecretNumbers:
+        """SecretNumbers that follow locally from others."""
 
     @abstractmethod
-    def open(self, x: Numbers, shift: int) -> Any: ...
+    def open(self, x: SecretNumbers, shift: int) -> Any: ...
 
     @abstractmethod
-    def below(self, x: Numbers, shift: int) -> int: ...
+    def below(self, x: SecretNumbers, shift: int) -> int: ...
 
 
-class Numbers:
+class SecretNumbers:
     """A vector of n secret numbers: this party's share, and their mask if they have one."""
 
     def __init__(self, backend: MatrixBackend, n: int, share: Integers | None, masked: Masked | None = None) -> None:
@@ -87,25 +87,25 @@ class Numbers:
         assert self._share is not None
         return self._share
 
-    def get_vector(self, base: int = 0, size: int | None = None) -> Numbers:
+    def get_vector(self, base: int = 0, size: int | None = None) -> SecretNumbers:
         part = slice(base, self.n if size is None else base + size)
         return self.taken(np.arange(self.n)[part])
 
-    def taken(self, order: Any) -> Numbers:
+    def taken(self, order: Any) -> SecretNumbers:
         """Some of the numbers, in another order."""
         if self.masked is None:
             return self.backend.combine(len(order), lambda: self.share[order])
         m = self.masked
-        place = Place(m.place.source, m.place.index[order])
-        return Numbers(self.backend, len(order), None, Masked(m.public[order], m.own[order], place))
+        place = MaskPlace(m.place.source, m.place.index[order])
+        return SecretNumbers(self.backend, len(order), None, Masked(m.public[order], m.own[order], place))
 
-    def __add__(self, other: object) -> Numbers:
+    def __add__(self, other: object) -> SecretNumbers:
         if isinstance(other, int):
             return self.backend.combine(self.n, lambda: self.share + (other if self.backend.me == 0 else 0))
         if isinstance(other, Clear) and len(other) == self.n:
             public = _array(other) if self.backend.me == 0 else 0
             return self.backend.combine(self.n, lambda: self.share + public)
-        if not isinstance(other, Numbers) or other.n != self.n:
+        if not isinstance(other, SecretNumbers) or other.n != self.n:
             return unsupported("adding this to secret numbers")  # type: ignore[no-any-return]
         if self.is_input and other.is_input:
             return self.backend.sum_of_inputs(self, other)
@@ -113,16 +113,16 @@ class Numbers:
 
     __radd__ = __add__
 
-    def __neg__(self) -> Numbers:
+    def __neg__(self) -> SecretNumbers:
         return self * -1
 
-    def __sub__(self, other: object) -> Numbers:
-        return self + (-other if isinstance(other, int | Numbers) else other)
+    def __sub__(self, other: object) -> SecretNumbers:
+        return self + (-other if isinstance(other, int | SecretNumbers) else other)
 
-    def __rsub__(self, other: object) -> Numbers:
+    def __rsub__(self, other: object) -> SecretNumbers:
         return -self + other
 
-    def __mul__(self, other: object) -> Numbers:
+    def __mul__(self, other: object) -> SecretNumbers:
         """By a public number, or by as many of them."""
         if isinstance(other, Clear):
             factors = np.array([*other, None], object)[:-1]
@@ -133,10 +133,10 @@ class Numbers:
 
     __rmul__ = __mul__
 
-    def sum(self) -> Numbers:
+    def sum(self) -> SecretNumbers:
         return self.backend.combine(1, lambda: np.array([sum(self.share), None], object)[:-1])
 
-    def round(self, k: int, m: int, nearest: bool = False, signed: bool = True) -> Numbers:
+    def round(self, k: int, m: int, nearest: bool = False, signed: bool = True) -> SecretNumbers:
         """Drop m bits of numbers of at most k bits; off by less than M in the last place."""
         if nearest or not signed:
             return unsupported("rounding other than round(k, m, signed=True)")  # type: ignore[no-any-return]
@@ -152,9 +152,9 @@ class Numbers:
 
 
 class Revealed:
-    """Numbers about to be opened; only the bits that the program then asks for are."""
+    """SecretNumbers about to be opened; only the bits that the program then asks for are."""
 
-    def __init__(self, numbers: Numbers) -> None:
+    def __init__(self, numbers: SecretNumbers) -> None:
         self.numbers = numbers
 
     def __rshift__(self, shift: int) -> Output:
@@ -176,10 +176,10 @@ class Output:
 class Below:
     """Whether a number that is not negative is below 2^shift: to be revealed, and nothing else of it.
 
-    Numbers below 2^shift / (M + 1) are; those from 2^shift on are not; between them truncation decides.
+    SecretNumbers below 2^shift / (M + 1) are; those from 2^shift on are not; between them truncation decides.
     """
 
-    numbers: Numbers
+    numbers: SecretNumbers
     shift: int
 
     def reveal(self) -> Bit:
@@ -249,10 +249,10 @@ class InputType:
     def __init__(self, backend: MatrixBackend) -> None:
         self._backend = backend
 
-    def get_input_from(self, player: int, size: int = 1) -> Numbers:
+    def get_input_from(self, player: int, size: int = 1) -> SecretNumbers:
         return self._backend.read_input(player, size)
 
-    def concat(self, parts: Sequence[Numbers]) -> Numbers:
+    def concat(self, parts: Sequence[SecretNumbers]) -> SecretNumbers:
         n = sum(map(len, parts))
         return self._backend.combine(n, lambda: np.concatenate([part.share for part in parts]))
 
@@ -266,18 +266,18 @@ class Planner(MatrixBackend):
         self.most_bits, self.segments = most_bits, [Segment()]
         self._sources = self._inputs = 0
 
-    def _numbers(self, n: int, source: int | None = None) -> Numbers:
+    def _numbers(self, n: int, source: int | None = None) -> SecretNumbers:
         none = np.zeros(0, object)
         if source is None:
-            return Numbers(self, n, none)
+            return SecretNumbers(self, n, none)
         empty = np.broadcast_to(np.array(None, object), (n,))
-        return Numbers(self, n, None, Masked(empty, empty, Place(source, np.arange(n))))
+        return SecretNumbers(self, n, None, Masked(empty, empty, MaskPlace(source, np.arange(n))))
 
-    def read_input(self, party: int, n: int) -> Numbers:
+    def read_input(self, party: int, n: int) -> SecretNumbers:
         self._inputs += 1
         return self._numbers(n, -self._inputs)
 
-    def sum_of_inputs(self, a: Numbers, b: Numbers) -> Numbers:
+    def sum_of_inputs(self, a: SecretNumbers, b: SecretNumbers) -> SecretNumbers:
         return self.read_input(0, a.n)
 
     def read_public(self) -> int:
@@ -289,33 +289,33 @@ class Planner(MatrixBackend):
     def write_bit(self, bit: int) -> None:
         self.segments.append(Segment())
 
-    def round(self, x: Numbers, bits: int, shift: int) -> Numbers:
+    def round(self, x: SecretNumbers, bits: int, shift: int) -> SecretNumbers:
         self.segments[-1].roundings.append(Rounding(x.n, bits, shift))
         self._sources += 1
         return self._numbers(x.n, self._sources - 1)
 
-    def product(self, a: Numbers, b: Numbers, shape: tuple[int, int, int]) -> Numbers:
+    def product(self, a: SecretNumbers, b: SecretNumbers, shape: tuple[int, int, int]) -> SecretNumbers:
         n, i, c = shape
         left, right = _place(a, (n, i)), _place(b, (i, c))
         self.segments[-1].products.append((left, right))
         return self._numbers(n * c)
 
-    def combine(self, n: int, compute: Callable[[], Integers]) -> Numbers:
+    def combine(self, n: int, compute: Callable[[], Integers]) -> SecretNumbers:
         return self._numbers(n)
 
-    def open(self, x: Numbers, shift: int) -> Any:
+    def open(self, x: SecretNumbers, shift: int) -> Any:
         return None
 
-    def below(self, x: Numbers, shift: int) -> int:
+    def below(self, x: SecretNumbers, shift: int) -> int:
         self.round(x, self.most_bits, shift)
         return 0
 
 
-def _place(x: Numbers, shape: tuple[int, int]) -> Place:
+def _place(x: SecretNumbers, shape: tuple[int, int]) -> MaskPlace:
     if x.masked is None:
         unsupported("a product of secret numbers that were not rounded")
     assert x.masked is not None
-    return Place(x.masked.place.source, x.masked.place.index.reshape(shape))
+    return MaskPlace(x.masked.place.source, x.masked.place.index.reshape(shape))
 
 
 def matrix_names(backend: MatrixBackend) -> dict[str, Any]:

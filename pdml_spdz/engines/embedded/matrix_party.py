@@ -7,9 +7,9 @@ from typing import Any
 
 import numpy as np
 
-from pdml_spdz.engines.embedded.matrices import Masked, MatrixBackend, Numbers
+from pdml_spdz.engines.embedded.matrices import Masked, MatrixBackend, SecretNumbers
 from pdml_spdz.engines.embedded.runner import Session
-from pdml_spdz.offline.mask_products import Integers, MaskProducts, Place
+from pdml_spdz.offline.mask_products import Integers, MaskPlace, MaskProducts
 from pdml_spdz.primitives.sec_sum import MaskedSum
 from pdml_spdz.primitives.zero_test import is_one_of
 
@@ -40,18 +40,20 @@ class MatrixParty(MatrixBackend):
 
     # ---- in and out
 
-    def read_input(self, party: int, n: int) -> Numbers:
+    def read_input(self, party: int, n: int) -> SecretNumbers:
         own: Integers = self.session.next_input(n) if party == self.me else np.zeros(n, object)
         return self._input(own)
 
-    def sum_of_inputs(self, a: Numbers, b: Numbers) -> Numbers:
+    def sum_of_inputs(self, a: SecretNumbers, b: SecretNumbers) -> SecretNumbers:
         return self._input(a.share + b.share)
 
-    def _input(self, own: Integers) -> Numbers:
+    def _input(self, own: Integers) -> SecretNumbers:
         """A party's input is its own mask, and nothing of it is public."""
         self._inputs += 1
         self.material.input(own, self.input_bits[len(own)])
-        return Numbers(self, len(own), None, Masked(np.zeros(len(own), object), own, _all(-self._inputs, len(own))))
+        return SecretNumbers(
+            self, len(own), None, Masked(np.zeros(len(own), object), own, _all(-self._inputs, len(own)))
+        )
 
     def read_public(self) -> int:
         return self.session.next_public()
@@ -64,13 +66,13 @@ class MatrixParty(MatrixBackend):
 
     # ---- local
 
-    def combine(self, n: int, compute: Callable[[], Integers]) -> Numbers:
+    def combine(self, n: int, compute: Callable[[], Integers]) -> SecretNumbers:
         with self.link.clock("crypto"):
-            return Numbers(self, n, compute() % self.modulus)
+            return SecretNumbers(self, n, compute() % self.modulus)
 
     # ---- with the others
 
-    def round(self, x: Numbers, bits: int, shift: int) -> Numbers:
+    def round(self, x: SecretNumbers, bits: int, shift: int) -> SecretNumbers:
         """x / 2^shift for |x| < 2^bits, off by less than M, under a mask that the parties know the products of.
 
         1. party m has drawn r_m, uniform below 2^(bits + sigma); open z = x + 2^bits + sum_m r_m, which does not wrap
@@ -87,9 +89,9 @@ class MatrixParty(MatrixBackend):
         with self.link.clock("crypto"):
             public, own = (z >> shift) - (1 << bits - shift), -(r >> shift)
         self._roundings += 1
-        return Numbers(self, x.n, None, Masked(public, own, _all(self._roundings - 1, x.n)))
+        return SecretNumbers(self, x.n, None, Masked(public, own, _all(self._roundings - 1, x.n)))
 
-    def product(self, a: Numbers, b: Numbers, shape: tuple[int, int, int]) -> Numbers:
+    def product(self, a: SecretNumbers, b: SecretNumbers, shape: tuple[int, int, int]) -> SecretNumbers:
         """[a b] = E_a E_b + E_a [R_b] + [R_a] E_b + [R_a R_b], local but for the last, which the parties have made.
 
         Reveals: nothing. Cost: no round; offline a product of masks. Ref: Beaver, CRYPTO 1991.
@@ -105,9 +107,9 @@ class MatrixParty(MatrixBackend):
             if self.me == 0:
                 mine = mine + left
             share = left.dot(own) + mine.dot(right) + made
-            return Numbers(self, n * c, (share % self.modulus).reshape(-1))
+            return SecretNumbers(self, n * c, (share % self.modulus).reshape(-1))
 
-    def open(self, x: Numbers, shift: int) -> Integers:
+    def open(self, x: SecretNumbers, shift: int) -> Integers:
         """The numbers without their low `shift` bits, rounded down by up to M units, signed, in at least `open_bits`
         bits.
 
@@ -118,7 +120,7 @@ class MatrixParty(MatrixBackend):
         half = 1 << bits - shift - 1
         return np.array([(s + half) % (2 * half) - half for s in sums] + [None], object)[:-1]
 
-    def below(self, x: Numbers, shift: int) -> int:
+    def below(self, x: SecretNumbers, shift: int) -> int:
         """Whether 0 <= x < 2^shift, decided at x = 2^shift / (M + 1) or somewhat above.
 
         1. t <- x / ((M + 1) 2^-shift), rounded down to a power of two, truncated; it is 0 .. M if x is small
@@ -136,5 +138,5 @@ class MatrixParty(MatrixBackend):
         return np.array([*opened, None], object)[:-1]
 
 
-def _all(source: int, n: int) -> Place:
-    return Place(source, np.arange(n))
+def _all(source: int, n: int) -> MaskPlace:
+    return MaskPlace(source, np.arange(n))

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from pdml_spdz.engines.embedded.sealed import sealed_plan
+from pdml_spdz.engines.embedded.sealed_run import sealed_plan
 from pdml_spdz.offline.lattice_products import groups, layout
 from pdml_spdz.offline.mask_products import Integers, MaskProducts, Pair
 from pdml_spdz.programs.sealed_precision import RING, SealedPrecision

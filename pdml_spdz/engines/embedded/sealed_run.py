@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from pdml_spdz.engines.base import Seen
+from pdml_spdz.engines.base import SealedCheckpoint
 from pdml_spdz.engines.embedded import machine
 from pdml_spdz.engines.embedded.matrices import Planner, matrix_names
 from pdml_spdz.engines.embedded.matrix_party import MatrixParty
@@ -75,7 +75,9 @@ class SealedRun:
             "stock": None,
         }
 
-    def __call__(self, own: Sequence[Reals], V: Reals, shown: Callable[[Seen], None] = lambda seen: None) -> Seen:
+    def __call__(
+        self, own: Sequence[Reals], V: Reals, shown: Callable[[SealedCheckpoint], None] = lambda seen: None
+    ) -> SealedCheckpoint:
         """own : this party's matrix, over the bound, and for a hidden mean its sums over the root of n times the bound;
         V : the start, which all have
         """
@@ -87,11 +89,11 @@ class SealedRun:
             H = self._session.call(inputs, publics)
             ritz, publics = self._eigenvectors(H)
             passed = bool(self._session.call([], publics))
-            seen = Seen(ritz, passed, None)
+            seen = SealedCheckpoint(ritz, passed, None)
             if passed:
                 opened = self._session.call([], [])
                 found = np.array(opened, float).reshape(p.d, p.rank)
-                seen = Seen(ritz, True, found * 2.0**-p.f_out)
+                seen = SealedCheckpoint(ritz, True, found * 2.0**-p.f_out)
             shown(seen)
             if passed:
                 return seen

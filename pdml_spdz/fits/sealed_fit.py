@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from pdml_spdz.algorithms.solver import start_by_sec_sum, start_by_seed
-from pdml_spdz.engines.base import Engine, Seen
+from pdml_spdz.engines.base import Engine, SealedCheckpoint
 from pdml_spdz.engines.openings.sealed import GATE, RESULT, RITZ
 from pdml_spdz.engines.settings import sealed_precision_of
 from pdml_spdz.errors import RangeExceeded
@@ -55,9 +55,9 @@ def fit_sealed(run: PartyRun, data: Data, link: Link, engine: Engine, rows: View
     V = _start(study, d, precision.columns, engine, agree)
     save_array(run.directory / "V0.npy", V)
     began = time.perf_counter()
-    checkpoints: list[Seen] = []
+    checkpoints: list[SealedCheckpoint] = []
 
-    def shown(seen: Seen) -> None:
+    def shown(seen: SealedCheckpoint) -> None:
         checkpoints.append(seen)
         run.show(RITZ, GATE)
         run.see("ritz", seen.ritz)
@@ -84,7 +84,7 @@ def fit_sealed(run: PartyRun, data: Data, link: Link, engine: Engine, rows: View
     return Fitted(report | _facts(study, precision, checkpoints), arrays)
 
 
-def _facts(study: Study, precision: SealedPrecision, checkpoints: list[Seen]) -> dict[str, Any]:
+def _facts(study: Study, precision: SealedPrecision, checkpoints: list[SealedCheckpoint]) -> dict[str, Any]:
     reached, known = len(checkpoints), 2.0**-precision.goal_bits
     done = sum(precision.checkpoints[:reached]) * precision.powers
     return {
@@ -97,7 +97,7 @@ def _facts(study: Study, precision: SealedPrecision, checkpoints: list[Seen]) ->
         "column_errors": [known] * study.rank,
         "singular_values": None,
         "start": {"kind": study.start, "seed": study.seed},
-        "sealed": {
+        "gate": {
             "accuracy_goal": study.accuracy_goal,
             "decay": study.decay,
             "columns": precision.columns,

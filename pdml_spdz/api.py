@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Any, TypeAlias, cast
+from typing import Any, cast
 
-from pdml_spdz.local.calls import NMFResult, NormedSumResult, PCAResult, SVDResult, checking_keywords, run_all, run_one
+from pdml_spdz.local.calls import Parties, Progress, checking_keywords, run_all, run_party
+from pdml_spdz.local.results import NMFResult, NormedSumResult, PCAResult, SVDResult
 from pdml_spdz.numerics.fixedpoint import Reals
-from pdml_spdz.rows.base import RowsLike
-from pdml_spdz.run.context import Event
 from pdml_spdz.study.model import NmfSettings, PartyEntry, PrecisionSettings, Study, Timeouts
 
 __all__ = [
@@ -28,9 +27,6 @@ __all__ = [
     "run_party",
     "svd",
 ]
-
-Parties: TypeAlias = Sequence[RowsLike | str | Path]
-Progress: TypeAlias = bool | Callable[[int, Event], None]
 
 
 @checking_keywords
@@ -283,38 +279,3 @@ def normed_sum(
     others : as in `svd`
     """
     return cast(NormedSumResult, run_all("normed-sum", locals() | {"rank": 1})).u
-
-
-@checking_keywords
-def run_party(
-    study: Study | str | Path,
-    party_id: int,
-    data: RowsLike | str | Path,
-    *,
-    certs: str | Path | None = None,
-    out: str | Path = "runs/party",
-    listen: tuple[str, int] | None = None,
-    resume: bool = False,
-    force: bool = False,
-    stock: str | Path | None = None,
-    mp_spdz: str | Path | None = None,
-    record_transcript: bool = False,
-    progress: Progress = False,
-) -> SVDResult | PCAResult | NMFResult | NormedSumResult:
-    """One party of a study over the network, as `pdml-spdz party`; the others run theirs.
-
-    Parameters
-    ----------
-    study : the study that all parties agreed on, or its file
-    party_id : which party of the study this is, counted from 0
-    data : this party's rows: an array (n_m, d), a scipy.sparse matrix, a pandas or Arrow table, or a path
-    certs : directory of this party's key and of the others' certificates; by default certs/ beside the study's file
-    out : directory; the files of this party are written to out/party-<party_id>
-    listen : host and port to listen on instead of the study's
-    resume, force, stock, mp_spdz, record_transcript, progress : as in `svd`
-
-    Returns
-    -------
-    SVDResult, PCAResult, NMFResult or NormedSumResult, by the study's algorithm
-    """
-    return cast("SVDResult | PCAResult | NMFResult | NormedSumResult", run_one(locals()))

@@ -20,7 +20,7 @@ from pdml_spdz.engines.spec import Stocks
 from pdml_spdz.local.joint import local_study
 from pdml_spdz.local.supervisor import PartyCommands, supervise
 from pdml_spdz.run.context import PartyRun, stock_root
-from pdml_spdz.run.party import make_stock, offline_phase
+from pdml_spdz.run.party import make_stock, offline_plan
 from pdml_spdz.study.algorithm import ALGORITHMS, DEFAULT
 from pdml_spdz.study.engines import ENGINES
 from pdml_spdz.study.file import load
@@ -73,7 +73,7 @@ def plan(study_file: Path | None, as_json: bool, **given: Any) -> None:
     """What one run takes from the offline phase, and what making it will cost."""
     home = given.pop("mp_spdz")
     agreed = _study(study_file, given)
-    wanted = offline_phase(agreed).plan(agreed, home)
+    wanted = offline_plan(agreed, home)
     echo(json.dumps(wanted.facts) if as_json else wanted.text)
 
 
@@ -103,6 +103,8 @@ def make_command(
     agreed = _study(study_file, given)
     root = stock_root(stock).absolute()
 
+    wanted = offline_plan(agreed, home)
+
     def party(notify: Callable[[dict[str, Any]], None]) -> dict[str, Any]:
         assert me is not None
         where = certs or (study_file or Path()).parent / "certs"
@@ -119,14 +121,15 @@ def make_command(
                 notify=notify,
                 stock=root,
                 mp_spdz=home,
-            )
+            ),
+            wanted,
         )
 
     if supervised:
         supervised_run(party)
         return
     console = Screen(stderr=as_json)
-    console.print(offline_phase(agreed).plan(agreed, home).text, highlight=False)
+    console.print(wanted.text, highlight=False)
     with Watcher(console) as watcher:
         if me is None:
             reports = _make_here(agreed, root, home, watcher)

@@ -11,8 +11,9 @@ from click.shell_completion import CompletionItem
 
 from pdml_spdz.registry import Registry
 from pdml_spdz.study.algorithm import Algorithm
-from pdml_spdz.study.checks import CENTRES, usual_value
+from pdml_spdz.study.checks import CENTRES
 from pdml_spdz.study.engines import ENGINES
+from pdml_spdz.study.fields import usual_value
 from pdml_spdz.study.levels import LEVELS, SUM
 from pdml_spdz.study.model import (
     COLUMNS,

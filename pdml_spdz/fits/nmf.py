@@ -14,12 +14,10 @@ from pdml_spdz.algorithms.nmf import STOP_REASONS, SweepSettings, SweepState, pd
 from pdml_spdz.algorithms.rri import Penalties, part
 from pdml_spdz.algorithms.solver import Fitting, SvdSettings, start_by_sec_sum
 from pdml_spdz.engines.base import Engine
-from pdml_spdz.engines.openings.base import Shape
 from pdml_spdz.errors import InputError, StudyError
 from pdml_spdz.fits import prepare
-from pdml_spdz.fits.columns import opened_columns
 from pdml_spdz.fits.limits import find_bound
-from pdml_spdz.fits.loop import IterativeFit
+from pdml_spdz.fits.loop import IterativeFit, opened_columns
 from pdml_spdz.fits.prepare import View, view
 from pdml_spdz.numerics.fixedpoint import Reals
 from pdml_spdz.primitives.agree import Agreement
@@ -29,9 +27,9 @@ from pdml_spdz.rows.covariance import covariance
 from pdml_spdz.rows.data import Data
 from pdml_spdz.run.context import Checkpoint, PartyRun, showing
 from pdml_spdz.run.output import Fitted
-from pdml_spdz.study.algorithm import SQUARES, SUMS, Algorithm, Want
-from pdml_spdz.study.checks import check_choice
+from pdml_spdz.study.algorithm import SQUARES, SUMS, Algorithm, Shape, Want
 from pdml_spdz.study.engines import engines_that
+from pdml_spdz.study.fields import check_choice
 from pdml_spdz.study.levels import SUM
 from pdml_spdz.study.model import INITS, W_STARTS, Study
 from pdml_spdz.system.files import save_array

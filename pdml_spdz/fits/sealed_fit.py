@@ -10,7 +10,7 @@ import numpy as np
 from pdml_spdz.algorithms.solver import start_by_sec_sum, start_by_seed
 from pdml_spdz.engines.base import Engine, SealedCheckpoint
 from pdml_spdz.engines.openings.sealed import GATE, RESULT, RITZ
-from pdml_spdz.engines.settings import sealed_precision_of
+from pdml_spdz.engines.spec import sealed_precision_of
 from pdml_spdz.errors import RangeExceeded
 from pdml_spdz.fits.limits import find_bound
 from pdml_spdz.fits.prepare import View

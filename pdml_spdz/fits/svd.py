@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -19,10 +20,8 @@ from pdml_spdz.algorithms.solver import (
     start_by_seed,
 )
 from pdml_spdz.engines.base import Engine
-from pdml_spdz.engines.openings.base import Shape
 from pdml_spdz.errors import ProtocolError
-from pdml_spdz.fits.columns import opened_columns
-from pdml_spdz.fits.loop import IterativeFit
+from pdml_spdz.fits.loop import IterativeFit, opened_columns
 from pdml_spdz.fits.prepare import View, accept, view
 from pdml_spdz.fits.sealed_fit import fit_sealed
 from pdml_spdz.numerics.fixedpoint import Reals
@@ -61,12 +60,12 @@ class SvdFit(IterativeFit[SolverState, SvdResult]):
     def __init__(self, run: PartyRun, data: Data, link: Link, engine: Engine, rows: View) -> None:
         super().__init__(run, data, link, engine, rows)
         self.solver = self.study.solver_spec
-        self.columns = self.solver.columns(self.study.rank, data.d)
         study = self.study
+        self.shape = study.spec.shape(study, data.d)
         memory, centred = 1e9 * study.memory, rows.mu is not None
         self.settings = SvdSettings(study.rank, study.iterations, study.tol, memory, centred)
         with link.clock("local"):
-            self.S_m = _covariance(rows, self.columns, min(study.iterations, self.solver.expected))
+            self.S_m = _covariance(rows, self.shape.k, min(study.iterations, self.solver.expected))
 
     def norm(self) -> float:
         return self.S_m.trace() if _by_trace(self.study) else self.S_m.norm_bound()
@@ -74,9 +73,9 @@ class SvdFit(IterativeFit[SolverState, SvdResult]):
     def start(self) -> SolverState:
         study, d = self.study, self.data.d
         if study.seed is not None:
-            V = start_by_seed(d, self.columns, study.seed, self.agree)
+            V = start_by_seed(d, self.shape.k, study.seed, self.agree)
         else:
-            V = start_by_sec_sum(d, self.columns, study.M, self.engine.sec_sum, self.agree)
+            V = start_by_sec_sum(d, self.shape.k, study.M, self.engine.sec_sum, self.agree)
         save_array(self.run.directory / "V0.npy", V)
         state: SolverState = self.solver.start(V)
         return state
@@ -98,7 +97,7 @@ class SvdFit(IterativeFit[SolverState, SvdResult]):
         left = study.iterations - state.t if state.stop == GO_ON else 0
         columns: NormedSum = _nothing_left
         if left:
-            shape = Shape(self.data.d, self.columns, left, self.solver.lengths(state))
+            shape = replace(self.shape, tau=left, lengths=self.solver.lengths(state))
             mean = _own_mean(self.rows, self.data.n)
             columns = opened_columns(self.run, self.engine, self.bound, shape, mean, seen=self.observables())
         return self.solver.solve(Fitting(self.S_m, columns, self.agree, self.link.clock, done), state, self.settings)

@@ -9,13 +9,12 @@ from pdml_spdz.lattice.ntt import PRIME_BITS, TERMS
 from pdml_spdz.lattice.packing import Packing, blocks, widths
 
 BANDWIDTH = 100e6  # bytes a second that a layout is chosen for
-# Nanoseconds for each coefficient and prime.
+# Nanoseconds of CPU for each coefficient and prime (`bench_lattice --parts`).
 TRANSFORM = 9.0
 SHORT = 1.5  # a short polynomial's transform: reductions, for every TERMS coefficients of it
 SHORT_TERM = 0.12  # and for each of its coefficients
-MULTIPLY = 0.15  # multiply and add
-RANDOM = 6.0  # a public polynomial
-MOVE = 8.0  # residues to digits and back, once
+MULTIPLY = 0.25  # multiply and add
+ENCRYPT, RECEIVE, RESPOND, DECRYPT = 50.0, 45.0, 70.0, 40.0
 MEMORY = 560 << 20  # bytes of transformed ciphertexts that are held at a time
 CROWDED = 1e6  # seconds that it counts to need that much more
 
@@ -54,12 +53,15 @@ def seconds(packing: Packing, M: int, N: int, primes: int, exact_primes: int) ->
     p, peers = packing, M - 1
     whole = N * primes * 1e-9
     pairs = p.ciphertexts * p.responses
-    short = p.groups * pairs * min(SHORT * ceil(p.D / TERMS) + SHORT_TERM * p.D, TRANSFORM + SHORT)
-    multiply = p.units * pairs * 2 * peers * MULTIPLY
-    encrypt = p.units * p.ciphertexts * (TRANSFORM + RANDOM + MOVE + peers * (RANDOM + MOVE))
-    respond = p.units * p.responses * peers * (3 * TRANSFORM + MOVE)
-    decrypt = p.units * p.responses * peers * (2 * TRANSFORM + MOVE) * exact_primes / primes
-    return whole * (short + multiply + encrypt + respond + decrypt)
+    multiply = p.groups * pairs * short(p.D) + p.units * pairs * 2 * peers * MULTIPLY
+    encrypt = p.units * p.ciphertexts * (ENCRYPT + peers * RECEIVE)
+    respond = p.units * p.responses * peers * (RESPOND + DECRYPT * exact_primes / primes)
+    return whole * (multiply + encrypt + respond)
+
+
+def short(D: int) -> float:
+    """A short polynomial's transform."""
+    return min(SHORT * ceil(D / TERMS) + SHORT_TERM * D, TRANSFORM + SHORT)
 
 
 def held(packing: Packing, M: int, N: int, primes: int) -> int:

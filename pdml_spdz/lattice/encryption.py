@@ -21,7 +21,7 @@ from pdml_spdz.lattice import ntt, sampling
 from pdml_spdz.lattice.ntt import PRIME_BITS, Array, balanced, reduce_all
 from pdml_spdz.lattice.parameters import SWITCH, Parameters
 from pdml_spdz.lattice.residues import DIGIT, Digits, carry, digits_of, lifted, residues, to_ring
-from pdml_spdz.lattice.sampling import Source
+from pdml_spdz.lattice.sampling import Sampler
 from pdml_spdz.numerics import ring
 from pdml_spdz.transport.base import Buffer, view
 
@@ -72,6 +72,21 @@ def from_bytes(raw: Buffer, N: int, moduli: tuple[int, ...], peer: int) -> Array
 
 
 @dataclass(frozen=True)
+class CiphertextSet:
+    """A set of ciphertexts: of one group of products, one block of columns, for one peer or (None) for all."""
+
+    group: int
+    column: int
+    peer: int | None = None
+
+    def label(self, p: Parameters, k: int) -> int:
+        """The number of ciphertext k, by which its a is found: no two of a key have the same."""
+        columns, count = p.packing.units // p.packing.groups, p.packing.ciphertexts
+        receiver = 0 if self.peer is None else 1 + self.peer
+        return 1 + ((receiver * p.packing.groups + self.group) * columns + self.column) * count + k
+
+
+@dataclass(frozen=True)
 class PublicKey:
     """A party's public sample: an encryption of zero, as transforms. seed : of p1 and of all its ciphertexts"""
 
@@ -87,8 +102,8 @@ class PublicKey:
 class KeyHolder:
     """One party's key of one run, with what it encrypts and decrypts under it."""
 
-    def __init__(self, parameters: Parameters, source: Source | None = None) -> None:
-        self._p, self._source = parameters, source or Source()
+    def __init__(self, parameters: Parameters, source: Sampler | None = None) -> None:
+        self._p, self._source = parameters, source or Sampler()
         p = parameters
         secret = self._source.ternary(p.N)
         self._secret = self._transformed(secret[None], p.primes)[:, 0]
@@ -97,12 +112,12 @@ class KeyHolder:
         p1 = sampling.public(self.seed, KEY_LABEL, p.N, p.primes)
         self.public = PublicKey(self.seed, self._hidden(p1, self._errors(1)[:, 0]), p1)
 
-    def encrypt(self, R: NDArray[np.uint64], group: int, column: int) -> Iterator[NDArray[np.uint8]]:
+    def encrypt(self, R: NDArray[np.uint64], unit: CiphertextSet) -> Iterator[NDArray[np.uint8]]:
         """The ciphertexts of one unit of right matrices (count, i, c, limbs), one after the other."""
         p, layout = self._p, self._p.packing
-        numbers = layout.right(R, group, column)
+        numbers = layout.right(R, unit.group, unit.column)
         for k in range(layout.ciphertexts):
-            a = sampling.public(self.seed, label(p, group, column, k), p.N, p.primes)
+            a = sampling.public(self.seed, unit.label(p, k), p.N, p.primes)
             message = self._errors(1)
             values = encoded(numbers[k].reshape(-1, numbers.shape[-1]), p.w, p.primes, p.q)
             message[:, 0, layout.places(k).reshape(-1)] += values
@@ -138,9 +153,3 @@ class KeyHolder:
 
     def _transformed(self, x: Array, moduli: tuple[int, ...]) -> Array:
         return ntt.forward(np.broadcast_to(x, (len(moduli), *x.shape)), self._p.N, moduli)
-
-
-def label(p: Parameters, group: int, column: int, k: int) -> int:
-    """The number of a ciphertext, by which its a is found."""
-    columns = p.packing.units // p.packing.groups
-    return 1 + (group * columns + column) * p.packing.ciphertexts + k

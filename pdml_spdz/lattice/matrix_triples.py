@@ -9,13 +9,17 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pdml_spdz.lattice import cost
+from pdml_spdz.lattice.exact import multiply
 from pdml_spdz.lattice.parameters import MAX_BITS, Parameters
-from pdml_spdz.lattice.product import Progress, share_product
+from pdml_spdz.lattice.product import Progress, added, share_product
 from pdml_spdz.lattice.residues import DIGIT
 from pdml_spdz.numerics import ring
+from pdml_spdz.ot import extension, triples
 from pdml_spdz.transport.base import Link
 
 MOST_DIGITS = 4
+TRANSFER_SECONDS = 0.5e-6  # of CPU for each bit of a product of two numbers by oblivious transfers, and peer
+TRANSFER_BYTES = 4  # that the transfer of a bit takes beside what is sent under it
 
 
 @dataclass(frozen=True)
@@ -61,6 +65,7 @@ def matrix_triples(
     count: int,
     w: int,
     parameters: Parameters | None = None,
+    ots: extension.Ends | None = None,
     progress: Progress | None = None,
 ) -> MatrixTriples:
     """`count` triples of an (n x i) and an (i x c) matrix.
@@ -69,7 +74,8 @@ def matrix_triples(
     2. A_m = sum_k 2^(b k) A_mk, with digits of b bits, so that A_m B_l = [A_m0 A_m1 ...] [B_l; 2^b B_l; ...]:
     3. `share_product` of these gives shares of C = (sum A_m)(sum B_l).
 
-    Digits keep the noise of S e, and with it q, small; how many is chosen by cost.
+    Digits keep the noise of S e, and with it q, small; how many is chosen by cost. With `ots`, oblivious transfers that
+    the parties have set up, a few small triples are made by these instead, if that costs less (`transfers_pay`).
 
     *Reveals:* nothing, as `share_product`.
     *Cost:* `layout(...).sent` bytes.
@@ -78,9 +84,36 @@ def matrix_triples(
     limbs = ring.limbs(w)
     a = ring.random(count * n * i, w).reshape(count, n, i, limbs)
     b = ring.random(count * i * c, w).reshape(count, i, c, limbs)
+    if ots is not None and transfers_pay(p, n * i * c * count):
+        return MatrixTriples(w, a, b, _by_transfers(link, ots, a, b, w))
     many = p.packing.i // i
     share = share_product(link, _left(a, w, many), _right(b, w, many), p, progress=progress)
     return MatrixTriples(w, a, b, share.reshape(count, n, c, limbs))
+
+
+def transfers_pay(p: Parameters, products: int) -> bool:
+    """Whether so many products of two numbers cost less by oblivious transfers than by ring-LWE."""
+    bits = 64 * ring.limbs(p.w)
+    sent = products * (triples.message_size(1, bits) + TRANSFER_BYTES * bits)
+    price = (p.M - 1) * (sent / cost.BANDWIDTH + products * bits * TRANSFER_SECONDS)
+    return price < cost.price(p.packing, p.M, p.N, p.count, p.travel_bits)
+
+
+def _by_transfers(
+    link: Link, ots: extension.Ends, a: NDArray[np.uint64], b: NDArray[np.uint64], w: int
+) -> NDArray[np.uint64]:
+    """Shares of A B: every product of two numbers by itself (`ot/triples.py`)."""
+    count, n, i, c, limbs = *a.shape[:3], *b.shape[2:]
+    shape = count, n, i, c, limbs
+    left = np.broadcast_to(a[:, :, :, None], shape).reshape(-1, limbs)
+    right = np.broadcast_to(b[:, None], shape).reshape(-1, limbs)
+    terms = np.empty_like(left)
+    for first in range(0, len(left), triples.BATCH):
+        some = slice(first, first + triples.BATCH)
+        pair = (np.ascontiguousarray(side[some]) for side in (left, right))
+        terms[some] = triples.cross_terms(link, ots, *pair)
+    cross = terms.reshape(shape).transpose(2, 0, 1, 3, 4)
+    return added([multiply(_signed(a, w), b, w), *cross])
 
 
 def _left(a: NDArray[np.uint64], w: int, many: int) -> NDArray[np.uint64]:

@@ -13,10 +13,11 @@ from math import log2
 from typing import ClassVar, Self
 
 from pdml_spdz.errors import StudyError
-from pdml_spdz.lattice import cost, limits, ntt
+from pdml_spdz.lattice import cost, ntt
 from pdml_spdz.lattice.packing import Packing
 from pdml_spdz.lattice.residues import modulus
 from pdml_spdz.lattice.sampling import TAIL
+from pdml_spdz.lattice.security_tables import SECURITY, SOURCE, longest_modulus
 
 FLOODING = 64  # bits: 2^-64 is how far the noise of a returned coefficient may be from that of a simulator
 RUN = 40  # and 2^-40 is how far all coefficients of a run may be
@@ -67,11 +68,11 @@ class Parameters:
                 )
 
     def check_modulus(self) -> None:
-        longest = limits.longest_modulus(self.N)
+        longest = longest_modulus(self.N)
         if log2(self.q) > longest:
             raise StudyError(
-                f"q has {log2(self.q):.1f} bits at N = {self.N}: less than {limits.SECURITY} bits of security.",
-                f"at most {longest} bits ({limits.SOURCE})",
+                f"q has {log2(self.q):.1f} bits at N = {self.N}: less than {SECURITY} bits of security.",
+                f"at most {longest} bits ({SOURCE})",
                 "take a larger N, a narrower ring or fewer bits in the left matrix",
             )
 
@@ -93,7 +94,7 @@ class Parameters:
                 return cls(M, best[0], w, bits, N, best[1])
         raise StudyError(
             f"no ring dimension up to {cls.SIZES[-1]} has room for numbers of {w} bits times {bits} bits.",
-            f"at most {limits.longest_modulus(cls.SIZES[-1])} bits of q for {limits.SECURITY} bits of security",
+            f"at most {longest_modulus(cls.SIZES[-1])} bits of q for {SECURITY} bits of security",
             "cut the left matrix into digits, or take a narrower ring",
         )
 
@@ -173,7 +174,12 @@ class Parameters:
     def budget(self) -> Iterator[tuple[str, float, float, str]]:
         """(line, bits used, bits there are, why) of everything that must fit."""
         room = log2(self.q) - self.w - 1
-        yield "security", log2(self.q), limits.longest_modulus(self.N) if self.secure else 1e9, "log2 q, by the tables"
+        yield (
+            "security",
+            log2(self.q),
+            longest_modulus(self.N) if self.secure else 1e9,
+            "log2 q, by the tables",
+        )
         least = _least_flooding(self.noise)
         yield "flooding", least, self.flooding_bits, f"{FLOODING} bits above the noise that depends on secrets"
         yield "flooding of a run", RUN, -self.distance, "statistical distance of all that a party returns"
@@ -190,7 +196,7 @@ class Parameters:
             f"2^{self.w}, {self.M} parties",
             f"ring              Z_q[X]/(X^{self.N} + 1), {self.count} primes of {ntt.PRIME_BITS} bits, log2 q = "
             f"{log2(self.q):.1f}",
-            f"security          {limits.SECURITY} bits: log2 q <= {limits.longest_modulus(self.N)} ({limits.SOURCE})",
+            f"security          {SECURITY} bits: log2 q <= {longest_modulus(self.N)} ({SOURCE})",
             f"blocks            {p.n_w} x {p.i_w} times {p.i_w} x {p.c_w}"
             + (f", {p.g} in a ciphertext, {p.h} in a response" if p.count > 1 else ""),
             f"messages          {p.units * p.ciphertexts} ciphertexts to all peers, {p.units * p.responses} responses "
@@ -224,7 +230,7 @@ class InsecureParameters(Parameters):
 @functools.lru_cache
 def _most_primes(N: int) -> int:
     """How many primes the tables allow."""
-    everything, longest = ntt.primes(N, 100), limits.longest_modulus(N)
+    everything, longest = ntt.primes(N, 100), longest_modulus(N)
     lengths = [log2(modulus(everything[: k + 1])) for k in range(len(everything))]
     return len([length for length in lengths if length <= longest])
 

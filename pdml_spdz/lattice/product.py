@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from pdml_spdz.errors import MismatchError, QuotaError, StudyError
 from pdml_spdz.lattice import cost
-from pdml_spdz.lattice.encryption import KeyHolder, PublicKey, from_bytes, to_bytes
+from pdml_spdz.lattice.encryption import CiphertextSet, KeyHolder, PublicKey, from_bytes, to_bytes
 from pdml_spdz.lattice.exact import multiply
 from pdml_spdz.lattice.packing import blocks
 from pdml_spdz.lattice.parameters import Parameters
@@ -54,21 +54,37 @@ def share_product(
     flooding as in Damgård, Pastro, Smart, Zakarias (CRYPTO 2012); coefficients as in Huang, Lu, Hong, Ding, "Cheetah"
     (USENIX Security 2022).
     """
-    one = parameters.packing.count == 1 and S.shape[:1] == (parameters.packing.n,) and R.ndim == 3
-    run = _Run(link, S[None] if one else S, R[None] if one else R, parameters, progress)
-    with link.clock("lattice"):
-        share = run()
+    one = parameters.packing.count == 1 and R.ndim == 3
+    left, right = (S[None], R[None]) if one else (S, R)
+    masks, decrypted = Cross(link, left, right, parameters, progress=progress)()
+    share = added([multiply(left, right, parameters.w), masks, *decrypted.values()])
     return share[0] if one else share
 
 
-class _Run:
-    """One call of `share_product`."""
+class Cross:
+    """Shares of S_m R_l for every ordered pair of parties, steps 1 to 4 of `share_product`.
+
+    S : (count, n, i) or (count, n, i, limbs)
+    R : (count, i, c, limbs), or one for each peer: then m gets shares of S_m R_lm
+    """
 
     def __init__(
-        self, link: Link, S: NDArray[Any], R: NDArray[np.uint64], p: Parameters, progress: Progress | None
+        self,
+        link: Link,
+        S: NDArray[Any],
+        R: NDArray[np.uint64] | Mapping[int, NDArray[np.uint64]],
+        parameters: Parameters,
+        *,
+        progress: Progress | None = None,
     ) -> None:
-        self._link, self._S, self._R, self._p, self._progress = link, S, R, p, progress
-        _check(S, R, p, link.M)
+        p = parameters
+        self._link, self._S, self._p, self._progress = link, S, p, progress
+        self._R: dict[int | None, NDArray[np.uint64]] = {None: R} if isinstance(R, np.ndarray) else {}
+        if isinstance(R, Mapping):
+            self._R.update(R.items())
+        _check_left(S, p, link.M)
+        for right in self._R.values():
+            _check_right(right, p)
         self._holder = KeyHolder(p)
         layout = p.packing
         self._columns = layout.units // layout.groups
@@ -78,18 +94,24 @@ class _Run:
         returning = layout.groups * blocks(self._columns, self._at_once) * blocks(layout.responses, ROWS)
         self._done, self._steps = 0, 1 + sending + returning
 
-    def __call__(self) -> NDArray[np.uint64]:
-        p, layout = self._p, self._p.packing
-        self._keys = self._meet()
-        self._responders = {peer: Responder(p, key) for peer, key in self._keys.items()}
-        share = multiply(self._S, self._R, p.w)
-        for group in range(layout.groups):
-            for first in range(0, self._columns, self._at_once):
-                columns = range(first, min(first + self._at_once, self._columns))
-                ciphertexts = self._receive(group, columns)
-                for which, short in short_polynomials(p, self._S, group):
-                    self._return(share, ciphertexts.multiply(short), group, columns, which)
-        return share
+    def __call__(self) -> tuple[NDArray[np.uint64], dict[int, NDArray[np.uint64]]]:
+        """This party's shares, (count, n, c, limbs): of its own S times what peers have, added up; and by peer, of the
+        peer's S times what this party has.
+        """
+        p, layout, link = self._p, self._p.packing, self._link
+        shape = layout.count, layout.n, layout.c, ring.limbs(p.w)
+        self._masks = np.zeros(shape, np.uint64)
+        self._decrypted = {peer: np.zeros(shape, np.uint64) for peer in link.peers}
+        with link.clock("lattice"):
+            self._keys = self._meet()
+            self._responders = {peer: Responder(p, key) for peer, key in self._keys.items()}
+            for group in range(layout.groups):
+                for first in range(0, self._columns, self._at_once):
+                    columns = range(first, min(first + self._at_once, self._columns))
+                    ciphertexts = self._receive(group, columns)
+                    for which, short in short_polynomials(p, self._S, group):
+                        self._return(ciphertexts.multiply(short), group, columns, which)
+        return self._masks, self._decrypted
 
     def _meet(self) -> dict[int, PublicKey]:
         """Public samples, and whether all hold the same parameters."""
@@ -114,20 +136,21 @@ class _Run:
         p, link = self._p, self._link
         size, count = cost.ciphertext_bytes(p.N, p.count), p.packing.ciphertexts
         received = Ciphertexts(p, link.peers, len(columns))
-        for column in columns:
-            own = self._holder.encrypt(self._R, group, column)
+        everyone = None in self._R
+        theirs = None if everyone else link.me  # what peers have made for all, or for this party
+        for place, column in enumerate(columns):
+            own = {to: self._holder.encrypt(R, CiphertextSet(group, column, to)) for to, R in self._R.items()}
             for first in range(0, count, PIECE):
                 many = min(PIECE, count - first)
-                message = np.concatenate([next(own) for _ in range(many)])
-                for peer, raw in self._exchange(ENCRYPTED, dict.fromkeys(link.peers, message), many * size).items():
+                messages = {to: np.concatenate([next(made) for _ in range(many)]) for to, made in own.items()}
+                outgoing = {peer: messages[None if everyone else peer] for peer in link.peers}
+                for peer, raw in self._exchange(ENCRYPTED, outgoing, many * size).items():
                     for k in range(many):
-                        piece = raw[k * size : (k + 1) * size]
-                        received.put(peer, self._keys[peer], piece, group, columns[0], column, first + k)
+                        piece, unit = raw[k * size : (k + 1) * size], CiphertextSet(group, column, theirs)
+                        received.put(peer, self._keys[peer], piece, unit, place, first + k)
         return received
 
-    def _return(
-        self, share: NDArray[np.uint64], products: NDArray[np.float32], group: int, columns: range, which: range
-    ) -> None:
+    def _return(self, products: NDArray[np.float32], group: int, columns: range, which: range) -> None:
         """Answer all peers with some responses of some columns; decrypt theirs."""
         layout, link = self._p.packing, self._link
         wanted = np.stack([layout.results(response).reshape(-1) for response in which])
@@ -136,12 +159,12 @@ class _Run:
             answers = [self._responders[peer].respond(products[:, index, j], wanted) for j in range(len(columns))]
             outgoing[peer] = np.concatenate([part for answer in answers for part in (answer.c1, answer.c0)])
             for column, answer in zip(columns, answers, strict=True):
-                self._add(share, answer.share, group, column, which)
+                self._add(self._masks, answer.share, group, column, which)
         size = next(iter(outgoing.values())).nbytes
-        for raw in self._exchange(RETURNED, outgoing, size).values():
+        for peer, raw in self._exchange(RETURNED, outgoing, size).items():
             digits = np.frombuffer(raw, "<u2").reshape(len(columns), -1, self._p.travel_bits // DIGIT)
             for column, (c1, c0) in zip(columns, _halves(digits, len(which) * self._p.N), strict=True):
-                self._add(share, self._holder.decrypt(c1, c0, wanted), group, column, which)
+                self._add(self._decrypted[peer], self._holder.decrypt(c1, c0, wanted), group, column, which)
 
     def _add(self, share: NDArray[np.uint64], numbers: ring.Vector, group: int, column: int, which: range) -> None:
         """Add results of responses to the products that they belong to."""
@@ -174,17 +197,13 @@ def _check_size(raw: memoryview, size: int, peer: int, step: str) -> None:
         raise misfit(raw.nbytes, f"{size} bytes", peer, step)
 
 
-def _check(S: NDArray[Any], R: NDArray[np.uint64], p: Parameters, M: int) -> None:
+def _check_left(S: NDArray[Any], p: Parameters, M: int) -> None:
     """What this party brings fits the parameters; nothing has been sent yet."""
-    layout, limbs = p.packing, ring.limbs(p.w)
+    layout = p.packing
     if p.M != M:
         raise StudyError(f"parameters for {p.M} parties in a run of {M}.")
     if S.shape[:3] != (layout.count, layout.n, layout.i):
         raise StudyError(f"a left matrix of shape {S.shape}.", f"({layout.count}, {layout.n}, {layout.i})")
-    if R.shape != (layout.count, layout.i, layout.c, limbs) or R.dtype != np.uint64:
-        raise StudyError(
-            f"a right matrix of {R.dtype}, shape {R.shape}.", f"uint64, {(layout.count, layout.i, layout.c, limbs)}"
-        )
     if S.dtype == np.int64 and S.ndim == 3:
         inside = _fits(np.ascontiguousarray(S).view(np.uint64).reshape(-1, 1), p.bits)
     elif S.dtype == np.uint64 and S.ndim == 4:
@@ -193,6 +212,21 @@ def _check(S: NDArray[Any], R: NDArray[np.uint64], p: Parameters, M: int) -> Non
         raise StudyError(f"a left matrix of {S.dtype} with {S.ndim} axes.", "int64, or limbs of uint64 in a last axis")
     if not inside:
         raise QuotaError(f"an entry of the left matrix is not below 2^{p.bits} in size.", "the agreed number of bits")
+
+
+def _check_right(R: NDArray[np.uint64], p: Parameters) -> None:
+    wanted = p.packing.count, p.packing.i, p.packing.c, ring.limbs(p.w)
+    if R.shape != wanted or R.dtype != np.uint64:
+        raise StudyError(f"a right matrix of {R.dtype}, shape {R.shape}.", f"uint64, {wanted}")
+
+
+def added(terms: Sequence[NDArray[np.uint64]]) -> NDArray[np.uint64]:
+    """A sum of arrays with limbs in the last axis."""
+    first, *others = terms
+    total = first.reshape(-1, first.shape[-1])
+    for term in others:
+        total = ring.add(total, term.reshape(total.shape))
+    return total.reshape(first.shape)
 
 
 def _fits(numbers: ring.Vector, bits: int) -> bool:

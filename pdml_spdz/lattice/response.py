@@ -21,11 +21,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pdml_spdz.lattice import ntt, sampling
-from pdml_spdz.lattice.encryption import PublicKey, encoded, from_bytes, label
+from pdml_spdz.lattice.encryption import CiphertextSet, PublicKey, encoded, from_bytes
 from pdml_spdz.lattice.ntt import TERMS, Array, reduce, reduce_all
 from pdml_spdz.lattice.parameters import Parameters
 from pdml_spdz.lattice.residues import Digits, digits_of, residues, scaled, to_ring
-from pdml_spdz.lattice.sampling import Source
+from pdml_spdz.lattice.sampling import Sampler
 from pdml_spdz.numerics import ring
 from pdml_spdz.transport.base import Buffer
 
@@ -44,12 +44,12 @@ class Ciphertexts:
         self._p, self._peers, self._columns = p, list(peers), columns
         self.values = np.empty((p.count, p.N, p.packing.ciphertexts, len(peers), columns, 2), np.float32)
 
-    def put(self, peer: int, key: PublicKey, raw: Buffer, group: int, first: int, column: int, k: int) -> None:
-        """Ciphertext k of a column that is number column - first here."""
+    def put(self, peer: int, key: PublicKey, raw: Buffer, unit: CiphertextSet, place: int, k: int) -> None:
+        """Ciphertext k of a unit whose block of columns is number `place` here."""
         p = self._p
-        place = self.values[:, :, k, self._peers.index(peer), column - first]
-        place[..., 0] = from_bytes(raw, p.N, p.primes, peer)
-        place[..., 1] = sampling.public(key.seed, label(p, group, column, k), p.N, p.primes)
+        values = self.values[:, :, k, self._peers.index(peer), place]
+        values[..., 0] = from_bytes(raw, p.N, p.primes, peer)
+        values[..., 1] = sampling.public(key.seed, unit.label(p, k), p.N, p.primes)
 
     def multiply(self, short: Array) -> NDArray[np.float32]:
         """sum_k S_k times ciphertext k, for rows of short polynomials S.
@@ -117,8 +117,8 @@ class Response:
 class Responder:
     """Answers to one key holder. u, e0, e1 and mask are drawn anew for each call and response."""
 
-    def __init__(self, parameters: Parameters, key: PublicKey, source: Source | None = None) -> None:
-        self._p, self._key, self._source = parameters, key, source or Source()
+    def __init__(self, parameters: Parameters, key: PublicKey, source: Sampler | None = None) -> None:
+        self._p, self._key, self._source = parameters, key, source or Sampler()
 
     def respond(self, products: NDArray[np.float32], wanted: NDArray[np.intp]) -> Response:
         """products : transforms (primes, 2, rows, N); wanted : coefficients (rows, .)"""

@@ -1,7 +1,7 @@
 """Random polynomials: secret ones from a generator with a fresh key of the operating system, public ones from a seed.
 
 Secrets and u are uniform in {-1, 0, 1}; errors are Gaussian on the integers with deviation 8/sqrt(2 pi), cut at 29
-(9 deviations, where 64 bits of randomness end): the distributions of the tables in `limits`.
+(9 deviations, where 64 bits of randomness end): the distributions of the tables in `security_tables`.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ KEY = 32  # bytes of a key or seed
 EXTRA = 1.3  # candidates drawn for each number wanted, where some are rejected
 
 
-class Source:
+class Sampler:
     """Secret random numbers: AES-256 in counter mode under a fresh key from the operating system's generator.
 
     insecure_key : for test vectors only

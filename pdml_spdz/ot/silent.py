@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from pdml_spdz.errors import ProtocolError
 from pdml_spdz.numerics import ring
 from pdml_spdz.ot import extension, ggm, vole
-from pdml_spdz.ot.lpn import BASE, Code, Parameters, Uncarried, digits, settled
+from pdml_spdz.ot.lpn import BASE, Code, LpnParameters, Uncarried, digits, settled
 from pdml_spdz.ot.prg import BLOCK, WORD, Blocks, Forest, random_bits
 from pdml_spdz.ot.vole import Correlation
 from pdml_spdz.transport.base import Link
@@ -27,7 +27,7 @@ ROWS = 1 << 14  # numbers worked on at a time: they stay in the cache
 class Budget:
     """Blocks that one secret has served, and when it must give way to a new one."""
 
-    lpn: Parameters
+    lpn: LpnParameters
     used: int = 0
 
     def take(self, blocks: int, *, last: bool) -> bool:
@@ -43,7 +43,7 @@ class Source:
     """Numbers under the deltas of `ends`, as many as wanted; r is made anew before it has served too often."""
 
     def __init__(
-        self, link: Link, ots: extension.Ends, ends: vole.VoleEnds, lpn: Parameters, secret: Correlation
+        self, link: Link, ots: extension.Ends, ends: vole.VoleEnds, lpn: LpnParameters, secret: Correlation
     ) -> None:
         self._link, self._ots, self._ends, self._lpn = link, ots, ends, lpn
         self._bits = ends.bits
@@ -123,12 +123,12 @@ class Source:
         return made
 
 
-def blocks_for(n: int, lpn: Parameters) -> int:
+def blocks_for(n: int, lpn: LpnParameters) -> int:
     """Blocks that one step makes when n numbers are wanted."""
     return min(lpn.step, -(-n // lpn.block))
 
 
-def message_sizes(n: int, bits: int, lpn: Parameters) -> Iterator[int]:
+def message_sizes(n: int, bits: int, lpn: LpnParameters) -> Iterator[int]:
     """Bytes of every message to a peer for n numbers, made in steps as large as they may be (the first r apart)."""
     budget, vole_digits = Budget(lpn), vole.Digits(bits, vole.KAPPA)
     while n > 0:

@@ -59,12 +59,12 @@ def make(link: Link, ots: extension.Ends, n: int, bits: int = BITS) -> Triples:
 
 def _batch(link: Link, ots: extension.Ends, n: int, bits: int) -> tuple[list[int], list[int], list[int]]:
     a, b = ring.random(n, bits), ring.random(n, bits)
-    cross = ring.to_ints(_cross_terms(link, ots, a, b))
+    cross = ring.to_ints(cross_terms(link, ots, a, b))
     a_ints, b_ints, mask = ring.to_ints(a), ring.to_ints(b), (1 << bits) - 1
     return a_ints, b_ints, [(x * y + z) & mask for x, y, z in zip(a_ints, b_ints, cross, strict=True)]
 
 
-def _cross_terms(link: Link, ots: extension.Ends, a: ring.Vector, b: ring.Vector) -> ring.Vector:
+def cross_terms(link: Link, ots: extension.Ends, a: ring.Vector, b: ring.Vector) -> ring.Vector:
     """This party's share of sum_{l != m} a_l b_m, steps 2 to 5."""
     n, bits = len(a), 64 * a.shape[1]
     # OT number i * n + t belongs to bit i of triple t: the OTs of one group of weights are neighbours.

@@ -17,7 +17,7 @@ from pdml_spdz.primitives.normed_sum import Alone, own_sum
 from pdml_spdz.privacy.ksdp import digest
 from pdml_spdz.privacy.mechanism import Content, Mechanism, Observables
 from pdml_spdz.rows.base import RowsLike, stacked
-from pdml_spdz.transport.clock import Clock
+from pdml_spdz.transport.base import Clock
 
 STARTS = ("random", "pd")
 SEEN = ("T", "den", "num")

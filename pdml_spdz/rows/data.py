@@ -8,6 +8,7 @@ import re
 import warnings
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -39,11 +40,11 @@ class Data:
         """Sizes, never the numbers or their names."""
         return f"Data({self.source}: {self.n:,} rows x {self.d:,} columns)"
 
-    @property
+    @cached_property
     def n(self) -> int:
         return self.rows.shape[0]
 
-    @property
+    @cached_property
     def d(self) -> int:
         return self.rows.shape[1]
 

@@ -14,6 +14,7 @@ import socket
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import asdict, dataclass, field
+from functools import cached_property
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -31,8 +32,7 @@ from pdml_spdz.rows.names import Names
 from pdml_spdz.run import output as results
 from pdml_spdz.study.model import Study
 from pdml_spdz.system.files import locked, parse_json, replaced, save_json, writing
-from pdml_spdz.transport.base import Link
-from pdml_spdz.transport.content import read_object
+from pdml_spdz.transport.base import Link, read_object
 
 Event = dict[str, Any]
 Opened = TypeVar("Opened")
@@ -64,7 +64,7 @@ class PartyRun:
     opened: list[str] = field(default_factory=list)  # what the run has shown to every party so far, in words
     out_is_held: bool = False  # by the local command, for all of its parties
 
-    @property
+    @cached_property
     def directory(self) -> Path:
         return self.out / f"party-{self.me}"
 

@@ -17,10 +17,9 @@ from pdml_spdz import __version__
 from pdml_spdz.errors import EngineError, MismatchError, StudyError
 from pdml_spdz.rows import names
 from pdml_spdz.rows.data import Data
-from pdml_spdz.study.checks import shown
+from pdml_spdz.study.fields import shown
 from pdml_spdz.study.model import Study
-from pdml_spdz.transport.base import Link
-from pdml_spdz.transport.content import read_object
+from pdml_spdz.transport.base import Link, read_object
 
 PROTOCOL = 2
 MOST = 4096  # bytes of a greeting

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, ExitStack, closing, contextmanager, nullcontext
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from pdml_spdz.engines import transcript as transcripts
 from pdml_spdz.engines.base import Engine
-from pdml_spdz.engines.spec import Context, OfflinePhase
+from pdml_spdz.engines.spec import Context, Note, OfflinePhase, OfflinePlan, shape_of
 from pdml_spdz.engines.transcript import RecordedSum
 from pdml_spdz.errors import PdmlError, StudyError
 from pdml_spdz.fits.prepare import agreed, fitting
@@ -20,9 +21,8 @@ from pdml_spdz.run.context import Checkpoints, PartyRun, finished_everywhere, ro
 from pdml_spdz.run.output import Fitted, commit, two_parties
 from pdml_spdz.study.model import Study
 from pdml_spdz.transport import certs
-from pdml_spdz.transport.base import Link
+from pdml_spdz.transport.base import Clock, Link
 from pdml_spdz.transport.certs import Identity
-from pdml_spdz.transport.clock import Clock
 from pdml_spdz.transport.connect import Meeting, connect, listen
 from pdml_spdz.transport.patience import Patience
 
@@ -110,14 +110,13 @@ def _telling(run: PartyRun, fit: Callable[[], Fitted]) -> Callable[[], Fitted]:
     return told
 
 
-def make_stock(run: PartyRun) -> dict[str, Any]:
+def make_stock(run: PartyRun, plan: OfflinePlan) -> dict[str, Any]:
     """The offline phase of party `me`, with the others: a stock for one run of the study; returns what was made."""
-    phase = offline_phase(run.study)
     network = _Network(run)
     network.wait()
     with network.meet() as link:
         session = handshake.meet(link, run.study, network.identity.fingerprints, resume=False)
-        made = phase.make_stock(context_of(run, link, session, network.identity))
+        made = offline_phase(run.study).make_stock(context_of(run, link, session, network.identity), plan)
         traffic = link.offline_traffic
         return {
             "engine": run.study.engine,
@@ -210,3 +209,8 @@ def offline_phase(study: Study) -> OfflinePhase:
         found = f"the study has engine {study.engine!r} and reveal {study.reveal!r}."
         raise StudyError(found, "an engine that has an offline phase, and programs on secret shares")
     return study.engine_spec.offline
+
+
+def offline_plan(study: Study, home: Path | None, note: Note = lambda text: None) -> OfflinePlan:
+    """What one run of the study takes from the offline phase, before there is any data. home : as `PartyRun.mp_spdz`"""
+    return offline_phase(study).plan(study, shape_of(study), home, note)

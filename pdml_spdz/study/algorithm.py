@@ -20,8 +20,26 @@ def _no_check(study: Study, want: Want) -> None:
     """Nothing beyond what every study has to be."""
 
 
-def _of_solver(study: Study) -> tuple[int, int]:
-    return study.solver_spec.columns(study.rank, study.d or len(study.features)), study.iterations
+@dataclass(frozen=True)
+class Shape:
+    """What a fit will ask for: blocks of k columns of length d, at most tau times.
+
+    expected : how often it is likely to; 0: as often as it may
+    lot : how many times offline material is claimed, or made, for at once; 0: for all
+    lengths : public, how long the first sums will be, about and up to one factor, where an earlier run has shown it
+    """
+
+    d: int
+    k: int
+    tau: int
+    expected: int = 0
+    lot: int = 0
+    lengths: tuple[float, ...] = ()
+
+
+def _of_solver(study: Study, d: int) -> Shape:
+    solver = study.solver_spec
+    return Shape(d, solver.columns(study.rank, d), study.iterations, solver.expected, solver.lot)
 
 
 @dataclass(frozen=True)
@@ -43,7 +61,7 @@ class Algorithm:
     measure : what a party's quota bounds
     check : check(study, want) refuses settings that do not go with it; want(ok, found, wanted) raises unless ok
     accept : accept(study, m, data) refuses rows that party m cannot use, before anything is sent or replaced
-    calls : columns in one call of NormedSecSum, and calls at most, of a study that says how many features there are
+    shape : shape(study, d), what a fit with d features asks of NormedSecSum
     of_two : of the other party's numbers, what opened sums show where there are two parties
     reference : reference(result, files), what the report says of the accuracy where one machine has all files
     help : of the command that runs it on this machine
@@ -67,7 +85,7 @@ class Algorithm:
     measure: str = GRAM
     check: Callable[[Study, Want], None] = _no_check
     accept: Callable[..., None] = field(default=lambda study, m, data: None)
-    calls: Callable[[Study], tuple[int, int]] = _of_solver
+    shape: Callable[[Study, int], Shape] = _of_solver
     of_two: Callable[[Study], dict[str, bool]] = field(default=lambda study: {})
     reference: Callable[..., dict[str, Any]] | None = None
     help: str = ""

@@ -13,8 +13,8 @@ from typing import Any
 
 from pdml_spdz.errors import StudyError, did_you_mean
 from pdml_spdz.study.algorithm import SUMS
-from pdml_spdz.study.checks import typed
 from pdml_spdz.study.engines import ENGINES
+from pdml_spdz.study.fields import typed
 from pdml_spdz.study.model import NmfSettings, PartyEntry, PrecisionSettings, Study, Timeouts
 from pdml_spdz.study.solvers import SOLVERS
 from pdml_spdz.system.files import replaced

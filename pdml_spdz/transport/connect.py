@@ -21,9 +21,8 @@ from typing import Any
 
 from pdml_spdz.errors import CertificateError, PdmlError, PeerError
 from pdml_spdz.transport.acceptor import Acceptor
-from pdml_spdz.transport.base import Link
+from pdml_spdz.transport.base import Clock, Link
 from pdml_spdz.transport.certs import Identity
-from pdml_spdz.transport.clock import Clock
 from pdml_spdz.transport.connection import Connection
 from pdml_spdz.transport.patience import Patience
 from pdml_spdz.transport.tls import TlsLink

@@ -15,14 +15,15 @@ from typing import Any
 import numpy as np
 
 from pdml_spdz.lattice import ntt
-from pdml_spdz.lattice.encryption import KeyHolder, to_bytes
+from pdml_spdz.lattice.encryption import CiphertextSet, KeyHolder, to_bytes
 from pdml_spdz.lattice.packing import Packing
 from pdml_spdz.lattice.parameters import InsecureParameters
 from pdml_spdz.lattice.response import Ciphertexts, Responder, short_polynomials
-from pdml_spdz.lattice.sampling import Source
+from pdml_spdz.lattice.sampling import Sampler
 from pdml_spdz.numerics import ring
 from tests.lattice.parties import integers, numbers
 
+UNIT = CiphertextSet(0, 0)
 FILE = Path(__file__).with_name("vectors.json")
 PARAMETERS = InsecureParameters(2, Packing(3, 4, 5, 1, 3, 4, 5), w=64, bits=20, N=64, count=8)
 
@@ -34,13 +35,13 @@ def vectors() -> dict[str, Any]:
     R = numbers(
         np.array([[0x0123456789ABCDEF * (5 * j + k + 1) % (1 << 64) for k in range(5)] for j in range(4)], object), 64
     )
-    holder = KeyHolder(p, Source(holder_key))
-    (ciphertext,) = holder.encrypt(R[None], 0, 0)
+    holder = KeyHolder(p, Sampler(holder_key))
+    (ciphertext,) = holder.encrypt(R[None], UNIT)
     received = Ciphertexts(p, [0], 1)
-    received.put(0, holder.public, ciphertext, 0, 0, 0, 0)
+    received.put(0, holder.public, ciphertext, UNIT, 0, 0)
     ((which, short),) = short_polynomials(p, S[None], 0)
     wanted = np.stack([layout.results(r).reshape(-1) for r in which])
-    response = Responder(p, holder.public, Source(responder_key)).respond(received.multiply(short)[:, 0, 0], wanted)
+    response = Responder(p, holder.public, Sampler(responder_key)).respond(received.multiply(short)[:, 0, 0], wanted)
     decrypted = holder.decrypt(response.c1, response.c0, wanted)
     total = ring.add(decrypted, response.share)
     secret = ntt.transform(p.N, p.primes[0]).back(holder._secret[0])

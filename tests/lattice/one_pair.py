@@ -8,11 +8,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pdml_spdz.lattice import ntt, sampling
-from pdml_spdz.lattice.encryption import KeyHolder, from_bytes, label
+from pdml_spdz.lattice.encryption import CiphertextSet, KeyHolder, from_bytes
 from pdml_spdz.lattice.parameters import Parameters
 from pdml_spdz.lattice.response import Ciphertexts, short_polynomials
 from pdml_spdz.numerics import ring
 from tests.lattice.parties import integers
+
+UNIT = CiphertextSet(0, 0)
 
 
 def centred(x: NDArray[Any], q: int) -> NDArray[Any]:
@@ -36,13 +38,13 @@ class Pair:
         layout = p.packing
         self.p, self.S, self.holder = p, S, KeyHolder(p)
         self.R = ring.random(layout.i * layout.c, p.w).reshape(1, layout.i, layout.c, -1)
-        self.ciphertexts = list(self.holder.encrypt(self.R, 0, 0))
+        self.ciphertexts = list(self.holder.encrypt(self.R, UNIT))
 
     def products(self) -> tuple[NDArray[np.float32], NDArray[np.intp]]:
         """What `Responder.hide` is given: S times the ciphertexts, and the wanted coefficients."""
         received = Ciphertexts(self.p, [0], 1)
         for k, raw in enumerate(self.ciphertexts):
-            received.put(0, self.holder.public, raw, 0, 0, 0, k)
+            received.put(0, self.holder.public, raw, UNIT, 0, k)
         ((which, short),) = short_polynomials(self.p, self.S[None], 0)
         wanted = [self.p.packing.results(r).reshape(-1) for r in which]
         return received.multiply(short)[:, 0, 0], np.stack(wanted)
@@ -51,7 +53,7 @@ class Pair:
         """e with the rounding of what was encoded, of the first ciphertext, as its holder knows it."""
         p = self.p
         c0 = from_bytes(self.ciphertexts[0], p.N, p.primes, 0)
-        a = sampling.public(self.holder.seed, label(p, 0, 0, 0), p.N, p.primes)
+        a = sampling.public(self.holder.seed, UNIT.label(p, 0), p.N, p.primes)
         values = ntt.reduce_all(c0 + a * self.holder._secret, p.primes)
         total = as_integers(ntt.back(values, p.N, p.primes), p)
         encoded = np.zeros(p.N, object)
@@ -61,7 +63,7 @@ class Pair:
 
     def a(self, k: int = 0) -> NDArray[Any]:
         """The public polynomial of ciphertext k, as integers."""
-        values = sampling.public(self.holder.seed, label(self.p, 0, 0, k), self.p.N, self.p.primes)
+        values = sampling.public(self.holder.seed, UNIT.label(self.p, k), self.p.N, self.p.primes)
         return as_integers(ntt.back(values, self.p.N, self.p.primes), self.p)
 
     def secret_times(self, c1: NDArray[np.float64]) -> NDArray[np.float64]:

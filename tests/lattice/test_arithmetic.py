@@ -11,7 +11,7 @@ from scipy import stats
 from pdml_spdz.lattice import ntt
 from pdml_spdz.lattice.encryption import encoded, from_bytes, to_bytes
 from pdml_spdz.lattice.residues import carry, digits_of, lifted, modulus, residues, scaled
-from pdml_spdz.lattice.sampling import TAIL, Source, public
+from pdml_spdz.lattice.sampling import TAIL, Sampler, public
 from pdml_spdz.numerics import ring
 from tests.lattice.one_pair import centred
 from tests.lattice.plain import crt, negacyclic, value_at
@@ -102,7 +102,7 @@ def test_bytes_and_back() -> None:
 
 
 def test_samples_have_their_distributions() -> None:
-    source = Source()
+    source = Sampler()
     e = source.errors(200_000).astype(int)
     assert np.abs(e).max() <= TAIL
     x = np.arange(-8, 9)

@@ -9,12 +9,14 @@ from hypothesis import strategies as st
 
 from pdml_spdz.errors import QuotaError, StudyError
 from pdml_spdz.lattice.exact import multiply
-from pdml_spdz.lattice.matrix_triples import MatrixTriples, digit_bits, layout, matrix_triples
+from pdml_spdz.lattice.matrix_triples import MatrixTriples, digit_bits, layout, matrix_triples, transfers_pay
 from pdml_spdz.lattice.parameters import InsecureParameters, Parameters
 from pdml_spdz.lattice.product import share_product
+from pdml_spdz.lattice.two_steps import TwoSteps, cheaper, share_product_of_rows
 from pdml_spdz.numerics import ring
 from pdml_spdz.transport.inprocess import between_threads, mesh
 from tests.lattice.parties import assert_shares, integers, numbers, products
+from tests.ot.ot_pairs import ot_ends
 from tests.transport import meshes
 
 KINDS = ("uniform", "largest", "smallest", "mixed", "sparse", "zero")
@@ -38,7 +40,7 @@ def right(rng: np.random.Generator, i: int, c: int, w: int, extreme: bool) -> np
     return numbers(rng.choice(np.array([0, 1, (1 << w) - 1, 1 << (w - 1), (1 << (w - 1)) - 1], object), (i, c)), w)
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=60, deadline=None)
 @given(
     M=st.sampled_from((2, 3, 5)),
     n=st.integers(1, 12),
@@ -58,7 +60,7 @@ def test_shares_add_up_to_the_product(M, n, i, c, w, bits, kind, extreme, seed) 
     assert_shares(products(S, R, p), S, R, w)
 
 
-@settings(max_examples=6, deadline=None)
+@settings(max_examples=10, deadline=None)
 @given(d=st.integers(13, 300), c=st.integers(1, 3), kind=st.sampled_from(KINDS), seed=st.integers(0, 2**32))
 def test_shares_add_up_for_larger_matrices(d, c, kind, seed) -> None:  # type: ignore[no-untyped-def]
     rng = np.random.default_rng(seed)
@@ -104,6 +106,20 @@ def test_triples_of_uniform_matrices(w: int, digits: int) -> None:
     assert not np.any((np.stack([a @ b for a, b in zip(A, B, strict=True)]) - C) % (1 << w))
 
 
+def test_a_few_small_triples_are_made_by_oblivious_transfers() -> None:
+    n, i, c, w, count = 2, 3, 2, 160, 2
+    p = layout(2, n, i, c, count, w)
+    assert transfers_pay(p, n * i * c * count)
+    assert not transfers_pay(layout(2, 14, 14, 14, 20, 192), 14**3 * 20)
+    ends, links = ot_ends(), mesh(2)
+    made: list[MatrixTriples] = between_threads(
+        2, lambda link: matrix_triples(link, n=n, i=i, c=c, count=count, w=w, ots=ends[link.me]), links
+    )
+    A, B, C = (sum(integers(getattr(share, name)) for share in made) for name in ("a", "b", "c"))
+    assert not np.any((np.stack([a @ b for a, b in zip(A, B, strict=True)]) - C) % (1 << w))
+    assert sum(links[0].traffic.sent.values()) < p.sent / 10
+
+
 def test_layout_of_triples_is_the_cheapest_of_all_digits() -> None:
     chosen = layout(3, 14, 14, 14, 100, 192)
     assert (chosen.packing.i // 14, chosen.secure) == (2, True)
@@ -143,3 +159,23 @@ def test_progress_reaches_its_end() -> None:
     done, total = steps[-1]
     assert done == total
     assert [d for d, _ in steps[::2]] == sorted(d for d, _ in steps[::2])
+
+
+@pytest.mark.parametrize("M", [2, 3])
+def test_two_steps_are_the_same_product(M: int) -> None:
+    rng, d, c, rows, w = np.random.default_rng(M), 20, 3, 5, 192
+    steps = TwoSteps.choose(M=M, rows=rows, d=d, c=c, w=w, bits=27, kind=InsecureParameters)
+    X = [rng.integers(-(2**27) + 1, 2**27, (rows - m, d)) * (rng.random((rows - m, d)) < 0.5) for m in range(M)]
+    R = [ring.random(d * c, w).reshape(d, c, -1) for _ in range(M)]
+    shares = between_threads(M, lambda link: share_product_of_rows(link, X[link.me], R[link.me], steps), mesh(M))
+    assert_shares(shares, [x.T.astype(object) @ x.astype(object) for x in X], R, w)
+
+
+def test_two_steps_are_chosen_for_few_rows() -> None:
+    dense = Parameters.choose(M=3, n=1000, i=1000, c=140, w=192, bits=54)
+    few, many = (TwoSteps.choose(M=3, rows=rows, d=1000, c=140, w=192, bits=27) for rows in (50, 2000))
+    assert cheaper(dense, few) is few
+    assert few.sent < dense.sent
+    assert cheaper(dense, many) is dense
+    with pytest.raises(StudyError, match="at most 50 rows"):
+        between_threads(2, lambda link: share_product_of_rows(link, np.ones((51, 1000), int), None, few), mesh(2))

@@ -9,7 +9,7 @@ import pytest
 
 from pdml_spdz.errors import MismatchError, PdmlError, ProtocolError
 from pdml_spdz.lattice import cost
-from pdml_spdz.lattice.encryption import KeyHolder, to_bytes
+from pdml_spdz.lattice.encryption import CiphertextSet, KeyHolder, to_bytes
 from pdml_spdz.lattice.parameters import InsecureParameters
 from pdml_spdz.lattice.product import ENCRYPTED, KEYS, RETURNED, share_product
 from pdml_spdz.numerics import ring
@@ -21,6 +21,7 @@ P = InsecureParameters.choose(M=2, n=3, i=3, c=3, w=64, bits=20)
 OTHER = InsecureParameters.choose(M=2, n=3, i=3, c=3, w=64, bits=21)
 SIZE = cost.ciphertext_bytes(P.N, P.count)
 R = ring.random(9, 64).reshape(3, 3, 1)
+UNIT = CiphertextSet(0, 0)
 S = np.arange(9).reshape(3, 3)
 
 
@@ -30,7 +31,7 @@ def keys(p: InsecureParameters = P) -> bytes:
 
 
 def ciphertexts() -> bytes:
-    return b"".join(raw.tobytes() for raw in KeyHolder(P).encrypt(R[None], 0, 0))
+    return b"".join(raw.tobytes() for raw in KeyHolder(P).encrypt(R[None], UNIT))
 
 
 def out_of_range(raw: bytes) -> bytes:

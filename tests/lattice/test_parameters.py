@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import dataclasses
+import json
 from math import log2
 
 import numpy as np
 import pytest
+from click.testing import CliRunner
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from pdml_spdz.cli.programs import precision
 from pdml_spdz.errors import StudyError
-from pdml_spdz.lattice import cost, limits
+from pdml_spdz.lattice import cost, security_tables
 from pdml_spdz.lattice.packing import Packing
 from pdml_spdz.lattice.parameters import FLOODING, InsecureParameters, Parameters
 from pdml_spdz.lattice.response import Responder
@@ -19,6 +22,8 @@ from pdml_spdz.numerics import ring
 from tests.lattice.one_pair import Pair
 from tests.lattice.parties import integers
 from tests.lattice.test_simulation import PARAMETERS
+
+CHOSEN = Parameters.choose(M=3, n=64, i=64, c=840, w=192, bits=54)
 
 
 class Forced(Parameters):
@@ -51,9 +56,9 @@ def test_one_prime_too_few_fails_its_own_check_and_decrypts_wrongly_when_forced(
 
 
 def test_the_smaller_of_both_tables_counts() -> None:
-    assert limits.longest_modulus(16384) == 430
-    assert limits.longest_modulus(32768) == 868
-    assert limits.longest_modulus(1000) == 0
+    assert security_tables.longest_modulus(16384) == 430
+    assert security_tables.longest_modulus(32768) == 868
+    assert security_tables.longest_modulus(1000) == 0
     with pytest.raises(StudyError, match="less than 128 bits of security"):
         dataclasses.replace(PARAMETERS, count=18)
     assert log2(dataclasses.replace(PARAMETERS, count=17).q) < 430
@@ -88,14 +93,14 @@ def test_what_cannot_fit_says_what_would() -> None:
 def test_a_chosen_set_adds_up_and_is_secure(n: int, i: int, c: int, w: int, bits: int) -> None:
     p = Parameters.choose(M=3, n=n, i=i, c=c, w=w, bits=bits)
     assert all(used <= room for _, used, room, _ in p.budget())
-    assert log2(p.q) <= limits.longest_modulus(p.N)
+    assert log2(p.q) <= security_tables.longest_modulus(p.N)
     assert p.noise <= 2.0 ** (p.flooding_bits + 1 - FLOODING)
     worst = (p.noise + 2**p.flooding_bits) * 2.0**p.travel_bits / p.q + (p.N + 1) * 0.51
     assert worst < 2.0 ** (p.travel_bits - p.w - 1)
 
 
 def test_the_layout_is_the_cheapest_of_those_that_fit() -> None:
-    p = Parameters.choose(M=3, n=64, i=64, c=840, w=192, bits=54)
+    p = CHOSEN
     price = cost.price(p.packing, 3, p.N, p.count, p.travel_bits)
     for packing in cost.layouts(p.N, 64, 64, 840, 1):
         primes = Parameters.primes_needed(p.N, packing.terms, 192, 54)
@@ -107,3 +112,18 @@ def test_parameters_explain_themselves() -> None:
     for line in ("log2 q = 324.0", "128 bits", "2018", "2024", "flooding", "worst case", "MB"):
         assert line in text
     assert PARAMETERS.digest != dataclasses.replace(PARAMETERS, bits=53).digest
+
+
+def test_the_command_explains_a_product() -> None:
+    run = CliRunner().invoke(precision, ["--sealed", "--dim", "64", "--columns", "840", "--parties", "3"])
+    assert (run.exit_code, run.output.rstrip()) == (0, CHOSEN.explain())
+    found = json.loads(CliRunner().invoke(precision, ["--sealed", "--json"]).output)
+    assert found["q"] == CHOSEN.q
+    assert found["packing"]["n"] == 64
+    assert {line["line"] for line in found["budget"]} >= {"security", "flooding", "flooding of a run", "decryption"}
+
+
+def test_the_command_says_what_would_fit() -> None:
+    run = CliRunner().invoke(precision, ["--sealed", "--ring", "512", "--left-bits", "511"])
+    assert isinstance(run.exception, StudyError)
+    assert "cut the left matrix into digits" in str(run.exception)

@@ -27,7 +27,7 @@ from pdml_spdz.lattice.packing import Packing
 from pdml_spdz.lattice.parameters import Parameters
 from pdml_spdz.lattice.residues import residues
 from pdml_spdz.lattice.response import Responder
-from pdml_spdz.lattice.sampling import Source
+from pdml_spdz.lattice.sampling import Sampler
 from pdml_spdz.numerics import ring
 from tests.lattice.one_pair import Pair, as_integers, centred
 
@@ -90,7 +90,7 @@ def view(pair: Pair, kind: type[Responder]) -> dict[str, NDArray[np.float64]]:
 
 def p_values(found: dict[str, NDArray[np.float64]]) -> dict[str, float]:
     """Two-sample tests against as many numbers of the simulator."""
-    rng = np.random.default_rng(int.from_bytes(Source().key()[:8], "little"))
+    rng = np.random.default_rng(int.from_bytes(Sampler().key()[:8], "little"))
     return {name: float(stats.ks_2samp(x, rng.random(4 * len(x))).pvalue) for name, x in found.items()}
 
 

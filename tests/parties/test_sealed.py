@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from pdml_spdz import pca, svd
-from pdml_spdz.engines.embedded import setup
+from pdml_spdz.engines.embedded import engine
 from pdml_spdz.engines.openings.sealed import GATE, RESULT, RITZ
 from pdml_spdz.errors import PdmlError, RangeExceeded, StudyError
 from pdml_spdz.fits.prepare import COUNT, MEAN
@@ -36,7 +36,7 @@ def dealt(monkeypatch: pytest.MonkeyPatch) -> None:
             dealers.append(MaskDealer(context.link.M, RING))
         return lambda link: dealers[0].maker(link.me)
 
-    monkeypatch.setattr(setup, "_watched", products)
+    monkeypatch.setattr(engine, "_watched", products)
 
 
 def components(rows: np.ndarray) -> np.ndarray:

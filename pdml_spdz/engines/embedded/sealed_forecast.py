@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
+from typing import Any
 
 import numpy as np
 
 from pdml_spdz.engines.embedded.sealed_run import sealed_plan
+from pdml_spdz.engines.openings.base import Layout
+from pdml_spdz.engines.spec import OfflinePlan, sealed_precision_of
 from pdml_spdz.offline.lattice_products import groups, layout
 from pdml_spdz.offline.mask_products import Integers, MaskProducts, Pair
 from pdml_spdz.programs.sealed_precision import RING, SealedPrecision
+from pdml_spdz.study.algorithm import Shape
+from pdml_spdz.study.model import Study
 
 # Seconds of one core, measured (benchmarks/bench_sealed.py): a product of two big integers, with its addition; opening
 # one number.
@@ -32,6 +37,35 @@ class SealedForecast:
     data_sent: int
     online: int
     seconds: float
+
+
+@dataclass(frozen=True)
+class SealedPlan(OfflinePlan):
+    """A sealed fit up to its first checkpoint."""
+
+    precision: SealedPrecision
+    forecast: SealedForecast
+
+    @property
+    def text(self) -> str:
+        found = self.forecast
+        return (
+            f"one sealed run of {self.precision.M} parties, up to its first checkpoint: {found.products:,} products of "
+            f"matrices in Z_2^{RING}, {found.rounds:,} rounds\n"
+            f"forecast for each party: {found.sent / 1e6:,.0f} MB sent, {found.data_sent / 1e6:,.0f} MB of it for "
+            f"products with its rows, about {found.seconds:,.0f} s of one core; where a round trip takes 20 ms "
+            f"{found.rounds * 0.02:,.0f} s more, where it takes 100 ms {found.rounds * 0.1:,.0f} s"
+        )
+
+    @property
+    def facts(self) -> dict[str, Any]:
+        return {"plan": asdict(self.forecast), "precision": asdict(self.precision)}
+
+
+def sealed_plan_of(study: Study, shape: Shape) -> SealedPlan:
+    precision = sealed_precision_of(study, shape.d)
+    layout = Layout(sealed_plan(precision)[0], precision.columns, 1, stream=True)
+    return SealedPlan(shape, layout, precision, forecast(precision))
 
 
 def forecast(p: SealedPrecision) -> SealedForecast:

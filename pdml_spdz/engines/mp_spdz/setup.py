@@ -2,44 +2,38 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
 from pdml_spdz.engines.mp_spdz import home, offline
-from pdml_spdz.engines.mp_spdz.compiler import Compiled, compile_program
-from pdml_spdz.engines.mp_spdz.engine import MpSpdzEngine, MpSpdzOptions, layout_of
+from pdml_spdz.engines.mp_spdz.compiler import compile_program
+from pdml_spdz.engines.mp_spdz.engine import CompiledPlan, MpSpdzEngine, layout_of
 from pdml_spdz.engines.mp_spdz.place import MATERIAL, Place
 from pdml_spdz.engines.mp_spdz.preprocessing import Preprocessing, facts
 from pdml_spdz.engines.mp_spdz.protocols import protocol_of
-from pdml_spdz.engines.settings import iterations_of, precision_of, shape_of
-from pdml_spdz.engines.spec import Context, OfflinePlan, Stocks
+from pdml_spdz.engines.spec import Context, Note, Stocks, precision_of
 from pdml_spdz.offline.stock import look
 from pdml_spdz.primitives.agree import Agreement
+from pdml_spdz.study.algorithm import Shape
 from pdml_spdz.study.model import Study
 
 
 def make(context: Context) -> MpSpdzEngine:
-    return MpSpdzEngine(_place(context), context.session, _options(context.study))
+    study = context.study
+    return MpSpdzEngine(_place(context), context.session, precision_of(study), study.offline, study.aggregator)
 
 
-def plan(study: Study, given: Path | None) -> OfflinePlan:
-    compiled, executions = _compiled(study, home.require(given))
-    chosen = protocol_of(study)
-    disk = executions * offline.forecast(compiled, malicious=chosen.malicious)
-    text = (
-        f"material for one run of {study.M} parties with {chosen.name}, over {compiled.domain}: "
-        f"{compiled.counts.in_words}, {executions} time(s), by MP-SPDZ's own count\n"
-        f"forecast for each party: about {disk / 1e6:,.1f} MB on disk"
-    )
-    return OfflinePlan(text, {"counts": asdict(compiled.counts), "domain": compiled.domain, "executions": executions})
+def plan(study: Study, shape: Shape, given: Path | None, note: Note) -> CompiledPlan:
+    chosen, precision, iterations = protocol_of(study), precision_of(study), study.spec.shape(study, shape.d).tau
+    layout = layout_of(study.opening, precision, shape, study.online, iterations, own_masks=chosen.own_masks)
+    compiled = compile_program(layout.program, precision, chosen, home.require(given), note=note)
+    return CompiledPlan(shape, layout, study.M, chosen, compiled)
 
 
-def make_stock(context: Context) -> dict[str, Any]:
+def make_stock(context: Context, plan: CompiledPlan) -> dict[str, Any]:
     """One stock for each execution of the program."""
-    place = _place(context)
-    compiled, executions = _compiled(context.study, place.home, context.note)
+    place, compiled, executions = _place(context), plan.compiled, plan.layout.executions
     Agreement(context.link).digest("bytecode", compiled.digest.encode())
 
     def progress(done: int, of: int) -> None:
@@ -88,24 +82,3 @@ def _place(context: Context) -> Place:
         study.insecure_benchmark,
         context.note,
     )
-
-
-def _options(study: Study) -> MpSpdzOptions:
-    return MpSpdzOptions(
-        precision_of(study),
-        study.online,
-        study.offline,
-        iterations_of(study),
-        protocol_of(study).own_masks,
-        study.aggregator,
-    )
-
-
-def _compiled(
-    study: Study, found: home.Installation, note: Callable[[str], None] = lambda text: None
-) -> tuple[Compiled, int]:
-    """What one run of the study executes on MP-SPDZ, and how often: each execution needs a stock of its own."""
-    options = _options(study)
-    layout = layout_of(study.opening, options, shape_of(study))
-    compiled = compile_program(layout.program, options.precision, protocol_of(study), found, note=note)
-    return compiled, layout.executions

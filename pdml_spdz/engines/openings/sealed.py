@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
-from pdml_spdz.engines.openings.base import Opening, Shape
+from pdml_spdz.engines.openings.base import Opening
 from pdml_spdz.errors import EngineError
 from pdml_spdz.primitives.bound import Bound
 from pdml_spdz.primitives.normed_sum import NormedSum, OwnMean
@@ -22,7 +22,7 @@ GATE = "at each checkpoint that was reached one bit: whether the residuals are s
 RESULT = "V, to the bits of the accuracy goal, to every party"
 
 
-def _columns(engine: Engine, bound: Bound, shape: Shape, mean: OwnMean | None) -> NormedSum:
+def _columns(engine: Engine, bound: Bound, plan: Any, mean: OwnMean | None) -> NormedSum:
     raise EngineError(
         "a sealed fit opens no columns on its way.", "a solver that works on columns that all parties see"
     )

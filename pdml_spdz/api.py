@@ -7,8 +7,9 @@ from pathlib import Path
 from typing import Any, cast
 
 from pdml_spdz.local.calls import Parties, Progress, checking_keywords, run_all, run_party
-from pdml_spdz.local.results import NMFResult, NormedSumResult, PCAResult, SVDResult
+from pdml_spdz.local.returned import NMFResult, NormedSumResult, PCAResult, SVDResult
 from pdml_spdz.numerics.fixedpoint import Reals
+from pdml_spdz.rows.reading import Reading, RowSettings
 from pdml_spdz.study.model import NmfSettings, PartyEntry, PrecisionSettings, Study, Timeouts
 
 __all__ = [
@@ -18,6 +19,8 @@ __all__ = [
     "PCAResult",
     "PartyEntry",
     "PrecisionSettings",
+    "Reading",
+    "RowSettings",
     "SVDResult",
     "Study",
     "Timeouts",
@@ -61,6 +64,7 @@ def svd(
     protocol: str = "",
     program: str = "projection",
     insecure_benchmark: bool = False,
+    rows: RowSettings = RowSettings(),  # noqa: B008
     aggregator: str | int = "auto",
     precision: PrecisionSettings = PrecisionSettings(),  # noqa: B008 - frozen
     timeouts: Timeouts = Timeouts(),  # noqa: B008
@@ -71,6 +75,7 @@ def svd(
     mp_spdz: str | Path | None = None,
     record_transcript: bool = False,
     transport: str = "processes",
+    reading: Reading = Reading(),  # noqa: B008
     progress: Progress = False,
 ) -> SVDResult:
     """The top-`rank` right singular vectors of all parties' rows.
@@ -113,6 +118,7 @@ def svd(
     protocol : protocol of MP-SPDZ; "": its default
     program : "projection", or "paper": the paper's own program (mp-spdz)
     insecure_benchmark : accept a timing build of MP-SPDZ. INSECURE
+    rows : columns that are taken, left out or encoded, and what becomes of missing values
     aggregator : party that adds up the sums; "auto": party 0 with more than five parties; "none"
     precision : fraction bits of what is opened, and the range of the sums
     timeouts : seconds until all parties have met, without a sign of life from a party, and while it says that it works;
@@ -125,6 +131,7 @@ def svd(
     record_transcript : keep what a party sees in the result's `transcript` (and in party-<i>/transcript.npz of `out`),
         for `pdml_spdz.privacy.attack_run.attack`; with a RecordingWarning
     transport : "processes" (one for each party, with TLS between them) or "threads" (of this process)
+    reading : how the parties' files are written: separator, decimals, encoding, identifiers, triplets
     progress : True: a bar on standard error; or a function that is called with a party's number and an event, such as
         {"event": "iteration", "t": 3, "of": 60, "change": 0.02} or {"event": "note", "text": ...}
 
@@ -172,6 +179,7 @@ def pca(
     protocol: str = "",
     program: str = "projection",
     insecure_benchmark: bool = False,
+    rows: RowSettings = RowSettings(),  # noqa: B008
     aggregator: str | int = "auto",
     precision: PrecisionSettings = PrecisionSettings(),  # noqa: B008
     timeouts: Timeouts = Timeouts(),  # noqa: B008
@@ -182,6 +190,7 @@ def pca(
     mp_spdz: str | Path | None = None,
     record_transcript: bool = False,
     transport: str = "processes",
+    reading: Reading = Reading(),  # noqa: B008
     progress: Progress = False,
 ) -> PCAResult:
     """The top-`rank` principal components of all parties' rows.
@@ -218,6 +227,7 @@ def nmf(
     scales: Any = (),
     scale_features: Sequence[str] = (),
     scale: str = "agreed",
+    rows: RowSettings = RowSettings(),  # noqa: B008
     aggregator: str | int = "auto",
     timeouts: Timeouts = Timeouts(),  # noqa: B008
     out: str | Path | None = None,
@@ -225,6 +235,7 @@ def nmf(
     force: bool = False,
     record_transcript: bool = False,
     transport: str = "processes",
+    reading: Reading = Reading(),  # noqa: B008
     progress: Progress = False,
 ) -> NMFResult:
     """`rank` topics of all parties' non-negative rows.
@@ -258,6 +269,7 @@ def normed_sum(
     protocol: str = "",
     program: str = "projection",
     insecure_benchmark: bool = False,
+    rows: RowSettings = RowSettings(),  # noqa: B008
     aggregator: str | int = "auto",
     precision: PrecisionSettings = PrecisionSettings(),  # noqa: B008
     timeouts: Timeouts = Timeouts(),  # noqa: B008
@@ -267,6 +279,7 @@ def normed_sum(
     mp_spdz: str | Path | None = None,
     record_transcript: bool = False,
     transport: str = "processes",
+    reading: Reading = Reading(),  # noqa: B008
     progress: Progress = False,
 ) -> Reals:
     """The direction s/||s||, of shape (d,), of the sum s of one vector from each party.

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from pdml_spdz.cli import sections
 from pdml_spdz.cli.options import PRECISION, options
 from pdml_spdz.cli.words import echo
 from pdml_spdz.programs import render as programs
@@ -23,7 +24,7 @@ if TYPE_CHECKING:
 _parties = click.option("--parties", "-M", type=click.IntRange(2, 30), default=3, show_default=True)
 
 
-@click.command()
+@sections.command()
 @click.argument("name", type=click.Choice((*programs.NAMES, SEALED_PROGRAM)))
 @_parties
 @click.option("--dim", "-d", type=click.IntRange(1), default=100, show_default=True, help="Length of a vector.")
@@ -66,7 +67,7 @@ def render(
     echo(f"wrote {out}, digest {program.digest[:16]}")
 
 
-@click.command()
+@sections.command()
 @_parties
 @options(PRECISION)
 @click.option("--sealed", is_flag=True, help="Explain the private matrix product instead: ring-LWE, noise, flooding.")

@@ -131,6 +131,7 @@ class EngineSpec:
     make : the engine of one party
     check : want(ok, found, wanted) raises unless ok; what a study may not say with this engine
     doctor : what this machine has of what the engine needs; the path is `Context.home`
+    ready : what a study's party is missing of the engine that it names, on this machine, or that nothing is
     offline : None if it has no offline phase
     settings : those of a study that no other engine takes
     largest_range : the largest `precision.range` that its numbers have room for
@@ -145,6 +146,7 @@ class EngineSpec:
     make: Callable[[Context], Engine]
     check: Callable[[Study, Want], object] = _nothing
     doctor: Callable[[Path | None], Iterable[Diagnosis]] = _nothing
+    ready: Callable[[Study, Path | None], Iterable[Diagnosis]] = _nothing
     offline: OfflinePhase | None = None
     settings: tuple[str, ...] = ()
     largest_range: int = MAX_RANGE

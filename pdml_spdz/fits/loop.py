@@ -16,7 +16,7 @@ from pdml_spdz.algorithms.solver import State
 from pdml_spdz.engines.base import Engine
 from pdml_spdz.engines.transcript import recorded
 from pdml_spdz.fits.limits import find_bound
-from pdml_spdz.fits.prepare import View
+from pdml_spdz.fits.prepare import View, offsets_and_scales
 from pdml_spdz.numerics.fixedpoint import Reals
 from pdml_spdz.primitives.agree import Agreement, check_verdict
 from pdml_spdz.primitives.bound import Bound
@@ -105,7 +105,10 @@ class IterativeFit(ABC, Generic[S, R]):
             self.bound = found or find_bound(run, self.norm(), self.engine, self.link, self.data.d)
             state = self.start()
 
+        history: list[tuple[int, float]] = []
+
         def done(state: S) -> None:
+            history.append((state.t, float(state.change)))
             with self.link.clock("local"):
                 checkpoints.save(self.saved(state))
             run.notify({"event": "iteration", "t": state.t, "of": study.iterations, "change": state.change})
@@ -119,6 +122,9 @@ class IterativeFit(ABC, Generic[S, R]):
         outcome = Outcome(self.data, digest, result.warnings, self.observables())
         report = run_report(study, self.engine, self.link, self.bound, outcome)
         report["seconds"]["loop"] = round(loop, 6)
+        report["history"] = history  # (iteration, change), of this run and not of one that it resumes
+        offsets, scales = offsets_and_scales(study, self.data)
+        report["offsets"], report["scales"] = (values.tolist() or None for values in (offsets, scales))
         report["observables"] = [*self.rows.observables, *report["observables"], *self._shown]
         if self.rows.scale is not None:
             arrays["scale.npy"] = self.rows.scale

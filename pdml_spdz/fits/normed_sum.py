@@ -13,7 +13,6 @@ from pdml_spdz.fits.limits import find_bound
 from pdml_spdz.fits.loop import opened_columns
 from pdml_spdz.numerics.linalg import sine
 from pdml_spdz.primitives.agree import Agreement
-from pdml_spdz.rows import data as data_files
 from pdml_spdz.rows.data import Data
 from pdml_spdz.run import repeats
 from pdml_spdz.run.context import Checkpoints, PartyRun
@@ -81,7 +80,7 @@ def check(study: Study, want: Want) -> None:
 
 def reference(result: Any, files: list[Path]) -> dict[str, Any]:
     """The sum of the pooled vectors."""
-    vectors = [data_files.load(path, vector=True).as_in(result.report).rows.dense()[0] for path in files]
+    vectors = [result.rows_of_file(path).dense()[0] for path in files]
     s = np.sum(vectors, axis=0)
     angle = sine((s / np.linalg.norm(s))[:, None], result.V[:, None])
     return {"reference": "the sum of the pooled vectors", "largest_angle_sine": angle}
@@ -103,6 +102,8 @@ NORMED_SUM = Algorithm(
     fit,
     result="u.npy",
     unit="vector",
+    title="Direction of a sum",
+    label="u",
     kept=(),
     starts=(),
     vector=True,
@@ -111,6 +112,7 @@ NORMED_SUM = Algorithm(
     measure="||x_m||",
     check=check,
     shape=lambda study, d: Shape(d, 1, 1),
+    reveals=observables,
     of_two=lambda study: {"its vector": study.level.shows_sums},
     reference=reference,
     help=HELP,

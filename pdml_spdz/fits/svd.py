@@ -171,6 +171,11 @@ def _nothing_left(x: Reals, g: Reals, lengths: Reals | None = None) -> NormedCol
     raise ProtocolError("an iteration was asked for, and none is left.")
 
 
+def reveals(study: Study) -> list[str]:
+    """What every party sees of a PD-SVD, in words."""
+    return [*study.opening.seen(study.engine_spec), *([VARIANCE] if study.variance else [])]
+
+
 def of_two(study: Study) -> dict[str, bool]:
     """What opened sums show of the other party, where there are two."""
     return {"its S_m V_t in every iteration": study.level.shows_sums}
@@ -180,7 +185,7 @@ def reference(result: Any, files: list[Path]) -> dict[str, Any]:
     """The SVD of the pooled files."""
     from pdml_spdz.fits.accuracy import accuracy  # only where one machine has all files
 
-    return accuracy(result.V, files, rows=result.prepared)
+    return accuracy(result.V, files, rows=result.rows_of_file)
 
 
 HELP = """The top singular vectors of the rows of all FILES, one party for each file.
@@ -191,7 +196,7 @@ Every party is a process of its own that talks to the others over mutual TLS, as
 FILES: .npy, .npz (dense or scipy.sparse), .csv or .csv.gz with a header, .mtx, .parquet
 Examples:
   pdml-spdz svd a.csv b.csv c.csv --rank 5
-  pdml-spdz svd a.npz b.npz --rank 20 --bound rows:1.0,50000 --out runs/mine
+  pdml-spdz svd a.npz b.npz --rank 5 --bound rows:1.0,50000 --out runs/mine
   pdml-spdz svd a.csv b.csv --rank 5 --reveal sum --json | jq .singular_values
   pdml-spdz svd a.csv b.csv --rank 5 --scale secsum
 """
@@ -201,8 +206,11 @@ SVD = Algorithm(
     fit,
     result="V.npy",
     unit="singular vectors",
-    starts=("centre.npz", "V0.npy"),
+    title="Singular vectors",
+    label="v",
+    starts=("centre.npz", "missing.npz", "V0.npy"),
     accept=accept,
+    reveals=reveals,
     of_two=of_two,
     reference=reference,
     help=HELP,

@@ -13,9 +13,10 @@ from typing import Any, ParamSpec, TypeAlias, TypeVar
 from pdml_spdz.engines.transcript import Transcript, warn_of_recording
 from pdml_spdz.errors import StudyError, did_you_mean
 from pdml_spdz.local.joint import LocalRun, gathered, local_study, run_local
-from pdml_spdz.local.results import NMFResult, NormedSumResult, PCAResult, SVDResult, result_of
+from pdml_spdz.local.returned import NMFResult, NormedSumResult, PCAResult, SVDResult, result_of
 from pdml_spdz.rows.base import RowsLike
-from pdml_spdz.rows.data import warn_of_columns
+from pdml_spdz.rows.reading import Reading
+from pdml_spdz.rows.suspects import warn_of_columns
 from pdml_spdz.run.context import Event, PartyRun, rows_of
 from pdml_spdz.study.file import load
 from pdml_spdz.study.model import Study
@@ -63,6 +64,7 @@ def run_all(algorithm: str, given: dict[str, Any]) -> Any:
 
 def _run_one(given: dict[str, Any]) -> Any:
     """Run one party over the network. given : all parameters of the function, by name"""
+    from pdml_spdz.results.result_page import write_page
     from pdml_spdz.run.party import (
         run_party as run_here,  # with all fits and engines: the functions above start others for them
     )
@@ -73,13 +75,18 @@ def _run_one(given: dict[str, Any]) -> Any:
     )
     agreed, beside = (study, Path()) if isinstance(study, Study) else (load(Path(study)), Path(study).parent)
     given["certs"] = given["certs"] or beside / "certs"
-    rows = Path(data) if isinstance(data, str | Path) else rows_of(data, agreed, f"the rows of P{me}")
+    rows = (
+        Path(data)
+        if isinstance(data, str | Path)
+        else rows_of(data, agreed, f"the rows of P{me}", given["reading"].of(me))
+    )
     if recorded:
         warn_of_recording(CALLER)
     with _watching(progress) as watch:
         transcript = Transcript() if recorded else None
         run = PartyRun(agreed, me, rows, **given, notify=lambda event: watch(me, event), transcript=transcript)
         report = run_here(run)
+    write_page(run.directory, report)
     warn_of_columns(report["warnings"], CALLER)
     return result_of(gathered(agreed, [run.directory], [report], recorded=recorded))
 
@@ -114,6 +121,7 @@ def run_party(
     stock: str | Path | None = None,
     mp_spdz: str | Path | None = None,
     record_transcript: bool = False,
+    reading: Reading = Reading(),  # noqa: B008 - frozen
     progress: Progress = False,
 ) -> SVDResult | PCAResult | NMFResult | NormedSumResult:
     """One party of a study over the network, as `pdml-spdz party`; the others run theirs.
@@ -126,6 +134,7 @@ def run_party(
     certs : directory of this party's key and of the others' certificates; by default certs/ beside the study's file
     out : directory; the files of this party are written to out/party-<party_id>
     listen : host and port to listen on instead of the study's
+    reading : how this party's file is written
     resume, force, stock, mp_spdz, record_transcript, progress : as in `svd`
 
     Returns

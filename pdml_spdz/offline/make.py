@@ -13,7 +13,7 @@ from pdml_spdz.numerics import ring
 from pdml_spdz.offline.material import Plan
 from pdml_spdz.offline.new_stock import NONCE, Wanted, new_stock
 from pdml_spdz.offline.numbers import TRIPLES, Kind, NumberStock, record_digest, scalar_name
-from pdml_spdz.offline.on_demand import GROUP, LEVELS, Planned, Supply, levels, piece_for, pieces
+from pdml_spdz.offline.on_demand import GROUP, LEVELS, Supply, levels, piece_for, pieces
 from pdml_spdz.offline.stock import File, directory
 from pdml_spdz.ot import extension, silent, triples, vole
 from pdml_spdz.ot.prg import digest
@@ -70,7 +70,7 @@ def _write_material(link: Link, new: Path, plan: Plan, kind: Kind, session: byte
         for i, ends in enumerate(vole.set_up(link, ots, kind.vector_bits, count=len(sizes)), first):
             with NewFile(new / scalar_name(i)) as file:
                 n = plan.vectors[i]
-                supply = Supply(link, ots, ends, Planned(n), lpn=kind.vole == "lpn", whole=True)
+                supply = Supply(link, ots, ends, n, lpn=kind.vole == "lpn", whole=True)
                 _write_scalar(file, supply, n, kind, meter)
             files[scalar_name(i)] = File(file.bytes, file.digest)
     return files

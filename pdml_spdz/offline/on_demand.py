@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
 from itertools import chain, repeat
 
 from pdml_spdz.errors import EngineError
@@ -41,24 +40,24 @@ class OnDemand(Material):
         with link.offline():
             self._ots = extension.set_up(link, session)
         self._ends: Iterator[vole.VoleEnds] = iter(())
-        self._planned: Iterator[Planned] = iter(())
+        self._planned: Iterator[tuple[int, int, int]] = iter(())  # of scalars: numbers at most, likely, and at a time
         self._triples, self._used = Triples(scalar_bits, [], [], []), 0
 
     def begin(self, lots: Lots) -> None:
         piece = lots.piece.vectors if lots.piece else ()
-        self._reserve(
-            lots.whole, map(Planned, lots.whole.vectors, chain(lots.likely.vectors, repeat(0)), chain(piece, repeat(0)))
-        )
+        likely = lots.likely.vectors if lots.piece else ()
+        self._reserve(lots.whole, likely, piece)
 
     def reserve(self, plan: Plan) -> None:
-        self._reserve(plan, map(Planned, plan.vectors))
+        self._reserve(plan, (), ())
 
-    def _reserve(self, plan: Plan, planned: Iterator[Planned]) -> None:
+    def _reserve(self, plan: Plan, likely: Sequence[int], piece: Sequence[int]) -> None:
+        unknown = repeat(0)
         link = self._link
         with link.offline():
             self._triples, self._used = triples.make(link, self._ots, plan.triples, self._scalar_bits), 0
         self._ends = self._set_up(len(plan.vectors))
-        self._planned = planned
+        self._planned = zip(plan.vectors, chain(likely, unknown), chain(piece, unknown), strict=False)
         self.used += Plan(plan.triples, ())
 
     def _set_up(self, count: int) -> Iterator[vole.VoleEnds]:
@@ -84,9 +83,18 @@ class OnDemand(Material):
             ends = next(self._ends, None)
             if ends is None:
                 raise EngineError("the program multiplies vectors by more scalars than its plan has.")
-            lpn, planned = self._lpn and count == 1, next(self._planned)
+            lpn, (planned, likely, step) = self._lpn and count == 1, next(self._planned)
             supply = Supply(
-                self._link, self._ots, ends, planned, piece=self._piece, lpn=lpn, together=together, made=self._count
+                self._link,
+                self._ots,
+                ends,
+                planned,
+                likely=likely,
+                step=step,
+                piece=self._piece,
+                lpn=lpn,
+                together=together,
+                made=self._count,
             )
             together.append(supply)
         return list(together)
@@ -95,19 +103,12 @@ class OnDemand(Material):
         self.used += Plan(0, (n,))
 
 
-@dataclass(frozen=True)
-class Planned:
-    """Numbers of a scalar: at the most; how many are likely, and how many to make at a time (0: that is not known)."""
-
-    most: int
-    likely: int = 0
-    piece: int = 0
-
-
 class Supply(ScalarMaterial):
     """The numbers of one scalar.
 
-    planned  : how many
+    planned  : how many at the most
+    likely   : how many are to be reckoned with, if that is known
+    step     : how many are made at a time; 0: more and more
     piece    : by OT at a time, if not as many as usual
     lpn      : whether they may come from LPN
     whole    : whether all that is planned will be wanted; a run may stop early
@@ -120,16 +121,18 @@ class Supply(ScalarMaterial):
         link: Link,
         ots: extension.Ends,
         ends: vole.VoleEnds,
-        planned: Planned,
+        planned: int,
         *,
+        likely: int = 0,
+        step: int = 0,
         piece: int = 0,
         lpn: bool = True,
         whole: bool = False,
         together: Sequence[Supply] | None = None,
         made: Callable[[int], None] = lambda n: None,
     ) -> None:
-        self._link, self._ots, self._planned, self._tell = link, ots, planned, made
-        self._left = planned.most  # to be made
+        self._link, self._ots, self._tell = link, ots, made
+        self._left, self._likely, self._step = planned, likely, step
         self._ends: vole.VoleEnds | None = ends
         self._piece, self._lpn, self._whole = piece or piece_for(link.M), lpn, whole
         self._together = [self] if together is None else together
@@ -163,12 +166,11 @@ class Supply(ScalarMaterial):
     def _make(self, n: int) -> None:
         """At least some of the n numbers that are wanted now. Pieces are as large as planned or grow, so that a run
         that stops early has not made much more than it used."""
-        usual = self._planned.piece or max(2 * self._size, 8 * n, LEAST)
-        size = self._left if self._whole else min(self._left, max(usual, n))
+        size = self._left if self._whole else min(self._left, max(self._step or max(2 * self._size, 8 * n, LEAST), n))
         if len(self._together) > 1:
             self._make_together(size)
             return
-        likely = max(self._planned.likely - self._so_far, size) if self._planned.likely else self._left
+        likely = max(self._likely - self._so_far, size) if self._likely else self._left
         while self._lpn and self._level < levels(min(self._left, likely), self._so_far + size):
             self._climb()
         self._keep(self._numbers(size, last=size == self._left).part(0, self._left))

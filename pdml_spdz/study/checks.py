@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 from pdml_spdz.errors import StudyError, did_you_mean
 from pdml_spdz.programs.precision import COLUMN_BITS, MAX_BITS, MAX_RANGE, MIN_BITS, MIN_RANGE
 from pdml_spdz.rows.names import quoted
+from pdml_spdz.rows.reading import MEAN, REFUSE
 from pdml_spdz.study.algorithm import Want, having
 from pdml_spdz.study.engines import engines_that
 from pdml_spdz.study.fields import UNSAID, check_choice, shown
@@ -61,6 +62,7 @@ def validate(study: Study, choices: Mapping[str, Iterable[str]]) -> None:
     check_sealed(study, want)
     _check_engine(study, spec)
     check_rows(study, want)
+    _check_missing(study)
     _check_own(study)
     study.spec.check(study, want)
     _check_numbers(study)
@@ -109,6 +111,20 @@ def _check_engine(study: Study, spec: EngineSpec) -> None:
         values = " and ".join(f"`{name}` is {value!r}" for name, value in others_own.items())
         raise StudyError(f"{values} with engine {study.engine!r}.", f"the engine {engines} with them")
     spec.check(study, want)
+
+
+def _check_missing(study: Study) -> None:
+    setting = study.rows.missing
+    want(
+        not study.spec.vector or setting == REFUSE,
+        f"`rows.missing` is {setting!r} for {study.algorithm}.",
+        f"{REFUSE!r}: a vector has no other rows to go by",
+    )
+    want(
+        setting != MEAN or study.centre != "hidden",
+        f"`rows.missing` is {MEAN!r} and `centre` is hidden.",
+        "another of the two: the mean that is filled in is seen by every party",
+    )
 
 
 def _check_own(study: Study) -> None:

@@ -48,7 +48,7 @@ def typed(name: str, kind: str, value: Any, where: str) -> Any:
             return tuple(typed(name, inner, v, where) for v in value)
     except (OverflowError, ValueError):  # beyond float64, beyond what Python prints, or half a character
         pass
-    if type(value).__name__ == kind and kind[0].isupper():  # one of the tables
+    if kind == "Categories" or (type(value).__name__ == kind and kind[0].isupper()):  # one of the tables
         return value
     raise StudyError(f"`{name}` in {where} is {shown(value)}.", f"a value of type {kind}")
 

@@ -92,7 +92,8 @@ class SealedRun:
             seen = SealedCheckpoint(ritz, passed, None)
             if passed:
                 opened = self._session.call([], [])
-                found = np.array(opened, float).reshape(p.d, p.rank)
+                # Each of M parties has dropped half a unit, on the average.
+                found = (np.array(opened, float) + p.M / 2).reshape(p.d, p.rank)
                 seen = SealedCheckpoint(ritz, True, found * 2.0**-p.f_out)
             shown(seen)
             if passed:

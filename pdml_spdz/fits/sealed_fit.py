@@ -13,6 +13,7 @@ from pdml_spdz.engines.openings.sealed import GATE, RESULT, RITZ
 from pdml_spdz.engines.spec import sealed_precision_of
 from pdml_spdz.errors import RangeExceeded
 from pdml_spdz.fits.limits import find_bound
+from pdml_spdz.fits.loop import of_rows
 from pdml_spdz.fits.prepare import View
 from pdml_spdz.numerics.fixedpoint import Reals
 from pdml_spdz.numerics.linalg import fix_signs, orthonormalise
@@ -79,8 +80,9 @@ def fit_sealed(run: PartyRun, data: Data, link: Link, engine: Engine, rows: View
     report = run_report(study, engine, link, bound, outcome)
     report["seconds"]["loop"] = round(time.perf_counter() - began, 6)
     report["bound"]["measure"] = "trace"
-    report["observables"] = [*rows.observables, *report["observables"]]
-    arrays = {"V.npy": result} | ({} if rows.scale is None else {"scale.npy": rows.scale})
+    report["history"] = []  # nobody has seen any of it
+    arrays = {"V.npy": result}
+    of_rows(report, arrays, study, data, rows)
     return Fitted(report | _facts(study, precision, checkpoints), arrays)
 
 

@@ -61,7 +61,8 @@ def test_components_and_what_is_seen(centre: str, centred: bool, more: list[str]
     assert report["singular_values"] is None
     assert report["converged"]
     kept = {p.name for p in (tmp_path / "out" / "party-0").rglob("*") if p.is_file()}
-    assert kept <= {"report.json", "V.npy", "V0.npy", "mean.npy", "centre.npz", "run.json", "log"}  # no share
+    public = {"report.json", "V.npy", "V0.npy", "mean.npy", "centre.npz", "run.json", "log"}
+    assert kept <= public | {"result.html", "loadings.csv", "ids.json"}  # no share
 
 
 @pytest.mark.usefixtures("dealt")

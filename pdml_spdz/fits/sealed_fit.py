@@ -51,7 +51,10 @@ def fit_sealed(run: PartyRun, data: Data, link: Link, engine: Engine, rows: View
         S = form.times(np.eye(d))
         S = (S + S.T) / 2
     repeats.count(S.tobytes(), run.repeats, "sealed fits")
-    bound = rows.bound or find_bound(run, form.trace(), engine, link, d)
+    norm = (
+        form.trace() if study.bound_kind == "exponent" else form.norm_bound()
+    )  # the same exponent as other levels show
+    bound = rows.bound or find_bound(run, norm, engine, link, d)
     agree = Agreement(link)
     V = _start(study, d, precision.columns, engine, agree)
     save_array(run.directory / "V0.npy", V)
@@ -79,7 +82,7 @@ def fit_sealed(run: PartyRun, data: Data, link: Link, engine: Engine, rows: View
     outcome = Outcome(data, digest, [], [RITZ, GATE, RESULT])
     report = run_report(study, engine, link, bound, outcome)
     report["seconds"]["loop"] = round(time.perf_counter() - began, 6)
-    report["bound"]["measure"] = "trace"
+    report["bound"]["measure"] = "trace" if study.bound_kind == "exponent" else form.measure
     report["history"] = []  # nobody has seen any of it
     arrays = {"V.npy": result}
     of_rows(report, arrays, study, data, rows)

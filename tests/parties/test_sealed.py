@@ -13,7 +13,10 @@ from pdml_spdz import pca, svd
 from pdml_spdz.engines.embedded import engine
 from pdml_spdz.engines.openings.sealed import GATE, RESULT, RITZ
 from pdml_spdz.errors import PdmlError, RangeExceeded, StudyError
+from pdml_spdz.estimators import PDPCA
+from pdml_spdz.fits.announced import announced
 from pdml_spdz.fits.prepare import COUNT, MEAN
+from pdml_spdz.local.joint import local_study
 from pdml_spdz.numerics.linalg import sine
 from pdml_spdz.offline.mask_products import Maker
 from pdml_spdz.programs.sealed_precision import RING
@@ -23,7 +26,8 @@ from tests.mask_dealer import MaskDealer
 rng = np.random.default_rng(4)
 X = rng.normal(size=(90, 6)) * [5, 3, 1, 0.5, 0.4, 0.2] + [4, 0, 2, 1, 0, 1]
 PARTIES = np.split(X, [1, 40])  # one has fewer rows than there are components
-QUICK: dict[str, Any] = {"rank": 2, "reveal": "sealed", "transport": "threads", "accuracy_goal": 1e-4, "decay": 0.3}
+STUDY: dict[str, Any] = {"rank": 2, "reveal": "sealed", "accuracy_goal": 1e-4, "decay": 0.3}
+QUICK = STUDY | {"transport": "threads"}
 
 
 @pytest.fixture
@@ -52,6 +56,7 @@ def test_components_and_what_is_seen(centre: str, centred: bool, more: list[str]
     wanted = components(X - X.mean(axis=0) if centred else X)
     assert sine(result.V, wanted) < 1e-4
     report = result.report
+    assert sorted(announced(local_study(3, algorithm="pca", centre=centre, **STUDY))) == sorted(report["observables"])
     assert {RITZ, GATE, RESULT, *more} <= set(report["observables"])
     seen = [o for o in report["observables"] if "exponent" not in o]
     assert set(seen) == {RITZ, GATE, RESULT, *more}
@@ -63,6 +68,14 @@ def test_components_and_what_is_seen(centre: str, centred: bool, more: list[str]
     kept = {p.name for p in (tmp_path / "out" / "party-0").rglob("*") if p.is_file()}
     public = {"report.json", "V.npy", "V0.npy", "mean.npy", "centre.npz", "run.json", "log"}
     assert kept <= public | {"result.html", "loadings.csv", "ids.json"}  # no share
+
+
+@pytest.mark.usefixtures("dealt")
+def test_estimator() -> None:
+    fitted = PDPCA(2, reveal="sealed", accuracy_goal=1e-4, decay=0.3, transport="threads").fit(X)
+    assert sine(fitted.components_.T, components(X - X.mean(axis=0))) < 1e-4
+    assert fitted.singular_values_ is None
+    assert fitted.report_["reveal"] == "sealed"
 
 
 @pytest.mark.usefixtures("dealt")

@@ -19,6 +19,8 @@ from pdml_spdz.fits.prepare import COUNT, MEAN
 from pdml_spdz.local.joint import local_study
 from pdml_spdz.numerics.linalg import sine
 from pdml_spdz.offline.mask_products import Maker
+from pdml_spdz.privacy.attack_run import attack
+from pdml_spdz.privacy.known import Known
 from pdml_spdz.programs.sealed_precision import RING
 from pdml_spdz.transport.base import Link
 from tests.mask_dealer import MaskDealer
@@ -83,6 +85,8 @@ def test_transcript_holds_the_observables_and_nothing_else() -> None:
     with pytest.warns(UserWarning, match="recorded"):
         result = svd(PARTIES, **QUICK, record_transcript=True)
     assert result.transcript is not None
+    findings = attack(result.transcript, Known(own=PARTIES[:2], honest=PARTIES[2:]))
+    assert not any(finding.success for finding in findings)
     shapes = {e.step: [a.shape for a in e.arrays.values()] for e in result.transcript.entries}
     assert shapes == {"exponent:fit": [(1,)], "sum:start": [(6, 4)], "ritz": [(4,)], "gate": [(1,)], "V": [(6, 2)]}
 

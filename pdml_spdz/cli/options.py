@@ -124,6 +124,28 @@ ENGINE: list[Option] = [
     _choice("--program", PROGRAMS, "NormedSecSum by projection, or the paper's own program (mp-spdz, for comparison)."),
     click.option("--insecure-benchmark", is_flag=True, help="Accept a timing build of MP-SPDZ. INSECURE."),
     click.option("--reveal", cls=NamedOption, registry=LEVELS, usual="what the engine does"),
+    click.option(
+        "--accuracy-goal",
+        type=float,
+        default=_default("accuracy_goal"),
+        show_default=True,
+        help="--reveal sealed: sine of V's error that its gate lets pass; V is opened no finer.",
+    ),
+    click.option(
+        "--decay",
+        type=float,
+        default=_default("decay"),
+        show_default=True,
+        help="--reveal sealed: lambda_(b+1) / lambda_k that the number of iterations is meant for; the run goes on to "
+        "twice and four times as many where that is not enough.",
+    ),
+    click.option(
+        "--block",
+        type=click.IntRange(0),
+        default=0,
+        metavar="B",
+        help="--reveal sealed: columns that are iterated.  [default: twice the rank]",
+    ),
     *PRECISION,
     _choice("--offline", OFFLINE, "Material from a stock if one fits, from a stock only, or made in the run."),
     _choice("--vole", VOLE, "lpn: expand correlations under the LPN assumption (embedded). ot: OT only, slower."),

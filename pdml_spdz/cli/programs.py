@@ -14,6 +14,7 @@ from pdml_spdz.cli.options import PRECISION, options
 from pdml_spdz.cli.words import echo
 from pdml_spdz.programs import render as programs
 from pdml_spdz.programs.precision import FULL_G, Precision
+from pdml_spdz.programs.sealed_precision import SEALED_PROGRAM, SealedPrecision
 from pdml_spdz.study.checks import USUAL_RANGE, WIDE_RANGE
 from pdml_spdz.system.files import writing
 
@@ -24,7 +25,7 @@ _parties = click.option("--parties", "-M", type=click.IntRange(2, 30), default=3
 
 
 @sections.command()
-@click.argument("name", type=click.Choice(programs.NAMES))
+@click.argument("name", type=click.Choice((*programs.NAMES, SEALED_PROGRAM)))
 @_parties
 @click.option("--dim", "-d", type=click.IntRange(1), default=100, show_default=True, help="Length of a vector.")
 @click.option("--columns", type=click.IntRange(1), default=1, show_default=True, help="Vectors in one call.")
@@ -49,10 +50,15 @@ def render(
     Examples:
       pdml-spdz render normed_sum --parties 3 --dim 1000
       pdml-spdz render scaled_sum --dim 64 --columns 9 --iterations 60 --out scaled_sum.mpc
+      pdml-spdz render sealed_svd --dim 16 --columns 4 --iterations 36        half as many components as columns
     """
-    program = programs.render(
-        name, Precision(parties, bits, range_ or USUAL_RANGE), dim, columns, iterations, own_masks=own_masks
-    )
+    if name == SEALED_PROGRAM:
+        sealed = SealedPrecision(parties, dim, max(1, columns // 2), columns, iterations=iterations)
+        program = programs.render_sealed(sealed)
+    else:
+        program = programs.render(
+            name, Precision(parties, bits, range_ or USUAL_RANGE), dim, columns, iterations, own_masks=own_masks
+        )
     if out is None:
         echo(program.text, nl=False)
         return

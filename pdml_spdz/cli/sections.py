@@ -11,7 +11,10 @@ from typing import Any
 import click
 
 SECTIONS = {
-    "Privacy": "reveal engine protocol centre variance bound objective record_transcript insecure_benchmark exclude",
+    "Privacy": (
+        "reveal accuracy_goal decay block engine protocol centre variance bound objective record_transcript "
+        "insecure_benchmark exclude"
+    ),
     "Rows": (
         "columns offset scale chosen dropped encoded missing features_from id_column sep decimal encoding triplets "
         "dask dask_certs dask_plaintext d dim"

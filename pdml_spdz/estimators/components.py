@@ -31,6 +31,16 @@ class Linear(Distributed):
     scale_: Reals | None
     singular_values_: Reals | None
 
+    def _seal(self, reveal: str | None, accuracy_goal: float, decay: float, block: int) -> None:
+        """Parameters of a sealed fit."""
+        self.reveal = reveal
+        self.accuracy_goal = accuracy_goal
+        self.decay = decay
+        self.block = block
+
+    def _sealed(self) -> dict[str, Any]:
+        return {name: getattr(self, name) for name in ("reveal", "accuracy_goal", "decay", "block")}
+
     def transform(self, X: Any) -> Any:
         """(X - mean) / scale V, of shape (n, n_components); a DataFrame if X is one."""
         rows, V = self._rows(X), self.components_.T
@@ -67,6 +77,8 @@ class PDSVD(Linear):
     (None: 1e-7), with "power" when the subspace changes by less (None: 1e-9)
     solver : None or "krylov", block Lanczos; "power", the paper's block power iteration
     engine : "embedded" or "mp-spdz" (singular values are hidden); "secsum" (sums are seen, and so are they); "plain"
+    reveal : None, what the engine does; "sealed": V and nothing on the way to it, to `accuracy_goal`, with `decay` and
+    `block` as in `pdml_spdz.svd`
     bound : "auto" (none is shown, or with "secsum" the sum of the parties' norms), or the largest ||X_m^T X_m||_F of a
     party, "rows:R,N", or another that a study may have
     random_state : None for a start that all parties draw together; otherwise it makes a public seed
@@ -92,6 +104,10 @@ class PDSVD(Linear):
         tol: float | None = None,
         solver: str | None = None,
         engine: str = NORMED.engine,
+        reveal: str | None = None,
+        accuracy_goal: float = 1e-6,
+        decay: float = 0.6,
+        block: int = 0,
         bound: str | float = "auto",
         random_state: Any = None,
         transport: str = "processes",
@@ -99,10 +115,11 @@ class PDSVD(Linear):
     ) -> None:
         super().__init__(n_components, max_iter, tol, engine, bound, random_state, transport, record_transcript)
         self.solver = solver
+        self._seal(reveal, accuracy_goal, decay, block)
 
     def fit(self, X: Any, y: Any = None, *, parties: Sequence[Any] | None = None) -> Self:
         """parties : numbers of consecutive rows, or a label for each row; by default three equal parts"""
-        done = self._fit(X, parties, solver=self.solver)
+        done = self._fit(X, parties, solver=self.solver, **self._sealed())
         self.components_, self.mean_, self.scale_ = done.V.T, None, None
         self._shown(done.report)
         return self
@@ -141,6 +158,10 @@ class PDPCA(Linear):
         scale: str = "agreed",
         solver: str | None = None,
         engine: str = NORMED.engine,
+        reveal: str | None = None,
+        accuracy_goal: float = 1e-6,
+        decay: float = 0.6,
+        block: int = 0,
         bound: str | float = "auto",
         random_state: Any = None,
         transport: str = "processes",
@@ -148,13 +169,14 @@ class PDPCA(Linear):
     ) -> None:
         super().__init__(n_components, max_iter, tol, engine, bound, random_state, transport, record_transcript)
         self.solver = solver
+        self._seal(reveal, accuracy_goal, decay, block)
         self.centre = centre
         self.variance = variance
         self.scale = scale
 
     def fit(self, X: Any, y: Any = None, *, parties: Sequence[Any] | None = None) -> Self:
         """parties : numbers of consecutive rows, or a label for each row; by default three equal parts"""
-        own = {name: getattr(self, name) for name in ("solver", "centre", "variance", "scale")}
+        own = {name: getattr(self, name) for name in ("solver", "centre", "variance", "scale")} | self._sealed()
         share = _share(self.n_components)
         if share is not None and not self.variance:
             raise StudyError(

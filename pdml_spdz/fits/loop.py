@@ -25,6 +25,7 @@ from pdml_spdz.rows.data import Data
 from pdml_spdz.run.context import Checkpoint, Checkpoints, PartyRun, showing
 from pdml_spdz.run.output import Fitted, Outcome, run_report
 from pdml_spdz.study.algorithm import Shape
+from pdml_spdz.study.model import Study
 from pdml_spdz.transport.base import Link
 
 
@@ -123,11 +124,8 @@ class IterativeFit(ABC, Generic[S, R]):
         report = run_report(study, self.engine, self.link, self.bound, outcome)
         report["seconds"]["loop"] = round(loop, 6)
         report["history"] = history  # (iteration, change), of this run and not of one that it resumes
-        offsets, scales = offsets_and_scales(study, self.data)
-        report["offsets"], report["scales"] = (values.tolist() or None for values in (offsets, scales))
-        report["observables"] = [*self.rows.observables, *report["observables"], *self._shown]
-        if self.rows.scale is not None:
-            arrays["scale.npy"] = self.rows.scale
+        of_rows(report, arrays, study, self.data, self.rows)
+        report["observables"] += self._shown
         return Fitted(report | facts, arrays)
 
     def _resumed(self, checkpoint: Checkpoint) -> S:
@@ -139,6 +137,15 @@ class IterativeFit(ABC, Generic[S, R]):
         check_verdict((stop,), [(own, 0, 1, 2)])  # go on, converged, exhausted: rounding of what is on the disk
         self.run.note(f"resuming after {self.step} {state.t}")
         return replace(state, stop=stop)  # type: ignore[type-var]
+
+
+def of_rows(report: dict[str, Any], arrays: dict[str, Reals], study: Study, data: Data, rows: View) -> None:
+    """Add what was made of the rows before the fit, and what that has shown."""
+    offsets, scales = offsets_and_scales(study, data)
+    report["offsets"], report["scales"] = (values.tolist() or None for values in (offsets, scales))
+    report["observables"] = [*rows.observables, *report["observables"]]
+    if rows.scale is not None:
+        arrays["scale.npy"] = rows.scale
 
 
 def opened_columns(

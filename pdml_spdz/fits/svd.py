@@ -23,6 +23,7 @@ from pdml_spdz.engines.base import Engine
 from pdml_spdz.errors import ProtocolError
 from pdml_spdz.fits.loop import IterativeFit, opened_columns
 from pdml_spdz.fits.prepare import View, accept, view
+from pdml_spdz.fits.sealed_fit import fit_sealed
 from pdml_spdz.numerics.fixedpoint import Reals
 from pdml_spdz.primitives.normed_sum import NormedColumns, NormedSum, OwnMean
 from pdml_spdz.rows.covariance import Covariance, centred_covariance, covariance, covariance_around_own_mean
@@ -40,7 +41,14 @@ VARIANCE = "the explained variance of each component and the variance of all row
 
 def fit(run: PartyRun, data: Data, link: Link, engine: Engine) -> Fitted:
     """PD-SVD of all rows, scaled as the study has it."""
-    return SvdFit(run, data, link, engine, view(run, data, link, engine)).fitted()
+    return fit_rows(run, data, link, engine, view(run, data, link, engine))
+
+
+def fit_rows(run: PartyRun, data: Data, link: Link, engine: Engine, rows: View) -> Fitted:
+    """PD-SVD of the rows as they are to be factorised."""
+    if run.study.level.sealed:
+        return fit_sealed(run, data, link, engine, rows)
+    return SvdFit(run, data, link, engine, rows).fitted()
 
 
 class SvdFit(IterativeFit[SolverState, SvdResult]):

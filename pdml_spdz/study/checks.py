@@ -17,6 +17,7 @@ from pdml_spdz.rows.reading import MEAN, REFUSE
 from pdml_spdz.study.algorithm import having
 from pdml_spdz.study.engines import engines_that
 from pdml_spdz.study.fields import UNSAID, check_choice, shown, want
+from pdml_spdz.study.sealed_checks import check_sealed
 
 if TYPE_CHECKING:
     from pdml_spdz.engines.spec import EngineSpec
@@ -53,6 +54,7 @@ def validate(study: Study, choices: Mapping[str, Iterable[str]]) -> None:
         if getattr(study, name) is None:
             object.__setattr__(study, name, study.usual(name))
     _check_values(study)
+    check_sealed(study, want)
     _check_engine(study, spec)
     _check_rows(study)
     _check_missing(study)
@@ -251,7 +253,7 @@ def kind_of(study: Study) -> str:
         return study.bound
     if study.opening.shows_norms:
         return "secsum"
-    return "window" if study.engine_spec.has_window else "exponent"
+    return "window" if study.engine_spec.has_window and not study.level.sealed else "exponent"
 
 
 def _check_bound(study: Study) -> None:

@@ -148,6 +148,9 @@ class Study:
     scales: tuple[float, ...] = ()  # one for each feature: what is left is divided by it
     scale_features: tuple[str, ...] = ()
     scale: str = "agreed"  # by `scales`, or by what SecSum finds
+    accuracy_goal: float = 1e-6  # reveal sealed: of the sine of V's error; V is opened no finer
+    decay: float = 0.6  # of lambda_(b+1) / lambda_k: what the number of iterations is meant for
+    block: int = 0  # b, the columns that are iterated; 0: twice the rank
     rows: RowSettings = field(default_factory=RowSettings)  # what is made of columns and missing values
     nmf: NmfSettings = field(default_factory=NmfSettings)
     precision: PrecisionSettings = field(default_factory=PrecisionSettings)

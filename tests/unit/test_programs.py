@@ -13,7 +13,15 @@ from pdml_spdz.engines.embedded.values import OUTER
 from pdml_spdz.errors import EngineError
 from pdml_spdz.offline.material import Lots, Plan
 from pdml_spdz.programs.precision import Precision
-from pdml_spdz.programs.render import NAMES, REFERENCES, Program, environment, render
+from pdml_spdz.programs.render import (
+    NAMES,
+    REFERENCES,
+    SEALED_REFERENCE,
+    Program,
+    environment,
+    render,
+    render_sealed,
+)
 from pdml_spdz.study.algorithm import Shape
 from pdml_spdz.study.levels import OPENINGS
 
@@ -27,7 +35,12 @@ def test_committed_program_is_what_the_template_gives(file: str) -> None:
 
 def test_every_program_has_a_committed_reference() -> None:
     assert {args[0] for args in REFERENCES.values()} == set(NAMES)
-    assert {p.name for p in (ROOT / "mpc_programs").glob("*.mpc")} == set(REFERENCES)
+    assert {p.name for p in (ROOT / "mpc_programs").glob("*.mpc")} == {*REFERENCES, SEALED_REFERENCE[0]}
+
+
+def test_committed_program_of_a_sealed_fit_is_what_the_template_gives() -> None:
+    file, precision = SEALED_REFERENCE
+    assert (ROOT / "mpc_programs" / file).read_text() == render_sealed(precision).text
 
 
 def test_missing_value_in_a_template_is_an_error() -> None:

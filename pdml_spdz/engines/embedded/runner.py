@@ -265,6 +265,8 @@ class Session:
         """Hand over what the program asks for next and return what it then puts out."""
         self._inputs.extend(inputs)
         self._publics.extend(publics)
+        if self._outputs:  # the program has put out more at once than the last call has taken
+            return self._outputs.popleft()
         if self._program is None or self._program.dead:
             raise EngineError("the program has ended.", "one call for each of its iterations")
         self._program.switch()

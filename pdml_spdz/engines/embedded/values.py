@@ -34,6 +34,8 @@ class Clear(tuple[int, ...]):
         return Clear(self[base : None if size is None else base + size])
 
     def __mul__(self, other: object) -> Any:
+        if isinstance(other, int):
+            return Clear(other * x for x in self)
         return Weighted(self, other) if isinstance(other, Vector) else unsupported("cint times this")
 
 

@@ -149,7 +149,7 @@ def _make_here(agreed: Study, root: Path, home: Path | None, watcher: Watcher) -
             place = ["--mp-spdz", str(home)] if home else []
             return ["offline", "make", str(study), "--id", str(m), "--stock", str(root), *place]
 
-        return supervise(PartyCommands(agreed, Path(logs), command, watcher))
+        return supervise(PartyCommands(agreed, Path(logs), command, watcher, logs_go=True))
 
 
 @offline.command("status")

@@ -87,7 +87,7 @@ class VirtualMachine:
 
     def _late(self, error: PdmlError) -> PdmlError:
         """End it; the reason is this machine itself if it is stopped, and elsewhere if not."""
-        stopped = process.is_stopped(self._process)
+        stopped = process.program_is_stopped(self._process)
         self.waited = not stopped
         self.kill()
         if not stopped:

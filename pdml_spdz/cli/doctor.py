@@ -23,6 +23,7 @@ from pdml_spdz.run.handshake import required_fingerprints
 from pdml_spdz.run.output import versions
 from pdml_spdz.study.engines import ENGINES
 from pdml_spdz.study.file import load
+from pdml_spdz.study.model import Study
 from pdml_spdz.transport import certs
 from pdml_spdz.transport.connect import listen
 
@@ -34,7 +35,8 @@ from pdml_spdz.transport.connect import listen
 @click.option("--mp-spdz", "home", type=click.Path(path_type=Path), help="Where MP-SPDZ is.")
 @click.option("--json", "as_json", is_flag=True)
 def doctor(study_file: Path | None, me: int | None, directory: Path | None, home: Path | None, as_json: bool) -> None:
-    """Check this machine and, with STUDY, this party's certificates and port. Exit code 1 if something will fail.
+    """Check this machine and, with STUDY, its engine, this party's certificates and port. Exit code 1 if something
+    will fail.
 
     \b
     Examples:
@@ -43,7 +45,7 @@ def doctor(study_file: Path | None, me: int | None, directory: Path | None, home
     """
     findings = [*_machine(), *(f for name in ENGINES.names() for f in ENGINES[name].doctor(home))]
     if study_file is not None:
-        findings += _study(study_file, me, directory or study_file.parent / "certs")
+        findings += _study(study_file, me, directory or study_file.parent / "certs", home)
     if as_json:
         echo(json.dumps([asdict(f) for f in findings]))
     else:
@@ -67,7 +69,7 @@ def _machine() -> Iterator[Diagnosis]:
         yield Diagnosis("problem", "loopback", error.found)
 
 
-def _study(path: Path, me: int | None, directory: Path) -> Iterator[Diagnosis]:
+def _study(path: Path, me: int | None, directory: Path, home: Path | None) -> Iterator[Diagnosis]:
     try:
         agreed = load(path)
     except PdmlError as error:
@@ -76,6 +78,7 @@ def _study(path: Path, me: int | None, directory: Path) -> Iterator[Diagnosis]:
     yield Diagnosis(
         "ok", "study", f"{agreed.M} parties, {agreed.algorithm}, rank {agreed.rank}, digest {agreed.digest[:16]}"
     )
+    yield from _engine(agreed, home)
     if me is None:
         yield Diagnosis("note", "party", "pass --id to check this party's key, certificates and port")
         return
@@ -90,6 +93,23 @@ def _study(path: Path, me: int | None, directory: Path) -> Iterator[Diagnosis]:
         yield Diagnosis("problem", f"P{me}", str(error))
     except IndexError:
         yield Diagnosis("problem", f"P{me}", f"the study has only {agreed.M} parties")
+
+
+def _engine(agreed: Study, home: Path | None) -> Iterator[Diagnosis]:
+    """What the study's engine needs here: for a run, and for making stocks."""
+    engine, phase = agreed.engine_spec, agreed.engine_spec.offline
+    try:
+        engine.ready(agreed, home)
+        yield Diagnosis("ok", f"engine {engine.name}", "what a run of the study needs is here")
+    except PdmlError as error:
+        yield Diagnosis("problem", f"engine {engine.name}", str(error))
+        return
+    if phase is None or not agreed.on_shares:
+        return
+    try:
+        phase.ready(agreed, home)
+    except PdmlError as error:
+        yield Diagnosis("problem" if agreed.offline == "stock" else "note", "offline phase", str(error))
 
 
 def _show(findings: list[Diagnosis]) -> None:

@@ -125,8 +125,10 @@ def make_command(
     if supervised:
         supervised_run(party)
         return
-    console = Screen(stderr=as_json)
-    console.print(offline_phase(agreed).plan(agreed, home).text, highlight=False)
+    console, phase = Screen(stderr=as_json), offline_phase(agreed)
+    if me is None:  # one party of several tells the others if it is not
+        phase.ready(agreed, home)
+    console.print(phase.plan(agreed, home).text, highlight=False)
     with Watcher(console) as watcher:
         if me is None:
             reports = _make_here(agreed, root, home, watcher)

@@ -23,8 +23,7 @@ def show_result(console: Console, report: dict[str, Any], party_reports: list[di
         f"collusion: {security['corruptions']}"
     )
     if report.get("stock"):
-        source = f"stock {report['stock']['id']}" if report["stock"]["id"] else "made in the run"
-        console.print(f"program {report['program']}, offline material: {source}")
+        console.print(f"program {report['program']}, offline material: {_material(report['stock'])}")
     console.print(_cost_table(party_reports))
     accuracy = report.get("accuracy")
     if accuracy and "relative_error" in accuracy:
@@ -51,6 +50,16 @@ def show_result(console: Console, report: dict[str, Any], party_reports: list[di
         *(["party-*/"] if report["party_id"] is None else []),
     ]
     console.print(f"files: {', '.join(f'{out}/{name}' for name in files)}", highlight=False, markup=False)
+
+
+def _material(stock: dict[str, Any]) -> str:
+    """Where it came from."""
+    if not stock["id"]:
+        return "made in the run"
+    if stock["mode"] != "mixed":
+        return f"stock {stock['id']}"
+    taken, made = (stock["executions"][name] for name in ("from stock", "on demand"))
+    return f"{taken} of {taken + made} executions from stocks, the others' made in the run"
 
 
 def _single_vectors(accuracy: dict[str, Any]) -> str:

@@ -180,7 +180,7 @@ def run_report(study: Study, engine: Engine, link: Link, bound: Bound, outcome: 
         "features": None if outcome.data.features is None else list(outcome.data.features),  # in the order of V
         "columns": study.columns,
         "seconds": seconds(link),
-        "bytes_sent": sum(link.traffic.sent.values()),
+        "bytes_sent": link.traffic.bytes_sent,
         "bytes_received": sum(link.traffic.received.values()),
         "traffic": {
             f"P{p}": {"sent": link.traffic.sent.get(p, 0), "received": link.traffic.received.get(p, 0)}
@@ -188,7 +188,7 @@ def run_report(study: Study, engine: Engine, link: Link, bound: Bound, outcome: 
         },
         "rounds": link.traffic.rounds,
         "offline": {
-            "bytes_sent": sum(link.offline_traffic.sent.values()),
+            "bytes_sent": link.offline_traffic.bytes_sent,
             "bytes_received": sum(link.offline_traffic.received.values()),
             "rounds": link.offline_traffic.rounds,
         },

@@ -35,6 +35,7 @@ def run_party(run: PartyRun, link: Link | None = None) -> dict[str, Any]:
     place = _Network(run) if link is None else _Connected(run, link)
     with ExitStack() as held:
         try:
+            run.study.engine_spec.ready(run.study, run.mp_spdz)
             held.enter_context(run.output())
             with place.clock("local"):
                 data = _load(run)
@@ -114,6 +115,11 @@ def make_stock(run: PartyRun) -> dict[str, Any]:
     """The offline phase of party `me`, with the others: a stock for one run of the study; returns what was made."""
     phase = offline_phase(run.study)
     network = _Network(run)
+    try:
+        phase.ready(run.study, run.mp_spdz)
+    except Exception as error:
+        network.tell(error)
+        raise
     network.wait()
     with network.meet() as link:
         session = handshake.meet(link, run.study, network.identity.fingerprints, resume=False)
@@ -123,7 +129,7 @@ def make_stock(run: PartyRun) -> dict[str, Any]:
             "engine": run.study.engine,
             "party_id": run.me,
             "parties": run.study.M,
-            "bytes_sent": sum(traffic.sent.values()),
+            "bytes_sent": traffic.bytes_sent,
             "rounds": traffic.rounds,
             "seconds": round(link.clock.seconds["offline"], 3),
         } | made

@@ -40,11 +40,24 @@ class Frame:
 
 @dataclass
 class Traffic:
-    """What one party sent and received: bytes of frames (headers included, TLS records not) by peer."""
+    """What one party sent and received: bytes of frames (headers included, TLS records not) by peer.
+
+    machines : bytes that an engine's own programs have sent, on connections of their own
+    rounds : of the link, and theirs
+    """
 
     sent: dict[int, int] = field(default_factory=dict)
     received: dict[int, int] = field(default_factory=dict)
     rounds: int = 0
+    machines: int = 0
+
+    @property
+    def bytes_sent(self) -> int:
+        return sum(self.sent.values()) + self.machines
+
+    def add_machine(self, n: int, rounds: int) -> None:
+        self.machines += n
+        self.rounds += rounds
 
     def add_sent(self, peer: int, n: int) -> None:
         self.sent[peer] = self.sent.get(peer, 0) + n

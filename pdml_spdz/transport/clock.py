@@ -34,6 +34,13 @@ class Clock:
             self._settle()
             self._stack.pop()
 
+    def move(self, seconds: float, source: str, to: str) -> None:
+        """Time that was counted in one category, as far as it was, belongs to another."""
+        self._settle()
+        moved = min(seconds, self.seconds[source])
+        self.seconds[source] -= moved
+        self.seconds[to] += moved
+
     @property
     def total(self) -> float:
         return time.perf_counter() - self._start

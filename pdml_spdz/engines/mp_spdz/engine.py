@@ -10,11 +10,14 @@ from pdml_spdz.engines.mp_spdz.compiler import Compiled
 from pdml_spdz.engines.mp_spdz.execution import MpSpdzRunner
 from pdml_spdz.engines.mp_spdz.paper import PAPER
 from pdml_spdz.engines.mp_spdz.place import Place
+from pdml_spdz.engines.mp_spdz.protocols import protocol_of
 from pdml_spdz.engines.openings.base import Layout, Opening, Runner, Shape
+from pdml_spdz.engines.settings import iterations_of, precision_of
 from pdml_spdz.primitives.agree import Agreement
 from pdml_spdz.primitives.sec_sum import masked_sum
 from pdml_spdz.programs.precision import Precision
 from pdml_spdz.programs.render import Program, render
+from pdml_spdz.study.model import Study
 
 
 @dataclass(frozen=True)
@@ -27,6 +30,12 @@ class MpSpdzOptions:
     iterations: int  # of the study: a resumed run has the same program, and so the same stocks
     own_masks: bool  # of the protocol
     aggregator: str = "auto"
+
+
+def options_of(study: Study) -> MpSpdzOptions:
+    own_masks = protocol_of(study).own_masks
+    iterations = iterations_of(study)
+    return MpSpdzOptions(precision_of(study), study.online, study.offline, iterations, own_masks, study.aggregator)
 
 
 def layout_of(opening: Opening, options: MpSpdzOptions, shape: Shape) -> Layout:
@@ -63,7 +72,7 @@ class MpSpdzEngine(EngineBase):
         options = self.options
         layout = layout_of(opening, options, shape)
         Agreement(self.link).digest("program", layout.program.text.encode())
-        runner = MpSpdzRunner(self.place, options.precision, scale, options.offline, self.run)
+        runner = MpSpdzRunner(self.place, options.precision, scale, options.offline, self.run, shape.d)
         self._runner, self._program, self._compiled = runner, layout.program, runner.compiled(layout.program)
         takes = self._compiled.counts.in_words
         self.place.note(f"{self.place.protocol.name} over {self._compiled.domain}; an execution takes {takes}")
@@ -86,6 +95,7 @@ class MpSpdzEngine(EngineBase):
                 "id": burnt[0] if burnt else None,
                 "claimed": asdict(self._compiled.counts),
                 "mode": "on-demand" if not burnt else "stock" if len(burnt) == len(used) else "mixed",
+                "executions": {"from stock": len(burnt), "on demand": len(used) - len(burnt)},
             }
             facts["mp_spdz"] = {
                 "version": self.place.home.version(),
@@ -94,6 +104,11 @@ class MpSpdzEngine(EngineBase):
                 "seconds": round(sum(u.seconds for u in used), 6),
                 "megabytes_sent": round(sum(u.megabytes for u in used), 6),
                 "rounds": sum(u.rounds for u in used),
+                "offline": {
+                    "seconds": round(sum(u.offline_seconds for u in used), 6),
+                    "megabytes_sent": round(sum(u.offline_megabytes for u in used), 6),
+                    "rounds": sum(u.offline_rounds for u in used),
+                },
                 "stocks": burnt,
             }
         return facts

@@ -31,12 +31,12 @@ STOP = 1  # before an iteration: there is none
 class MpSpdzRunner(Runner):
     """Starts a virtual machine at every party for each execution; remembers them, so that none is left behind.
 
-    offline : "auto", "stock" or "on-demand"; run : the run's public identity
+    offline : "auto", "stock" or "on-demand"; run : the run's public identity; d : of the fit, for messages
     """
 
-    def __init__(self, place: Place, precision: Precision, bound: float, offline: str, run: bytes) -> None:
+    def __init__(self, place: Place, precision: Precision, bound: float, offline: str, run: bytes, d: int = 0) -> None:
         super().__init__(precision, bound)
-        self.place, self.offline, self.run = place, offline, run
+        self.place, self.offline, self.run, self.d = place, offline, run, d
         self.usage: list[Usage] = []
         self.stocks: list[str] = []
         self._compiled: dict[str, Compiled] = {}
@@ -63,11 +63,12 @@ class MpSpdzRunner(Runner):
             return []
         wanted = Preprocessed.of(compiled, place.link.M, place.protocol.name)
         try:
-            return fitting(place.link, place.material, wanted, self.run)
+            return fitting(place.link, place.material, wanted, self.run, place.remedy(self.d))
         except StockError as error:
             if self.offline == "stock" or not error.common:
                 raise
             place.note("no unused stock for this program: MP-SPDZ makes the material in the run")
+            self.offline = "on-demand"  # for the rest of the run, at all parties
             return []
 
     def finish(self) -> None:
@@ -76,8 +77,14 @@ class MpSpdzRunner(Runner):
             execution.finish()
 
     def ended(self, execution: MpSpdzExecution, usage: Usage) -> None:
+        """What its machine has cost is this party's cost, of the phase that it belongs to."""
         self._running.remove(execution)
         self.usage.append(usage)
+        link = self.place.link
+        offline_bytes = round(1e6 * usage.offline_megabytes)
+        link.offline_traffic.add_machine(offline_bytes, usage.offline_rounds)
+        link.traffic.add_machine(max(0, round(1e6 * usage.megabytes) - offline_bytes), usage.online_rounds)
+        link.clock.move(usage.offline_seconds, "crypto", "offline")
 
     def close(self) -> None:
         """After a failure: no virtual machine and no material stays."""

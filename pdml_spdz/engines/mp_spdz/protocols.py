@@ -44,6 +44,11 @@ class Protocol:
         """Parties may input the masks of truncations: they follow the program anyway, and a prime has room."""
         return not self.malicious and self.domain == "prime"
 
+    @property
+    def ring_type(self) -> str:
+        """What the names of its share types begin with in a compiled program, up to the number of bits."""
+        return f"{self.name.capitalize()}ShareILi"
+
 
 def _protocol(name: str, domain: str, short: str, security: str, *, malicious: bool, offline: bool) -> Protocol:
     offline_program = f"{name}-offline.x" if offline else None

@@ -2,31 +2,31 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
 from pdml_spdz.engines.mp_spdz import home, offline
-from pdml_spdz.engines.mp_spdz.compiler import Compiled, compile_program
-from pdml_spdz.engines.mp_spdz.engine import MpSpdzEngine, MpSpdzOptions, layout_of
+from pdml_spdz.engines.mp_spdz.compiler import compile_program
+from pdml_spdz.engines.mp_spdz.engine import MpSpdzEngine, layout_of, options_of
 from pdml_spdz.engines.mp_spdz.place import MATERIAL, Place
 from pdml_spdz.engines.mp_spdz.preprocessing import Preprocessing, facts
 from pdml_spdz.engines.mp_spdz.protocols import protocol_of
-from pdml_spdz.engines.settings import iterations_of, precision_of, shape_of
+from pdml_spdz.engines.settings import shape_of
 from pdml_spdz.engines.spec import Context, OfflinePlan, Stocks
 from pdml_spdz.offline.stock import look
-from pdml_spdz.primitives.agree import Agreement
 from pdml_spdz.study.model import Study
 
 
 def make(context: Context) -> MpSpdzEngine:
-    return MpSpdzEngine(_place(context), context.session, _options(context.study))
+    return MpSpdzEngine(_place(context), context.session, options_of(context.study))
 
 
 def plan(study: Study, given: Path | None) -> OfflinePlan:
-    compiled, executions = _compiled(study, home.require(given))
-    chosen = protocol_of(study)
+    chosen, options = protocol_of(study), options_of(study)
+    layout = layout_of(study.opening, options, shape_of(study))
+    compiled = compile_program(layout.program, options.precision, chosen, home.require(given))
+    executions = layout.executions
     disk = executions * offline.forecast(compiled, malicious=chosen.malicious)
     text = (
         f"material for one run of {study.M} parties with {chosen.name}, over {compiled.domain}: "
@@ -38,9 +38,9 @@ def plan(study: Study, given: Path | None) -> OfflinePlan:
 
 def make_stock(context: Context) -> dict[str, Any]:
     """One stock for each execution of the program."""
-    place = _place(context)
-    compiled, executions = _compiled(context.study, place.home, context.note)
-    Agreement(context.link).digest("bytecode", compiled.digest.encode())
+    place, options = _place(context), options_of(context.study)
+    layout = layout_of(context.study.opening, options, shape_of(context.study))
+    compiled, executions = place.compile(layout.program, options.precision), layout.executions
 
     def progress(done: int, of: int) -> None:
         context.notify({"event": "offline", "done": done, "of": of, "detail": "bytes on disk, about"})
@@ -86,26 +86,29 @@ def _place(context: Context) -> Place:
         context.directory,
         study.timeouts.round,
         study.insecure_benchmark,
+        lambda d: _remedy(study, d),
         context.note,
     )
 
 
-def _options(study: Study) -> MpSpdzOptions:
-    return MpSpdzOptions(
-        precision_of(study),
-        study.online,
-        study.offline,
-        iterations_of(study),
-        protocol_of(study).own_masks,
-        study.aggregator,
+def _remedy(study: Study, d: int) -> str:
+    """How a stock for a run of the study on d features is made, in words that can be pasted."""
+    given: dict[str, object] = {
+        "algorithm": study.algorithm,
+        "parties": study.M,
+        "dim": d,
+        "rank": study.rank,
+        "iterations": study.iterations,
+        "solver": study.solver,
+        "engine": study.engine,
+        "protocol": protocol_of(study).name,
+        "bits": study.precision.bits,
+        "range": study.range,
+    }
+    more = {name: getattr(study, name) for name in ("normalise", "online", "program", "centre")}
+    given |= {name: value for name, value in more.items() if value != study.usual(name)}
+    words = " ".join(f"--{name} {value}" for name, value in given.items())
+    return (
+        "make one at every party with `pdml-spdz offline make STUDY --id I`, or, for a local run, with "
+        f"`pdml-spdz offline make {words}` (and the run's --bound); or pass --offline on-demand"
     )
-
-
-def _compiled(
-    study: Study, found: home.Installation, note: Callable[[str], None] = lambda text: None
-) -> tuple[Compiled, int]:
-    """What one run of the study executes on MP-SPDZ, and how often: each execution needs a stock of its own."""
-    options = _options(study)
-    layout = layout_of(study.opening, options, shape_of(study))
-    compiled = compile_program(layout.program, options.precision, protocol_of(study), found, note=note)
-    return compiled, layout.executions

@@ -37,6 +37,7 @@ COLD, FIT, PAPER = "normed_sum", "scaled_sum", "normed_sum_paper"
 BOUND = 4.0
 PROBE = 4  # the length at which the paper's program is tried first
 COLUMNS = 50  # of a fit
+FOREVER = 10_000.0  # seconds
 
 
 # What one run of a program costs: online by MP-SPDZ's clock, and with starting and ending the virtual machine;
@@ -198,22 +199,32 @@ def settings(M: int, bits: int, name: str, limit: float = 300.0) -> Iterator[Spd
 
 def projection(M: int, d: int, bits: int, name: str, where: str, repeats: int) -> dict[str, Quartiles]:
     """NormedSecSum by projection: cold, or a column of a fit with k = 1."""
-    job = Job(COLD, d) if where == "cold" else Job(FIT, d, COLUMNS)
+    columns = COLUMNS // 5 if protocol(name).malicious else COLUMNS  # a triple with a MAC takes a hundred times as long
+    job = Job(COLD, d) if where == "cold" else Job(FIT, d, columns)
     with settings(M, bits, name) as setting:
         return _values(measure(setting, *[job] * repeats), setting.counts(job), job.columns)
 
 
-def paper(
-    M: int, dims: Sequence[int], bits: int, name: str, limit: float
-) -> dict[int, tuple[dict[str, Quartiles], int]]:
+class PaperLengths(NamedTuple):
+    """Lengths for which the paper's program is wanted; scaled where its offline phase would take longer than `limit`
+    seconds, but for those that are to be measured in any case.
+    """
+
+    dims: Sequence[int]
+    limit: float
+    always: Sequence[int] = ()
+
+
+def paper(M: int, wanted: PaperLengths, bits: int, name: str) -> dict[int, tuple[dict[str, Quartiles], int]]:
     """The paper's program for each d: values, and the length that was measured if that was another (else 0)."""
-    with settings(M, bits, name, limit) as setting:
+    dims, limit, always = wanted
+    with settings(M, bits, name, limit if not always else FOREVER) as setting:
         longest = longest_of_paper(setting, max(dims), limit)
-        lengths = sorted({d for d in dims if d < longest} | {longest})
+        lengths = sorted({d for d in dims if d < longest or d in always} | {longest})
         found = dict(zip(lengths, measure(setting, *[Job(PAPER, n) for n in lengths]), strict=True))
-        runs = {d: found.get(d) or scaled(setting, found[longest], longest, d) for d in dims}
+        runs = {d: found.get(d) or scaled(setting, found[lengths[-1]], lengths[-1], d) for d in dims}
         return {
-            d: (_values([run], setting.counts(Job(PAPER, d)), 1), 0 if d in found else longest)
+            d: (_values([run], setting.counts(Job(PAPER, d)), 1), 0 if d in found else lengths[-1])
             for d, run in runs.items()
         }
 

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import itertools
+import json
 from collections.abc import Callable
+from dataclasses import asdict
 from pathlib import Path
 from typing import TypeVar
 
@@ -12,7 +14,9 @@ import pytest
 from pdml_spdz.engines.mp_spdz import home, offline
 from pdml_spdz.engines.mp_spdz.compiler import Compiled, compile_program
 from pdml_spdz.engines.mp_spdz.place import Place
+from pdml_spdz.engines.mp_spdz.preprocessing import file_of
 from pdml_spdz.engines.mp_spdz.protocols import protocol
+from pdml_spdz.offline.stock import MANIFEST
 from pdml_spdz.programs.precision import Precision
 from pdml_spdz.programs.render import Program
 from pdml_spdz.transport import certs
@@ -62,6 +66,28 @@ class Site:
         made = self.run(lambda place: offline.make(place, compiled))
         assert len(set(made)) == 1
         return made[0]
+
+
+def vouch_for(part: Path) -> None:
+    """A party that has changed its own material has changed the digests in its manifest, too."""
+    manifest = json.loads((part / MANIFEST).read_text())
+    manifest["files"] = {name: asdict(file_of(part / name)) for name in manifest["files"]}
+    (part / MANIFEST).write_text(json.dumps(manifest))
+
+
+def virtual_machine(where: Path, m: int) -> int:
+    """The process of party m's that runs below `where`."""
+    found = []
+    for path in Path("/proc").glob("[0-9]*"):
+        try:
+            words = (path / "cmdline").read_bytes().split(b"\0")
+            own = (path / "cwd").readlink().is_relative_to(where)
+        except OSError:
+            continue
+        if own and words[0].endswith(b"-party.x") and words[words.index(b"-p") + 1] == str(m).encode():
+            found.append(int(path.name))
+    (number,) = found
+    return number
 
 
 def spent(stocks: Path, m: int) -> set[str]:

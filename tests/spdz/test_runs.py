@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 from typing import Any
 
@@ -189,3 +190,48 @@ def test_stock_serves_one_run(tmp_path: Path, temporary: Path, files: list[str])
     second = run(*common, "--out", "second", cwd=tmp_path)
     second.failed(StockError, "there is no unused stock for this program that all parties have", "offline make")
     nothing_is_left(tmp_path, temporary)
+
+
+@pytest.mark.spdz
+def test_stocks_that_do_not_suffice_for_the_whole_run_are_counted(
+    tmp_path: Path, temporary: Path, files: list[str]
+) -> None:
+    each = ["--normalise", "per-column", "--online", "per-column", "--stock", "stocks"]
+    fewer = [*SVD, *each]
+    fewer[fewer.index("--iterations") + 1] = "2"
+    made = run("offline", "make", "--parties", "2", "--dim", str(D), *fewer, "--json", cwd=tmp_path)
+    made.well()
+    stocks = json.loads(made.out)[0]["stocks"]
+    assert len(stocks) == 2  # one for each column and iteration
+    done = run("svd", *files, *SVD, *each, "--tol", "0", "--no-accuracy", "--out", "out", cwd=tmp_path)
+    done.well()
+    assert "offline material: 2 of 6 executions from stocks, the others' made in the run" in " ".join(done.out.split())
+    report = json.loads((tmp_path / "out" / "report.json").read_text())
+    assert (report["stock"]["mode"], set(report["mp_spdz"]["stocks"])) == ("mixed", set(stocks))
+    assert report["stock"]["executions"] == {"from stock": 2, "on demand": 4}
+    nothing_is_left(tmp_path, temporary)
+
+
+@pytest.mark.spdz
+def test_bytes_and_rounds_are_those_of_the_virtual_machines_too(tmp_path: Path, temporary: Path) -> None:
+    result = svd(tables(), rank=1, iterations=3, tol=0.0, solver="power", precision=SMALL, bound="1000")
+    for own in result.party_reports:
+        said = own["mp_spdz"]
+        offline, links = said["offline"], sum(way["sent"] for way in own["traffic"].values())
+        assert 0 < offline["megabytes_sent"] < said["megabytes_sent"]
+        assert own["offline"]["bytes_sent"] == round(1e6 * offline["megabytes_sent"])
+        assert own["bytes_sent"] + own["offline"]["bytes_sent"] == links + round(1e6 * said["megabytes_sent"])
+        assert own["rounds"] > said["rounds"] - offline["rounds"] > 0
+    assert result.report["bytes_sent"] == sum(own["bytes_sent"] for own in result.party_reports)
+
+
+@pytest.mark.spdz
+def test_missing_stock_has_the_command_that_makes_one(tmp_path: Path, temporary: Path, files: list[str]) -> None:
+    """The command that the message gives makes a stock that serves the run which had none."""
+    common = ["svd", *files, *SVD, "--tol", "0", "--stock", "stocks", "--offline", "stock", "--no-accuracy"]
+    failed = run(*common, "--out", "first", cwd=tmp_path)
+    failed.failed(StockError, "there is no unused stock for this program that all parties have")
+    said = re.search(r"`pdml-spdz (offline make --algorithm[^`]*)`", " ".join(failed.err.split()))
+    assert said is not None
+    run(*said[1].split(), "--bound", "1000", "--stock", "stocks", cwd=tmp_path).well()
+    run(*common, "--out", "second", cwd=tmp_path).well()

@@ -237,6 +237,9 @@ def test_unknown_protocol_gets_near_matches() -> None:
         protocol("smei")
     with pytest.raises(StudyError, match="one of mascot"):
         protocol("shamir")
+    with pytest.raises(StudyError, match="lowgear is not offered: it makes keys anew in every run") as caught:
+        protocol("lowgear")
+    assert "--protocol mascot" in str(caught.value)
 
 
 def test_protocols_of_the_guide() -> None:

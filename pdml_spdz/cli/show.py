@@ -81,7 +81,7 @@ def _svd(report: dict[str, Any]) -> str:
 
 def _cost_table(reports: list[dict[str, Any]]) -> Table:
     table = Table(title="cost by party: seconds, and megabytes sent", title_justify="left", box=None, pad_edge=False)
-    columns = ("party", "rows", "local", "wait", "net", "crypto", "offline", "total", "MB", "rounds")
+    columns = ("party", "rows", "local", "wait", "net", "crypto", "offline", "total", "MB", "offline MB", "rounds")
     for column in columns:
         table.add_column(column, justify="right")
     for report in reports:
@@ -94,6 +94,7 @@ def _cost_table(reports: list[dict[str, Any]]) -> Table:
             *(f"{s:.3f}" for s in spent),
             f"{seconds['total']:.3f}",
             f"{report['bytes_sent'] / 1e6:.3f}",
+            f"{report['offline']['bytes_sent'] / 1e6:.3f}",
             str(report["rounds"]),
         )
     return table

@@ -97,7 +97,7 @@ class MpSpdzExecution(Execution):
 
     1. the parties burn a common stock (`preprocessing.take`), or agree that there is none
     2. each starts its virtual machine in a private directory; machines talk to each other over TLS
-    3. every call goes through pipes: numbers in, opened numbers out
+    3. every call, when all parties are ready for it, goes through pipes: numbers in, opened numbers out
     4. at the end all parties say that their machine ended well; the directory goes, with what is left of the material
     """
 
@@ -130,7 +130,12 @@ class MpSpdzExecution(Execution):
         return decode(opened, p, len(x), bias=(p.M - 1) / 2)
 
     def exchange(self, publics: Sequence[int], inputs: Sequence[int], n: int) -> bytes:
-        with self.runner.place.link.clock("crypto"), self._asking():
+        """Machines wait for each other and cannot tell why: so it is the parties that wait, until all have something to
+        give in, for as long as those who work say so; and one that is killed or stopped is known by its name.
+        """
+        link = self.runner.place.link
+        link.all_to_all("vm:ready", b"")
+        with link.clock("crypto"), self._asking():
             return self._machine.exchange(publics, inputs, n)
 
     @contextmanager

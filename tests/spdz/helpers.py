@@ -76,33 +76,36 @@ def vouch_for(part: Path) -> None:
 
 
 def virtual_machine(where: Path, m: int) -> int:
-    """The process of party m's that runs below `where`."""
+    """The process of party m's whose files are below `where`."""
+    found = [number for number, words in running(where) if words[0].endswith("-party.x") and words[4] == str(m)]
+    (number,) = found
+    return number
+
+
+def machines(where: Path) -> list[str]:
+    """Command lines of MP-SPDZ's programs, and of their guards, that run with files below `where`."""
+    return [" ".join(words) for _, words in running(where)]
+
+
+def running(where: Path) -> list[tuple[int, list[str]]]:
+    """Processes with a program of MP-SPDZ in their command lines. A run directory may be anywhere; the keys that it
+    leads to are the party's own.
+    """
     found = []
     for path in Path("/proc").glob("[0-9]*"):
         try:
-            words = (path / "cmdline").read_bytes().split(b"\0")
-            own = (path / "cwd").readlink().is_relative_to(where)
+            words = (path / "cmdline").read_bytes().decode().split("\0")
+            directory = (path / "cwd").readlink()
         except OSError:
-            continue
-        if own and words[0].endswith(b"-party.x") and words[words.index(b"-p") + 1] == str(m).encode():
-            found.append(int(path.name))
-    (number,) = found
-    return number
+            continue  # it has just ended, or is another user's
+        if any(word.endswith(".x") for word in words):
+            keys = [key.resolve() for key in (directory / "Player-Data").glob("P*.key")]
+            if any(file.is_relative_to(where) for file in (directory, *keys)):
+                found.append((int(path.name), words))
+    return found
 
 
 def spent(stocks: Path, m: int) -> set[str]:
     """Names of what stays of the party's stocks when their material is gone."""
     (stock,) = (path.name for path in stocks.glob("mp-spdz/stock-*"))
     return {stock, f"party-{m}", "manifest.json", "ledger.jsonl"}
-
-
-def machines(where: Path) -> list[str]:
-    """Command lines of MP-SPDZ's programs, and of their guards, that run in directories below `where`."""
-    found = []
-    for path in Path("/proc").glob("[0-9]*"):
-        try:
-            if (path / "cwd").readlink().is_relative_to(where) and b".x\0" in (said := (path / "cmdline").read_bytes()):
-                found.append(said.replace(b"\0", b" ").decode())
-        except OSError:
-            continue  # it has just ended, or is another user's
-    return found

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +15,7 @@ from pdml_spdz import api
 from pdml_spdz.algorithms.solver import start_by_seed
 from pdml_spdz.engines.mp_spdz.preprocessing import Preprocessing
 from pdml_spdz.errors import ProtocolError, StockError
+from pdml_spdz.local.joint import LocalRun, local_study, run_local
 from pdml_spdz.numerics.linalg import fix_signs, orthonormalise, sine
 from pdml_spdz.offline.stock import look
 from pdml_spdz.primitives.agree import Agreement
@@ -238,3 +240,23 @@ def test_missing_stock_has_the_command_that_makes_one(tmp_path: Path, temporary:
     assert said is not None
     run(*said[1].split(), "--bound", "1000", "--stock", "stocks", cwd=tmp_path).well()
     run(*common, "--out", "second", cwd=tmp_path).well()
+
+
+@pytest.mark.spdz
+def test_blocks_of_krylov_become_narrower_and_are_resumed(tmp_path: Path, temporary: Path) -> None:
+    """Four columns, and then the two that are left of six: the program takes four, of which two are zero. Resumed after
+    the first block, with another secret scale, they fit to it.
+    """
+    X, k = tables(d=6), 2
+    study = local_study(2, rank=k, engine="mp-spdz", protocol="semi", precision=PrecisionSettings(), bound="1000")
+    cut = run_local(LocalRun(X, replace(study, iterations=1), tmp_path / "out"))
+    assert (cut.report["iterations"], cut.report["converged"]) == (1, False)
+    done = run_local(LocalRun(X, study, tmp_path / "out", resume=True, record_transcript=True))
+    assert done.transcript is not None
+    widths = [entry.arrays["scaled"].shape[1] for entry in done.transcript.entries if entry.step == "columns"]
+    assert widths[0] == 4  # the first block once more, at the new scale
+    assert 2 in widths[1:]
+    report, V = done.report, np.linalg.svd(np.concatenate(X))[2][:k].T
+    assert report["converged"]
+    assert sine(V, done.V) <= report["sine_bound"]["span"] <= 1e-6
+    nothing_is_left(tmp_path, temporary)

@@ -42,7 +42,8 @@ FOREVER = 10_000.0  # seconds
 
 # What one run of a program costs: online by MP-SPDZ's clock, and with starting and ending the virtual machine;
 # megabytes are those that a party sends, on average. The error is that of u, in units of its last bit.
-COSTS = ("online s", "with start s", "rounds", "online MB", "offline s", "offline MB")
+# Processor time is that of a party's virtual machine that makes its material in the run: both phases.
+COSTS = ("online s", "with start s", "rounds", "online MB", "offline s", "offline MB", "cpu s")
 Run = dict[str, float]  # by COSTS and ERROR
 
 
@@ -132,13 +133,15 @@ def measured(link: Link, setting: SpdzSetting, jobs: Sequence[Job]) -> list[Run]
         wall, error = use(link, runner, setting.program(job), job)
         used = runner.usage[0]
         costs = {"online s": used.seconds, "with start s": wall, "rounds": used.rounds, "online MB": used.megabytes}
-        return costs | {ERROR: error}
+        return costs | {"cpu s": used.cpu, ERROR: error}
 
     offline_seconds = [make(job) for job in jobs]
     online = [run(job, "stock") for job in jobs]
-    together = {job: run(job, "on-demand")["online MB"] for job in dict.fromkeys(jobs)}
+    together = {job: run(job, "on-demand") for job in dict.fromkeys(jobs)}
     return [
-        costs | {"offline s": seconds, "offline MB": together[job] - costs["online MB"]}
+        costs
+        | {"offline s": seconds, "offline MB": together[job]["online MB"] - costs["online MB"]}
+        | {"cpu s": together[job]["cpu s"]}
         for job, costs, seconds in zip(jobs, online, offline_seconds, strict=True)
     ]
 
@@ -184,6 +187,7 @@ def scaled(setting: SpdzSetting, run: Run, measured: int, d: int) -> Run:
     longer = setting.counts(Job(PAPER, d)).rounds / setting.counts(Job(PAPER, measured)).rounds
     more = _tuples(setting, d) / _tuples(setting, measured)
     factors = {"online s": longer, "rounds": longer, "online MB": more, "offline s": more, "offline MB": more}
+    factors["cpu s"] = more
     started = run["with start s"] + run["online s"] * (longer - 1)
     return {n: v * factors.get(n, 1.0) for n, v in run.items()} | {"with start s": started}
 

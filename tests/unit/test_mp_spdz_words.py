@@ -283,8 +283,9 @@ def test_usage_tells_the_phases_apart() -> None:
     said = (
         "Spent 0.25 seconds (0.5 MB, 40 rounds) on the online phase and 1.5 seconds (2.25 MB, 60 rounds) on the "
         "preprocessing/offline phase.\nTime = 1.75 seconds \nData sent = 2.75 MB in ~100 rounds (party 0 only)\n"
+        "CPU time = 0.875 (overall core time)\n"
     )
-    assert parse_usage(said) == Usage(1.75, 2.75, 100, 1.5, 2.25, 60)
+    assert parse_usage(said) == Usage(1.75, 2.75, 100, 1.5, 2.25, 60, 0.875)
     assert parse_usage(said).online_rounds == 40
     from_files = said.replace("1.5 seconds (2.25 MB, 60 rounds)", "5e-06 seconds")
-    assert parse_usage(from_files) == Usage(1.75, 2.75, 100, 5e-06, 0.0, 0)
+    assert parse_usage(from_files) == Usage(1.75, 2.75, 100, 5e-06, 0.0, 0, 0.875)

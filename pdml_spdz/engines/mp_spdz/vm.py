@@ -21,7 +21,10 @@ CHUNK = 1 << 16
 
 @dataclass(frozen=True)
 class Usage:
-    """What a virtual machine says of itself at its end: all that it cost, and how much of it the offline phase."""
+    """What a virtual machine says of itself at its end: all that it cost, and how much of it the offline phase.
+
+    cpu : seconds of all its threads, which do not depend on how busy the machine is
+    """
 
     seconds: float = 0.0
     megabytes: float = 0.0
@@ -29,6 +32,7 @@ class Usage:
     offline_seconds: float = 0.0
     offline_megabytes: float = 0.0
     offline_rounds: int = 0
+    cpu: float = 0.0
 
     @property
     def online_rounds(self) -> int:
@@ -215,4 +219,5 @@ def parse_usage(said: str) -> Usage:
     offline = re.search(OFFLINE.replace("NUMBER", NUMBER), said)
     whole = float(seconds[1]) if seconds else 0.0, float(data[1]) if data else 0.0, int(data[2]) if data else 0
     part = (float(offline[1]), float(offline[2] or 0), int(offline[3] or 0)) if offline else (0.0, 0.0, 0)
-    return Usage(*whole, *part)
+    cpu = re.search(rf"^CPU time = ({NUMBER})", said, re.MULTILINE)
+    return Usage(*whole, *part, float(cpu[1]) if cpu else 0.0)

@@ -32,10 +32,17 @@ MARKS = [pytest.mark.spdz, REQUIRED]
 LONG = pytest.mark.spdz_long
 
 
+def need(name: str) -> None:
+    """Skip a test of a protocol that this build of MP-SPDZ has not."""
+    if home.require().binary(party := protocol(name).party) is None:
+        pytest.skip(f"this build has no {party}")
+
+
 class Site:
     """M parties that have pinned each other's certificates, each with its own directory."""
 
     def __init__(self, path: Path, M: int, protocol: str = "semi", timeout: float = SECONDS) -> None:
+        need(protocol)
         self.path, self.M, self.protocol, self.timeout = path, M, protocol, timeout
         made = [certs.make(self.home(m), m, days=1) for m in range(M)]
         for m, other in itertools.permutations(range(M), 2):

@@ -23,7 +23,7 @@ from pdml_spdz.study.model import PrecisionSettings
 from pdml_spdz.transport.inprocess import mesh
 from tests.embedded.test_svd import centralised, noise
 from tests.parties.helpers import run
-from tests.spdz.helpers import LONG, MARKS, REQUIRED, machines, spent
+from tests.spdz.helpers import LONG, MARKS, REQUIRED, machines, need, spent
 
 pytestmark = REQUIRED
 D = 4
@@ -79,6 +79,7 @@ def nothing_is_left(tmp_path: Path, temporary: Path) -> None:
 def test_v_equals_pooled_svd(
     tmp_path: Path, temporary: Path, protocol: str, M: int, precision: PrecisionSettings
 ) -> None:
+    need(protocol)
     X, k, tol = tables(M, d=6), 2, 1e-7
     result = svd(X, rank=k, protocol=protocol, iterations=30, tol=tol, precision=precision, bound="secsum")
     report = result.report
@@ -106,6 +107,7 @@ def test_v_equals_pooled_svd(
 def test_hidden_mean_gives_the_principal_components(
     tmp_path: Path, temporary: Path, protocol: str, M: int, precision: PrecisionSettings
 ) -> None:
+    need(protocol)
     d, k, tol = 6, 2, 1e-7
     X = [table + 3.0 + m for m, table in enumerate(tables(M, d))]
     settings = {"engine": "mp-spdz", "protocol": protocol, "iterations": 30, "tol": tol, "precision": precision}

@@ -15,7 +15,7 @@ from pdml_spdz.primitives.agree import Agreement
 from pdml_spdz.primitives.normed_sum import Alone, own_sum
 from pdml_spdz.primitives.sec_sum import SecSum
 from pdml_spdz.rows.base import RowsLike, as_rows
-from pdml_spdz.transport.clock import Clock
+from pdml_spdz.transport.base import Clock
 
 
 def rri_nmf(X: RowsLike, T: Reals, settings: SweepSettings, *, w_start: str = "zero") -> tuple[Reals, Reals]:

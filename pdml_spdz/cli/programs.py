@@ -8,6 +8,7 @@ from pathlib import Path
 
 import click
 
+from pdml_spdz.cli import sections
 from pdml_spdz.cli.options import PRECISION, options
 from pdml_spdz.cli.words import echo
 from pdml_spdz.programs import render as programs
@@ -18,7 +19,7 @@ from pdml_spdz.system.files import writing
 _parties = click.option("--parties", "-M", type=click.IntRange(2, 30), default=3, show_default=True)
 
 
-@click.command()
+@sections.command()
 @click.argument("name", type=click.Choice(programs.NAMES))
 @_parties
 @click.option("--dim", "-d", type=click.IntRange(1), default=100, show_default=True, help="Length of a vector.")
@@ -56,7 +57,7 @@ def render(
     echo(f"wrote {out}, digest {program.digest[:16]}")
 
 
-@click.command()
+@sections.command()
 @_parties
 @options(PRECISION)
 @click.option("--json", "as_json", is_flag=True)

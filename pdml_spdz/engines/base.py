@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
-from pdml_spdz.engines.openings.base import Layout, Opening, Runner, Shape
+from pdml_spdz.engines.openings.base import Runner
 from pdml_spdz.errors import EngineError
 from pdml_spdz.primitives.sec_sum import EngineSum
 from pdml_spdz.transport.base import Link
+
+if TYPE_CHECKING:
+    from pdml_spdz.engines.spec import OfflinePlan
 
 
 @dataclass(frozen=True)
@@ -44,9 +47,8 @@ class Engine(Protocol):
     def warn(self, text: str) -> None:
         """To be said in the report."""
 
-    def programs(self, opening: Opening, shape: Shape, scale: float) -> tuple[Runner, Layout]:
-        """What runs the opening's program on secret shares; takes what a fit of this shape needs from the offline
-        phase.
+    def programs(self, plan: OfflinePlan, scale: float) -> Runner:
+        """What runs the plan's program on secret shares, with what it needs from the offline phase.
 
         scale : what inputs are divided by
         """
@@ -76,7 +78,7 @@ class EngineBase:
         """To be said in the report."""
         self.warnings = (*self.warnings, text)
 
-    def programs(self, opening: Opening, shape: Shape, scale: float) -> tuple[Runner, Layout]:
+    def programs(self, plan: OfflinePlan, scale: float) -> Runner:
         raise EngineError(f"the engine {self.name} has no secret shares to run programs on.", "another engine")
 
     def facts(self) -> dict[str, Any]:

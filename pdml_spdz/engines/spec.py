@@ -7,20 +7,27 @@ it is cheap to import, and names the functions of a large engine by their module
 from __future__ import annotations
 
 import importlib
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeAlias
 
-from pdml_spdz.programs.precision import FULL_G, MAX_RANGE
+from pdml_spdz.errors import StudyError
+from pdml_spdz.programs.precision import FULL_G, MAX_RANGE, Precision
 from pdml_spdz.study.levels import OPENINGS
 
 if TYPE_CHECKING:
     from pdml_spdz.engines.base import Engine
-    from pdml_spdz.study.algorithm import Want
+    from pdml_spdz.engines.openings.base import Layout
+    from pdml_spdz.study.algorithm import Shape, Want
     from pdml_spdz.study.model import Study
     from pdml_spdz.transport.base import Link
     from pdml_spdz.transport.certs import Identity
+
+
+Note: TypeAlias = Callable[[str], None]  # takes what whoever watches should know
 
 
 def _nothing(*_: object) -> tuple[()]:
@@ -52,11 +59,23 @@ class Context:
 
 
 @dataclass(frozen=True)
-class OfflinePlan:
-    """What one run takes from the offline phase, and what making it will cost. facts : the same for machines"""
+class OfflinePlan(ABC):
+    """What a fit runs on secret shares and takes from the offline phase: derived once from the study, and handed to
+    whoever forecasts, makes, claims, uses or reports it. An engine adds what is its own.
+    """
 
-    text: str
-    facts: dict[str, Any]
+    shape: Shape
+    layout: Layout
+
+    @property
+    @abstractmethod
+    def text(self) -> str:
+        """What one run takes, and what making it will cost."""
+
+    @property
+    @abstractmethod
+    def facts(self) -> dict[str, Any]:
+        """The same for machines."""
 
 
 @dataclass(frozen=True)
@@ -73,14 +92,14 @@ class Stocks:
 class OfflinePhase:
     """Material that depends on no data, made ahead of a run.
 
-    plan : of one run of the study; the path is `Context.home`
-    make_stock : together with the other parties; returns what is reported of it
+    plan : plan(study, shape, home, note), of a fit of this shape
+    make_stock : for one run, together with the other parties; returns what is reported of it
     status : what there is below a directory; changes nothing
     ready : as `EngineSpec.ready`, of what `make_stock` needs
     """
 
-    plan: Callable[[Study, Path | None], OfflinePlan]
-    make_stock: Callable[[Context], dict[str, Any]]
+    plan: Callable[[Study, Shape, Path | None, Note], OfflinePlan]
+    make_stock: Callable[[Context, Any], dict[str, Any]]
     status: Callable[[Path], Stocks]
     ready: Callable[[Study, Path | None], object] = _nothing
 
@@ -134,17 +153,41 @@ class EngineSpec:
     needs_processes: bool = False
     in_the_clear: bool = False
 
-    @property
+    @cached_property
     def levels(self) -> tuple[str, ...]:
         """Of reveal: its usual one first."""
         return tuple(dict.fromkeys(OPENINGS[name].level for name in self.openings))
 
-    @property
+    @cached_property
     def shares(self) -> bool:
         """Whether it can compute on secret shares."""
         return any(OPENINGS[name].template for name in self.openings)
 
-    @property
+    @cached_property
     def has_window(self) -> bool:
         """Whether it needs no bound: its numbers have room for all ordinary data, and nothing else shows their size."""
         return self.shares and self.largest_range == MAX_RANGE
+
+
+# ---- what a study says to engines that run programs
+
+
+def precision_of(study: Study) -> Precision:
+    usual = Precision(study.M, study.precision.bits, study.range, f_g=study.engine_spec.f_g)
+    if not study.spec.vector:
+        return usual
+    # For any vector and a random g: 1/(g.u) may be larger than between iterates, if the ring has room for it.
+    wider = (replace(usual, H=h) for h in range(usual.H, 21))
+    return max((p for p in wider if p.vector_bits == usual.vector_bits), key=lambda p: p.H)
+
+
+def shape_of(study: Study) -> Shape:
+    """The largest fit of the study, before there is any data."""
+    d = study.d or len(study.features)
+    if not d:
+        raise StudyError(
+            "the study does not say how many features there are.",
+            "a number of features: the offline phase needs it before there is any data",
+            "set `d` (or `features`) in the study (`init --dim D`), or pass --dim without a study",
+        )
+    return study.spec.shape(study, d)

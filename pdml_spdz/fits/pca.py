@@ -80,7 +80,7 @@ def reference(result: Any, files: list[Path]) -> dict[str, Any]:
     """PCA of the pooled files."""
     from pdml_spdz.fits.accuracy import accuracy  # only where one machine has all files
 
-    return accuracy(result.V, files, centre=result.study.centre != "none", rows=result.prepared)
+    return accuracy(result.V, files, centre=result.study.centre != "none", rows=result.rows_of_file)
 
 
 HELP = """The principal components of the rows of all FILES, one party for each file.
@@ -96,7 +96,7 @@ Examples:
   pdml-spdz pca a.csv b.csv c.csv --rank 5 --centre hidden
   pdml-spdz pca a.csv b.csv --rank 5 --centre hidden --offset near-the-means.csv --scale units.csv
   pdml-spdz pca a.csv b.csv --rank 5 --scale secsum --variance       of the correlation matrix
-  pdml-spdz pca a.npz b.npz --rank 20 --reveal sum --json | jq .explained_variance
+  pdml-spdz pca a.npz b.npz --rank 5 --reveal sum --json | jq .explained_variance
 """
 
 PCA = Algorithm(
@@ -104,11 +104,14 @@ PCA = Algorithm(
     fit,
     result="V.npy",
     unit="principal components",
-    kept=("mean.npy", "scale.npy"),
-    starts=("centre.npz", "V0.npy"),
+    title="Principal components",
+    label="PC",
+    kept=("mean.npy", "scale.npy", "fill.npy"),
+    starts=("centre.npz", "missing.npz", "V0.npy"),
     own=("centre", "variance"),
     check=check,
     accept=accept,
+    reveals=svd.reveals,
     of_two=of_two,
     reference=reference,
     help=HELP,

@@ -244,6 +244,7 @@ def run_processes(run: LocalRun, rows: Sequence[Path | Data], out: Path) -> list
     def command(m: int, study: Path) -> list[str]:
         own = paths if m in handed else paths | {"--data": rows[m]}
         arguments = ["party", str(study), "--id", str(m), *(flag for flag, is_set in flags.items() if is_set)]
+        arguments += [] if m in handed else run.reading.options()
         return arguments + [text for option, path in own.items() if path for text in (option, str(path))]
 
     commands = PartyCommands(run.study, out, command, run.notify, run.environment, handed, logs_go=run.out is None)

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import cached_property
 from math import ceil, log2
 
 from pdml_spdz.errors import StudyError
@@ -60,76 +61,76 @@ class Precision:
             if used > room:
                 raise StudyError(f"the bit budget does not add up: {line} needs {used} bits of {room}.")
 
-    @property
+    @cached_property
     def f_in(self) -> int:
         """Inputs: so fine that the norm cannot be read off the grid that they leave in the output."""
         return self.f_out + self.R + self.G
 
-    @property
+    @cached_property
     def f_inv(self) -> int:
         """The scalar that multiplies the vector: its error, which grows with rho, stays G bits below the output."""
         return self.f_out + self.G
 
-    @property
+    @cached_property
     def f_rho(self) -> int:
         """rho as it comes from g.s, without truncation."""
         return self.f_in + self.f_g
 
-    @property
+    @cached_property
     def f_t(self) -> int:
         """t = rho x, from rho to 1: relative to the smallest rho, 6 bits finer than inv has to be."""
         return self.R + self.f_inv + 6
 
-    @property
+    @cached_property
     def f_x(self) -> int:
         """x, from 1 to 1/rho: 8 bits finer than inv has to be, for the roundings of all steps."""
         return self.f_inv + 8
 
-    @property
+    @cached_property
     def x_bits(self) -> int:
         """x stays below 2^x_bits whatever rho is: it is largest for rho = 0, where steps have their largest factors."""
         (grow, polish), (grow_root, polish_root) = self.reciprocal_steps, self.inverse_root_steps
         largest = max(grow * log2(3.5) + polish, grow_root * log2(2.25) + polish_root * log2(1.5))
         return ceil(largest)
 
-    @property
+    @cached_property
     def drop(self) -> int:
         """Bits of y below the last one of the output: dithered and never opened."""
         return self.f_in + self.f_inv - self.f_out
 
-    @property
+    @cached_property
     def vector_bits(self) -> int:
         """The ring of vectors: y is never truncated, so it holds a sign, H and all fraction bits; rho fits too."""
         return _whole(32, max(1 + self.H + self.f_in + self.f_inv, 2 + self.f_rho, self.x_bits + 1 + self.f_inv))
 
-    @property
+    @cached_property
     def open_bits(self) -> int:
         """What is opened of a number of y: sign, H, f_out and, where the ring has room, the carries of M tails."""
         return min(1 + self.H + self.f_out + self.M.bit_length() + 1, self.vector_bits - self.drop)
 
-    @property
+    @cached_property
     def scalar_value_bits(self) -> int:
         """The largest scalar that is truncated, with its sign: x h, where 16 h has f_t fraction bits."""
         return 1 + max(self.x_bits + 4 + self.f_x + self.f_t, 2 * self.f_t + 1, *self.mean_bits)
 
-    @property
+    @cached_property
     def mean_bits(self) -> tuple[int, int]:
         """What a hidden mean adds to rho, t.v times g.t, both at most 1; and c t, with c at most 2^R for a column."""
         return self.f_in + self.f_rho + 1, self.R + COLUMN_BITS + self.f_inv + self.f_in
 
-    @property
+    @cached_property
     def scalar_bits(self) -> int:
         """The ring of scalars: a value, sigma bits of mask above it, and room for the sum of M masks."""
         return _whole(64, self.scalar_value_bits + SIGMA + self.M.bit_length() + 2)
 
-    @property
+    @cached_property
     def margin_bits(self) -> int:
         """What rounding may have made of rho, with a hidden mean, is input 2^that times as large, so that some of its
         bits are left. Of dense rows with up to 10^9 features that is below 1; the gate has room for 2^10.
         """
         return min(self.R, MARGIN)
 
-    @property
+    @cached_property
     def reciprocal_steps(self) -> tuple[int, int]:
         """(growing, polishing) steps after which |1 - rho x| is below 2^-(f_inv + 8) for every rho in [2^-R, 1]."""
         t, grow = 2.0**-self.R, 0
@@ -137,7 +138,7 @@ class Precision:
             t, grow = t * (56 - 49 * t) / 16, grow + 1
         return grow, _until(0.5625, self.f_inv + 8, lambda e: e * e)
 
-    @property
+    @cached_property
     def inverse_root_steps(self) -> tuple[int, int]:
         """The same for x = 1/|rho|."""
         t, grow = 2.0**-self.R, 0

@@ -104,6 +104,10 @@ class Rows(ABC):
         by_row = by.ndim == 2
         return Mapped(self, self.shape[1], lambda block, rows: block / (by[rows] if by_row else by))
 
+    def filled(self, values: Reals) -> Rows:
+        """X with values[j] where an entry of column j is missing (NaN)."""
+        return Mapped(self, self.shape[1], lambda block, _: np.where(np.isnan(block), values, block))
+
     def times(self, V: Reals) -> Reals:
         """X V, for V of shape (d, k) or (d,)."""
         product = np.empty((self.shape[0], *V.shape[1:]))
@@ -238,6 +242,9 @@ class Dense(Rows):
 
     def over(self, scale: Reals | float) -> Dense:
         return Dense(self.array / scale)
+
+    def filled(self, values: Reals) -> Dense:
+        return Dense(np.where(np.isnan(self.array), values, self.array))
 
     def times(self, V: Reals) -> Reals:
         return self.array @ V

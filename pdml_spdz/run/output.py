@@ -23,7 +23,8 @@ from pdml_spdz.errors import StorageError
 from pdml_spdz.numerics.fixedpoint import Reals
 from pdml_spdz.primitives.bound import Bound
 from pdml_spdz.rows.data import Data
-from pdml_spdz.study.algorithm import ALGORITHMS, Algorithm
+from pdml_spdz.rows.reading import MEAN
+from pdml_spdz.study.algorithm import ALGORITHMS, IDS, Algorithm
 from pdml_spdz.study.model import Study
 from pdml_spdz.system.files import parse_json, save_array, save_json, sync, writing
 from pdml_spdz.transport.base import Link
@@ -50,10 +51,10 @@ def commit(
     3. report.json: whoever finds it finds all the rest
     """
     with writing(directory):
-        older = {name for algorithm in _algorithms(directory) for name in (algorithm.result, *algorithm.kept)}
+        older = {name for algorithm in _algorithms(directory) for name in algorithm.results}
         (directory / REPORT).unlink(missing_ok=True)
         sync(directory)
-        for name in older - set(arrays):
+        for name in older - {*arrays, IDS}:
             (directory / name).unlink(missing_ok=True)
     if transcript is not None:
         transcript.save(directory / transcripts.FILE)
@@ -141,6 +142,7 @@ def two_parties(study: Study) -> list[str]:
         **of_two,
         "the number of its rows": deviations or of_two.get("the number of its rows", False),
         "the mean square of each feature": deviations,
+        "how many values of each feature it has, and their sum": study.rows.missing == MEAN,
         "the norm of its rows": study.bound_kind == "secsum" and not deviations,  # these make the bound public
     }
     parts = [what for what, is_shown in shown.items() if is_shown]
@@ -175,10 +177,12 @@ def run_report(study: Study, engine: Engine, link: Link, bound: Bound, outcome: 
         "security": asdict(engine.security),
         "insecure": engine.insecure,
         "parties": study.M,
+        "names": [party.name for party in study.parties],  # of the organisations, where the study has them
         "party_id": link.me,
         "d": outcome.data.d,
         "features": None if outcome.data.features is None else list(outcome.data.features),  # in the order of V
         "columns": study.columns,
+        "rows": asdict(study.rows),  # how files became rows
         "seconds": seconds(link),
         "bytes_sent": link.traffic.bytes_sent,
         "bytes_received": sum(link.traffic.received.values()),
@@ -208,4 +212,5 @@ def run_report(study: Study, engine: Engine, link: Link, bound: Bound, outcome: 
             *outcome.warnings,
             *outcome.data.warnings,
         ],
+        "warnings_own": list(outcome.data.warnings),  # those of them that are about this party's rows
     }

@@ -7,8 +7,11 @@ noticed at its first frame, before its payload is used, and so is one that annou
 
 from __future__ import annotations
 
+import json
 import struct
+import time
 from abc import ABC, abstractmethod
+from collections import defaultdict
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -18,7 +21,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pdml_spdz.errors import INTERRUPTED, PUBLIC, RESUME, PdmlError, PeerAborted, PeerError, ProtocolError
-from pdml_spdz.transport.clock import Clock
 
 Buffer: TypeAlias = "bytes | bytearray | memoryview | NDArray[Any]"
 
@@ -73,6 +75,22 @@ def view(data: Buffer) -> memoryview:
     return memoryview(data).cast("B")
 
 
+def read_object(raw: Buffer) -> dict[str, Any]:
+    """The JSON object that a peer sent as `raw`; ValueError for whatever else.
+
+    Python's reader takes more than JSON has: NaN, Infinity and numbers that become it, halves of characters that no
+    file or terminal takes; it gives up on deep nesting with an error of another class.
+    """
+    try:
+        content = json.loads(bytes(view(raw)))
+        json.dumps(content, ensure_ascii=False, allow_nan=False).encode()
+    except RecursionError:
+        raise ValueError("nested too deep") from None
+    if not isinstance(content, dict):
+        raise ValueError("not an object")
+    return content
+
+
 def header(kind: int, step: str, sequence: int, length: int) -> bytes:
     return HEADER.pack(MAGIC, kind, step.encode("ascii"), sequence, length)
 
@@ -89,6 +107,44 @@ def parse_header(raw: bytes | bytearray, peer: int) -> tuple[int, str, int, int]
     return kind, step.rstrip(b"\0").decode("ascii", "replace"), sequence, length
 
 
+class Clock:
+    """Where time goes: `with clock("crypto"):` adds what passes inside to it, and takes that from what is around."""
+
+    def __init__(self) -> None:
+        self.seconds: dict[str, float] = defaultdict(float)
+        self._stack: list[tuple[str, bool]] = []
+        self._since = self._start = time.perf_counter()
+
+    def _settle(self) -> None:
+        now = time.perf_counter()
+        if self._stack:
+            self.seconds[self._stack[-1][0]] += now - self._since
+        self._since = now
+
+    @contextmanager
+    def __call__(self, category: str, *, whole: bool = False) -> Iterator[None]:
+        """whole : categories inside this one are not told apart from it"""
+        self._settle()
+        inside = self._stack[-1] if self._stack else ("", False)
+        self._stack.append(inside if inside[1] else (category, whole))
+        try:
+            yield
+        finally:
+            self._settle()
+            self._stack.pop()
+
+    def move(self, seconds: float, source: str, to: str) -> None:
+        """Time that was counted in one category, as far as it was, belongs to another."""
+        self._settle()
+        moved = min(seconds, self.seconds[source])
+        self.seconds[source] -= moved
+        self.seconds[to] += moved
+
+    @property
+    def total(self) -> float:
+        return time.perf_counter() - self._start
+
+
 class Link(ABC):
     """One party's connection to all others.
 
@@ -102,10 +158,7 @@ class Link(ABC):
         self.offline_traffic = Traffic()
         self._offline = False
         self._sequence = 0
-
-    @property
-    def peers(self) -> list[int]:
-        return [l for l in range(self.M) if l != self.me]
+        self.peers = [l for l in range(M) if l != me]
 
     @contextmanager
     def offline(self) -> Iterator[None]:
@@ -137,11 +190,10 @@ class Link(ABC):
         self.traffic.rounds += 1
         payloads = {peer: view(data) for peer, data in outgoing.items()}
         received = self._round(step, self._sequence, payloads, expect)
-        for peer, data in received.items():
-            check_length(data.nbytes, expect[peer], peer, step)
         for peer, data in payloads.items():
             self.traffic.add_sent(peer, HEADER.size + data.nbytes)
         for peer, data in received.items():
+            check_length(data.nbytes, expect[peer], peer, step)
             self.traffic.add_received(peer, HEADER.size + data.nbytes)
         return received
 

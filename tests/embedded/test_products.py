@@ -10,10 +10,11 @@ from pdml_spdz.engines.embedded.runner import Session, Shares
 from pdml_spdz.engines.embedded.values import Scalars
 from pdml_spdz.numerics import ring
 from pdml_spdz.offline.material import Plan
+from pdml_spdz.offline.on_demand import OnDemand
 from pdml_spdz.primitives.sec_sum import masked_sum
 from pdml_spdz.programs.precision import Precision
 from pdml_spdz.transport.base import Link
-from tests.threads import on_demand, run_threads
+from tests.threads import run_threads
 
 P = Precision(2)
 X = np.array([3.0, -5.0])
@@ -22,7 +23,7 @@ X = np.array([3.0, -5.0])
 def test_one_round_for_all_that_waits() -> None:
     def party(link: Link) -> tuple[int, int, int, list[int]]:
         plan = Plan(0, (2, 2))
-        material = on_demand(link, plan, P)
+        material = OnDemand(link, b"test", P.vector_bits, P.scalar_bits)
         material.reserve(plan)
         shares = Shares(masked_sum(link, b"test", "auto"), P, material, Session())
         own = ring.from_float(X if link.me == 0 else 0 * X, 0, P.vector_bits)

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from pdml_spdz.engines.settings import precision_of
+from pdml_spdz.engines.spec import precision_of
 from pdml_spdz.errors import StudyError
 from pdml_spdz.programs.precision import MAX_BITS, MAX_RANGE, MIN_BITS, MIN_RANGE
 from pdml_spdz.study import file as study_file

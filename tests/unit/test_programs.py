@@ -8,14 +8,14 @@ import jinja2
 import pytest
 
 from pdml_spdz.engines.embedded import machine
-from pdml_spdz.engines.embedded.engine import Options, layout_and_plan
+from pdml_spdz.engines.embedded.plan import numbers_plan
 from pdml_spdz.engines.embedded.values import OUTER
-from pdml_spdz.engines.openings.base import Shape
 from pdml_spdz.errors import EngineError
+from pdml_spdz.offline.material import Lots, Plan
 from pdml_spdz.programs.precision import Precision
 from pdml_spdz.programs.render import NAMES, REFERENCES, Program, environment, render
+from pdml_spdz.study.algorithm import Shape
 from pdml_spdz.study.levels import OPENINGS
-from tests.threads import on_demand
 
 ROOT = Path(__file__).parents[2]
 
@@ -69,8 +69,16 @@ def test_plan_counts_products_and_vectors(d: int, columns: int) -> None:
 @pytest.mark.parametrize("d", [3, OUTER + 1])
 @pytest.mark.parametrize("opening", ["one-scale", "centred"])
 def test_plan_of_a_fit_is_that_of_its_program(d: int, opening: str) -> None:
-    layout, plan = layout_and_plan(OPENINGS[opening], Options(Precision(2), on_demand), Shape(d, 2, 7))
-    assert plan == machine.plan(layout.program)
+    plan = numbers_plan(OPENINGS[opening], Precision(2), Shape(d, 2, 7))
+    assert plan.lots == Lots.of(machine.plan(plan.layout.program))
+    # By lots it is for the same iterations, each under other scalars: none of them has more than a lot's numbers.
+    lots = numbers_plan(OPENINGS[opening], Precision(2), Shape(d, 2, 7, expected=5, lot=2)).lots
+    assert lots.whole == machine.plan(plan.layout.program)
+    first, one = (machine.plan(render(OPENINGS[opening].template, Precision(2), d, 2, t)) for t in (2, 1))
+    assert lots.awaited == (lots.first, lots.further, lots.further)
+    assert lots.first == lots.piece == first
+    once, each = (one.vectors, ()) if d <= OUTER else (one.vectors[:1], one.vectors[1:])
+    assert lots.further == Plan(0, (*(2 * n for n in once), *each * 2))
 
 
 @pytest.mark.parametrize(

@@ -13,9 +13,10 @@ import pytest
 
 from pdml_spdz.errors import StockError
 from pdml_spdz.numerics import ring
+from pdml_spdz.offline.from_stock import claim
 from pdml_spdz.offline.make import Forecast, forecast, make
 from pdml_spdz.offline.material import Plan
-from pdml_spdz.offline.numbers import TRIPLES, Kind, NumberStock, claim, scalar_name
+from pdml_spdz.offline.numbers import TRIPLES, Kind, NumberStock, scalar_name
 from pdml_spdz.offline.status import status
 from pdml_spdz.offline.stock import MANIFEST
 from pdml_spdz.transport.base import Link

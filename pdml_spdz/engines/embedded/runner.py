@@ -21,21 +21,21 @@ from pdml_spdz.errors import EngineError
 from pdml_spdz.numerics import ring
 from pdml_spdz.numerics.fixedpoint import Reals, Ring
 from pdml_spdz.numerics.ring import Vector
-from pdml_spdz.offline.material import Material
+from pdml_spdz.offline.material import Lots, Material
 from pdml_spdz.primitives.sec_sum import MaskedSum
 from pdml_spdz.programs.precision import SIGMA, Precision
 from pdml_spdz.programs.render import Program
 
 
 class EmbeddedRunner(Runner):
-    """Runs programs in this process."""
+    """Runs programs in this process. lots : of one execution"""
 
-    def __init__(self, sec_sum: MaskedSum, precision: Precision, bound: float, material: Material) -> None:
+    def __init__(self, sec_sum: MaskedSum, precision: Precision, bound: float, material: Material, lots: Lots) -> None:
         super().__init__(precision, bound)
-        self.sec_sum, self.material = sec_sum, material
+        self.sec_sum, self.material, self.lots = sec_sum, material, lots
 
     def start(self, program: Program) -> Execution:
-        self.material.reserve(machine.plan(program))
+        self.material.begin(self.lots)
         return EmbeddedExecution(self, program)
 
 
@@ -132,13 +132,14 @@ class Shares(Backend):
         2. m adds (x_l - u) delta_m + w, l adds -v; together that is x_l delta_m
         3. everyone adds x_m delta_m and x_m b
 
-        Reveals: nothing; u and delta are one-time pads, u fresh for every vector, delta for every scalar.
+        Reveals: nothing; u and delta are one-time pads, u fresh for every vector, delta for every scalar, and another
+        one when the numbers of a lot are used up.
         Cost: one round for all products that wait, k/8 bytes a number and peer. Offline: VOLE.
         Ref: Gilboa, CRYPTO 1999; Boyle et al., "Efficient two-round OT extension and silent non-interactive secure
         computation", CCS 2019 (VOLE).
         """
         x = self._value(a)  # first: it may be a product that waits itself
-        return self.products.wait(TripleProduct(self._scaling(c), x, self.bits))
+        return self.products.wait(TripleProduct(self._scaling(c, len(x)), x, self.bits))
 
     def outer(self, c: Scalars, w: Wide) -> TripleProduct:
         """[c] times the numbers of [w], which meets many scalars: as `scale`, with the scalars' and vector's parts
@@ -147,12 +148,14 @@ class Shares(Backend):
         Reveals: nothing. Cost: as `scale`; offline as many deltas as w has numbers, however many scalars come.
         """
         x = ring.from_ints([c.shares[0] % (1 << self.bits)] * len(w), self.bits)
-        return self.products.wait(Outer(self._scaling(w), x, self.bits))
+        return self.products.wait(Outer(self._scaling(w, 1), x, self.bits))
 
-    def _scaling(self, c: Scalars) -> Scaling:
-        if c not in self._scalings:
-            self._scalings[c] = Scaling(c, self.me, self.material.scalars(len(c)))
-        return self._scalings[c]
+    def _scaling(self, c: Scalars, n: int) -> Scaling:
+        """With n numbers left under each delta. What is left of earlier ones is used no more: c - delta was sent."""
+        found = self._scalings.get(c)
+        if found is None or found.left < n:
+            found = self._scalings[c] = Scaling(c, self.me, self.material.scalars(len(c)))
+        return found
 
     def open_vector(self, a: Numbers, n: int, drop: int) -> Ring:
         """The vector without its low `drop` bits, in `open_bits` bits.

@@ -5,8 +5,9 @@ from __future__ import annotations
 import secrets
 import shutil
 from collections import deque
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager, suppress
+from types import MappingProxyType
 
 import numpy as np
 
@@ -31,15 +32,25 @@ STOP = 1  # before an iteration: there is none
 class MpSpdzRunner(Runner):
     """Starts a virtual machine at every party for each execution; remembers them, so that none is left behind.
 
-    offline : "auto", "stock" or "on-demand"; run : the run's public identity; d : of the fit, for messages
+    offline : "auto", "stock" or "on-demand"; run : the run's public identity; compiled : by the programs' digests
+    d : of the fit, for messages
     """
 
-    def __init__(self, place: Place, precision: Precision, bound: float, offline: str, run: bytes, d: int = 0) -> None:
+    def __init__(
+        self,
+        place: Place,
+        precision: Precision,
+        bound: float,
+        offline: str,
+        run: bytes,
+        compiled: Mapping[str, Compiled] = MappingProxyType({}),
+        d: int = 0,
+    ) -> None:
         super().__init__(precision, bound)
         self.place, self.offline, self.run, self.d = place, offline, run, d
         self.usage: list[Usage] = []
         self.stocks: list[str] = []
-        self._compiled: dict[str, Compiled] = {}
+        self._compiled = dict(compiled)
         self._running: list[MpSpdzExecution] = []
 
     def compiled(self, program: Program) -> Compiled:

@@ -55,6 +55,15 @@ class Place:
         """
         self._same_compiler()
         compiled = compile_program(program, precision, self.protocol, self.home, note=self.note)
+        self._same_bytecode(compiled)
+        return compiled
+
+    def agree(self, compiled: Compiled) -> None:
+        """The same for a program that each has compiled: on the compiler, and on what it made."""
+        self._same_compiler()
+        self._same_bytecode(compiled)
+
+    def _same_bytecode(self, compiled: Compiled) -> None:
         for peer, theirs in self.link.all_to_all("digest:bytecode", compiled.digest.encode()).items():
             if bytes(theirs) != compiled.digest.encode():
                 raise MismatchError(
@@ -63,7 +72,6 @@ class Place:
                     "compare the versions of Python; MP-SPDZ's compiler is written in it",
                     culprit=peer,
                 )
-        return compiled
 
     def _same_compiler(self) -> None:
         digest, version = self.home.digest(), self.home.version()

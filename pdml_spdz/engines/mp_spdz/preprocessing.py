@@ -113,7 +113,7 @@ def fitting(link: Link, root: Path, wanted: Preprocessed, run: bytes, remedy: st
     Preprocessing.tidy(root, link.me)
     stocks = Preprocessing.find(root, wanted, link.me)
     try:
-        claim.check(link, stocks, EXECUTION, run)
+        claim.check(link, stocks, [EXECUTION], run)
     except StockError as error:
         if not error.common:
             raise

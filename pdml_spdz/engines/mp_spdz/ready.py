@@ -6,13 +6,12 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from pdml_spdz.engines.mp_spdz.compiler import domain_of
-from pdml_spdz.engines.mp_spdz.engine import layout_of, options_of
+from pdml_spdz.engines.mp_spdz.engine import layout_of
 from pdml_spdz.engines.mp_spdz.home import Found, Installation, check_ring, find, find_program, missing_text, require
 from pdml_spdz.engines.mp_spdz.protocols import protocol_of
 from pdml_spdz.engines.mp_spdz.spec import MP_SPDZ
-from pdml_spdz.engines.openings.base import Shape
-from pdml_spdz.engines.settings import iterations_of, precision_of
-from pdml_spdz.engines.spec import Diagnosis
+from pdml_spdz.engines.spec import Diagnosis, precision_of
+from pdml_spdz.study.algorithm import Shape
 from pdml_spdz.study.engines import ENGINES
 from pdml_spdz.study.model import Study
 
@@ -32,8 +31,9 @@ def _check(study: Study, given: Path | None, *, making_stock: bool) -> None:
         return
     chosen = protocol_of(study)
     program = find_program(require(given), chosen, offline=making_stock, insecure=study.insecure_benchmark)
-    layout = layout_of(study.opening, options_of(study), Shape(1, 1, iterations_of(study)))
-    options, _, prime = domain_of(layout.program, precision_of(study), chosen)  # EngineError if it is too large
+    precision, shape = precision_of(study), Shape(1, 1, 1)  # numbers are as long for any other
+    layout = layout_of(study.opening, precision, shape, study.online, 1, own_masks=chosen.own_masks)
+    options, _, prime = domain_of(layout.program, precision, chosen)  # EngineError if it is too large
     if not prime:
         check_ring(program, chosen, int(options[1]))
 

@@ -8,39 +8,32 @@ from typing import Any
 
 from pdml_spdz.engines.mp_spdz import home, offline
 from pdml_spdz.engines.mp_spdz.compiler import compile_program
-from pdml_spdz.engines.mp_spdz.engine import MpSpdzEngine, layout_of, options_of
+from pdml_spdz.engines.mp_spdz.engine import CompiledPlan, MpSpdzEngine, layout_of
 from pdml_spdz.engines.mp_spdz.place import MATERIAL, Place
 from pdml_spdz.engines.mp_spdz.preprocessing import Preprocessing, facts
 from pdml_spdz.engines.mp_spdz.protocols import protocol_of
-from pdml_spdz.engines.settings import shape_of
-from pdml_spdz.engines.spec import Context, OfflinePlan, Stocks
+from pdml_spdz.engines.spec import Context, Note, Stocks, precision_of
 from pdml_spdz.offline.stock import look
+from pdml_spdz.study.algorithm import Shape
 from pdml_spdz.study.model import Study
 
 
 def make(context: Context) -> MpSpdzEngine:
-    return MpSpdzEngine(_place(context), context.session, options_of(context.study))
+    study = context.study
+    return MpSpdzEngine(_place(context), context.session, precision_of(study), study.offline, study.aggregator)
 
 
-def plan(study: Study, given: Path | None) -> OfflinePlan:
-    chosen, options = protocol_of(study), options_of(study)
-    layout = layout_of(study.opening, options, shape_of(study))
-    compiled = compile_program(layout.program, options.precision, chosen, home.require(given))
-    executions = layout.executions
-    disk = executions * offline.forecast(compiled, malicious=chosen.malicious)
-    text = (
-        f"material for one run of {study.M} parties with {chosen.name}, over {compiled.domain}: "
-        f"{compiled.counts.in_words}, {executions} time(s), by MP-SPDZ's own count\n"
-        f"forecast for each party: about {disk / 1e6:,.1f} MB on disk"
-    )
-    return OfflinePlan(text, {"counts": asdict(compiled.counts), "domain": compiled.domain, "executions": executions})
+def plan(study: Study, shape: Shape, given: Path | None, note: Note) -> CompiledPlan:
+    chosen, precision, iterations = protocol_of(study), precision_of(study), study.spec.shape(study, shape.d).tau
+    layout = layout_of(study.opening, precision, shape, study.online, iterations, own_masks=chosen.own_masks)
+    compiled = compile_program(layout.program, precision, chosen, home.require(given), note=note)
+    return CompiledPlan(shape, layout, study.M, chosen, compiled)
 
 
-def make_stock(context: Context) -> dict[str, Any]:
+def make_stock(context: Context, plan: CompiledPlan) -> dict[str, Any]:
     """One stock for each execution of the program."""
-    place, options = _place(context), options_of(context.study)
-    layout = layout_of(context.study.opening, options, shape_of(context.study))
-    compiled, executions = place.compile(layout.program, options.precision), layout.executions
+    place, compiled, executions = _place(context), plan.compiled, plan.layout.executions
+    place.agree(compiled)
 
     def progress(done: int, of: int) -> None:
         context.notify({"event": "offline", "done": done, "of": of, "detail": "bytes on disk, about"})

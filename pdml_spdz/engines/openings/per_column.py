@@ -11,7 +11,6 @@ from pdml_spdz.engines.openings.base import (
     Execution,
     Opening,
     Runner,
-    Shape,
     check_projection,
     dots,
     public_integers,
@@ -23,7 +22,7 @@ from pdml_spdz.primitives.normed_sum import NormedColumns, OwnMean, unit_columns
 
 if TYPE_CHECKING:
     from pdml_spdz.engines.base import Engine
-    from pdml_spdz.engines.spec import EngineSpec
+    from pdml_spdz.engines.spec import EngineSpec, OfflinePlan
     from pdml_spdz.programs.render import Program
 
 
@@ -65,9 +64,11 @@ class PerColumn:
         return y
 
 
-def _columns(engine: Engine, bound: Bound, shape: Shape, mean: OwnMean | None) -> PerColumn:
-    runner, layout = engine.programs(PER_COLUMN, shape, power_of_two(bound.total))
-    return PerColumn(runner, layout.program, layout.columns, stream=layout.stream)
+def _columns(engine: Engine, bound: Bound, plan: OfflinePlan, mean: OwnMean | None) -> PerColumn:
+    layout = plan.layout
+    return PerColumn(
+        engine.programs(plan, power_of_two(bound.total)), layout.program, layout.columns, stream=layout.stream
+    )
 
 
 def seen(spec: EngineSpec) -> list[str]:

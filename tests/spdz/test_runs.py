@@ -221,7 +221,9 @@ def test_stocks_that_do_not_suffice_for_the_whole_run_are_counted(
 
 @pytest.mark.spdz
 def test_bytes_and_rounds_are_those_of_the_virtual_machines_too(tmp_path: Path, temporary: Path) -> None:
-    result = svd(tables(), rank=1, iterations=3, tol=0.0, solver="power", precision=SMALL, bound="1000")
+    settings = {"engine": "mp-spdz", "protocol": "semi", "precision": SMALL, "bound": "1000"}
+    study = local_study(2, rank=1, iterations=3, tol=0.0, solver="power", **settings)
+    result = run_local(LocalRun(tables(), study, tmp_path / "out"))
     for own in result.party_reports:
         said = own["mp_spdz"]
         offline, links = said["offline"], sum(way["sent"] for way in own["traffic"].values())

@@ -32,7 +32,7 @@ LAYERS = {
     "one party's run": ("fits", "run", "results"),
     "neither knows the other": ("algorithms", "engines"),
     "what engines are made of": ("primitives", "offline"),
-    "what these stand on": ("study", "rows", "ot", "transport"),
+    "what these stand on": ("study", "rows", "ot", "lattice", "transport"),
     "tools": ("programs", "numerics", "system"),
     "everybody's": ("registry", "errors", "__init__"),
 }

@@ -153,7 +153,7 @@ def _study(path: Path, me: int | None, directory: Path, home: Path | None, trial
     yield Diagnosis(
         "ok", "study", f"{agreed.M} parties, {agreed.algorithm}, rank {agreed.rank}, digest {agreed.digest[:16]}"
     )
-    yield from agreed.engine_spec.ready(agreed, home)
+    yield from _engine(agreed, home)
     if me is None:
         yield Diagnosis("note", "party", "pass --id to check this party's key, certificates and port")
         return
@@ -168,6 +168,23 @@ def _study(path: Path, me: int | None, directory: Path, home: Path | None, trial
         return
     if trial.any:
         yield from _peers(agreed, identity, trial)
+
+
+def _engine(agreed: Study, home: Path | None) -> Iterator[Diagnosis]:
+    """What the study's engine needs here: for a run, and for making stocks."""
+    engine, phase = agreed.engine_spec, agreed.engine_spec.offline
+    try:
+        engine.ready(agreed, home)
+        yield Diagnosis("ok", f"engine {engine.name}", "what a run of the study needs is here")
+    except PdmlError as error:
+        yield Diagnosis("problem", f"engine {engine.name}", str(error))
+        return
+    if phase is None or not agreed.on_shares:
+        return
+    try:
+        phase.ready(agreed, home)
+    except PdmlError as error:
+        yield Diagnosis("problem" if agreed.offline == "stock" else "note", "offline phase", str(error))
 
 
 def _certificates(identity: Identity) -> Iterator[Diagnosis]:

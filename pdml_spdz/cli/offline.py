@@ -31,7 +31,7 @@ from pdml_spdz.engines.spec import Stocks
 from pdml_spdz.local.joint import local_study
 from pdml_spdz.local.supervisor import PartyCommands, supervise
 from pdml_spdz.run.context import PartyRun, stock_root
-from pdml_spdz.run.party import make_stock, offline_plan
+from pdml_spdz.run.party import make_stock, offline_phase, offline_plan
 from pdml_spdz.study.algorithm import ALGORITHMS, DEFAULT
 from pdml_spdz.study.engines import ENGINES
 from pdml_spdz.study.file import load
@@ -124,7 +124,8 @@ def make_command(
     home = given.pop("mp_spdz")
     agreed = _study(study_file, given)
     root = stock_root(stock).absolute()
-
+    if me is None:  # one party of several tells the others if it is not
+        offline_phase(agreed).ready(agreed, home)
     wanted = offline_plan(agreed, home)
 
     def party(notify: Callable[[dict[str, Any]], None]) -> dict[str, Any]:

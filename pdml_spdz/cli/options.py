@@ -119,7 +119,10 @@ COMMON: list[Option] = [
 ENGINE: list[Option] = [
     click.option("--engine", cls=NamedOption, registry=ENGINES, usual=_default("engine")),
     click.option(
-        "--protocol", default="", metavar="NAME", help="MP-SPDZ protocol: semi, hemi, mascot (malicious), ..."
+        "--protocol",
+        default="",
+        metavar="NAME",
+        help="MP-SPDZ protocol: hemi (the default), semi, mascot (malicious), ...",
     ),
     _choice("--program", PROGRAMS, "NormedSecSum by projection, or the paper's own program (mp-spdz, for comparison)."),
     click.option("--insecure-benchmark", is_flag=True, help="Accept a timing build of MP-SPDZ. INSECURE."),

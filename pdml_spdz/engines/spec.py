@@ -33,6 +33,10 @@ if TYPE_CHECKING:
 Note: TypeAlias = Callable[[str], None]  # takes what whoever watches should know
 
 
+def _nothing(*_: object) -> tuple[()]:
+    return ()
+
+
 @dataclass(frozen=True)
 class Context:
     """What an engine of one party is made from.
@@ -94,11 +98,13 @@ class OfflinePhase:
     plan : plan(study, shape, home, note), of a fit of this shape
     make_stock : for one run, together with the other parties; returns what is reported of it
     status : what there is below a directory; changes nothing
+    ready : as `EngineSpec.ready`, of what `make_stock` needs
     """
 
     plan: Callable[[Study, Shape, Path | None, Note], OfflinePlan]
     make_stock: Callable[[Context, Any], dict[str, Any]]
     status: Callable[[Path], Stocks]
+    ready: Callable[[Study, Path | None], object] = _nothing
 
 
 @dataclass(frozen=True)
@@ -119,10 +125,6 @@ def later(module: str, name: str) -> Callable[..., Any]:
     return call
 
 
-def _nothing(*_: object) -> tuple[()]:
-    return ()
-
-
 @dataclass(frozen=True)
 class EngineSpec:
     """
@@ -130,8 +132,8 @@ class EngineSpec:
     help : what it is, in a few words
     make : the engine of one party
     check : want(ok, found, wanted) raises unless ok; what a study may not say with this engine
-    doctor : what this machine has of what the engine needs; the path is `Context.home`
-    ready : what a study's party is missing of the engine that it names, on this machine, or that nothing is
+    ready : EngineError if this machine lacks something that a run of the study needs; the path is `Context.home`
+    doctor : what this machine has of what the engine needs, for any study
     offline : None if it has no offline phase
     settings : those of a study that no other engine takes
     largest_range : the largest `precision.range` that its numbers have room for
@@ -145,8 +147,8 @@ class EngineSpec:
     help: str
     make: Callable[[Context], Engine]
     check: Callable[[Study, Want], object] = _nothing
+    ready: Callable[[Study, Path | None], object] = _nothing
     doctor: Callable[[Path | None], Iterable[Diagnosis]] = _nothing
-    ready: Callable[[Study, Path | None], Iterable[Diagnosis]] = _nothing
     offline: OfflinePhase | None = None
     settings: tuple[str, ...] = ()
     largest_range: int = MAX_RANGE

@@ -197,6 +197,7 @@ def checked(run: LocalRun) -> list[Path | Data]:
         raise EngineError(found, "another engine, or parties that are processes")
     if len(run.parties) != study.M:
         raise StudyError(f"rows of {len(run.parties)} parties for {study.M} parties.", "rows for each party")
+    study.engine_spec.ready(study, run.mp_spdz)
     rows = [_checked(given, run, m) for m, given in enumerate(run.parties)]
     widths = {m: data.d for m, data in enumerate(rows) if isinstance(data, Data)}
     if len(set(widths.values())) > 1:

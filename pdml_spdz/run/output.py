@@ -186,7 +186,7 @@ def run_report(study: Study, engine: Engine, link: Link, bound: Bound, outcome: 
         "columns": study.columns,
         "rows": json.loads(json.dumps(asdict(study.rows))),  # how files became rows; lists, as they are read back
         "seconds": seconds(link),
-        "bytes_sent": sum(link.traffic.sent.values()),
+        "bytes_sent": link.traffic.bytes_sent,
         "bytes_received": sum(link.traffic.received.values()),
         "traffic": {
             f"P{p}": {"sent": link.traffic.sent.get(p, 0), "received": link.traffic.received.get(p, 0)}
@@ -194,7 +194,7 @@ def run_report(study: Study, engine: Engine, link: Link, bound: Bound, outcome: 
         },
         "rounds": link.traffic.rounds,
         "offline": {
-            "bytes_sent": sum(link.offline_traffic.sent.values()),
+            "bytes_sent": link.offline_traffic.bytes_sent,
             "bytes_received": sum(link.offline_traffic.received.values()),
             "rounds": link.offline_traffic.rounds,
         },

@@ -41,6 +41,7 @@ def run_party(run: PartyRun, link: Link | None = None) -> dict[str, Any]:
     place = _Network(run) if link is None else _Connected(run, link)
     with ExitStack() as held:
         try:
+            run.study.engine_spec.ready(run.study, run.mp_spdz)
             held.enter_context(run.output())
             with place.clock("local"):
                 data = _load(run)
@@ -127,24 +128,33 @@ def _telling(run: PartyRun, fit: Callable[[], Fitted]) -> Callable[[], Fitted]:
 
 def make_stock(run: PartyRun, plan: OfflinePlan) -> dict[str, Any]:
     """The offline phase of party `me`, with the others: a stock for one run of the study; returns what was made."""
-    with meeting(run) as (link, session, identity):
-        made = offline_phase(run.study).make_stock(context_of(run, link, session, identity), plan)
+    phase = offline_phase(run.study)
+    with meeting(run, lambda: phase.ready(run.study, run.mp_spdz)) as (link, session, identity):
+        made = phase.make_stock(context_of(run, link, session, identity), plan)
         traffic = link.offline_traffic
         return {
             "engine": run.study.engine,
             "party_id": run.me,
             "parties": run.study.M,
-            "bytes_sent": sum(traffic.sent.values()),
+            "bytes_sent": traffic.bytes_sent,
             "rounds": traffic.rounds,
             "seconds": round(link.clock.seconds["offline"], 3),
         } | made
 
 
 @contextmanager
-def meeting(run: PartyRun) -> Iterator[tuple[Link, bytes, Identity]]:
+def meeting(run: PartyRun, check: Callable[[], object] = lambda: None) -> Iterator[tuple[Link, bytes, Identity]]:
     """All parties of the study, who have found out that they mean the same thing: the link to them, the identity of
-    this meeting, and this party's own."""
+    this meeting, and this party's own.
+
+    check : raises if this party cannot take part, of which the others are told
+    """
     network = _Network(run)
+    try:
+        check()
+    except Exception as error:
+        network.tell(error)
+        raise
     network.wait()
     with network.meet() as link:
         yield link, handshake.meet(link, run.study, network.identity.fingerprints, resume=False), network.identity

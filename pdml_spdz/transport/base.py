@@ -42,11 +42,24 @@ class Frame:
 
 @dataclass
 class Traffic:
-    """What one party sent and received: bytes of frames (headers included, TLS records not) by peer."""
+    """What one party sent and received: bytes of frames (headers included, TLS records not) by peer.
+
+    machines : bytes that an engine's own programs have sent, on connections of their own
+    rounds : of the link, and theirs
+    """
 
     sent: dict[int, int] = field(default_factory=dict)
     received: dict[int, int] = field(default_factory=dict)
     rounds: int = 0
+    machines: int = 0
+
+    @property
+    def bytes_sent(self) -> int:
+        return sum(self.sent.values()) + self.machines
+
+    def add_machine(self, n: int, rounds: int) -> None:
+        self.machines += n
+        self.rounds += rounds
 
     def add_sent(self, peer: int, n: int) -> None:
         self.sent[peer] = self.sent.get(peer, 0) + n
@@ -119,6 +132,13 @@ class Clock:
         finally:
             self._settle()
             self._stack.pop()
+
+    def move(self, seconds: float, source: str, to: str) -> None:
+        """Time that was counted in one category, as far as it was, belongs to another."""
+        self._settle()
+        moved = min(seconds, self.seconds[source])
+        self.seconds[source] -= moved
+        self.seconds[to] += moved
 
     @property
     def total(self) -> float:

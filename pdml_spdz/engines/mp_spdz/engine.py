@@ -84,9 +84,9 @@ class MpSpdzEngine(EngineBase):
         assert isinstance(plan, CompiledPlan)
         self._program, self._compiled = plan.layout.program, plan.compiled
         Agreement(self.link).digest("program", self._program.text.encode())
-        Agreement(self.link).digest("bytecode", self._compiled.digest.encode())
-        known = {self._program.digest: self._compiled}
-        self._runner = MpSpdzRunner(self.place, self.precision, scale, self.offline, self.run, known)
+        self.place.agree(self._compiled)
+        known, d = {self._program.digest: self._compiled}, plan.shape.d
+        self._runner = MpSpdzRunner(self.place, self.precision, scale, self.offline, self.run, known, d)
         takes = self._compiled.counts.in_words
         self.place.note(f"{self.place.protocol.name} over {self._compiled.domain}; an execution takes {takes}")
         return self._runner
@@ -108,6 +108,7 @@ class MpSpdzEngine(EngineBase):
                 "id": burnt[0] if burnt else None,
                 "claimed": asdict(self._compiled.counts),
                 "mode": "on-demand" if not burnt else "stock" if len(burnt) == len(used) else "mixed",
+                "executions": {"from stock": len(burnt), "on demand": len(used) - len(burnt)},
             }
             facts["mp_spdz"] = {
                 "version": self.place.home.version(),
@@ -116,6 +117,11 @@ class MpSpdzEngine(EngineBase):
                 "seconds": round(sum(u.seconds for u in used), 6),
                 "megabytes_sent": round(sum(u.megabytes for u in used), 6),
                 "rounds": sum(u.rounds for u in used),
+                "offline": {
+                    "seconds": round(sum(u.offline_seconds for u in used), 6),
+                    "megabytes_sent": round(sum(u.offline_megabytes for u in used), 6),
+                    "rounds": sum(u.offline_rounds for u in used),
+                },
                 "stocks": burnt,
             }
         return facts

@@ -14,7 +14,6 @@ from pdml_spdz.engines.mp_spdz.preprocessing import Preprocessing, facts
 from pdml_spdz.engines.mp_spdz.protocols import protocol_of
 from pdml_spdz.engines.spec import Context, Note, Stocks, precision_of
 from pdml_spdz.offline.stock import look
-from pdml_spdz.primitives.agree import Agreement
 from pdml_spdz.study.algorithm import Shape
 from pdml_spdz.study.model import Study
 
@@ -34,7 +33,7 @@ def plan(study: Study, shape: Shape, given: Path | None, note: Note) -> Compiled
 def make_stock(context: Context, plan: CompiledPlan) -> dict[str, Any]:
     """One stock for each execution of the program."""
     place, compiled, executions = _place(context), plan.compiled, plan.layout.executions
-    Agreement(context.link).digest("bytecode", compiled.digest.encode())
+    place.agree(compiled)
 
     def progress(done: int, of: int) -> None:
         context.notify({"event": "offline", "done": done, "of": of, "detail": "bytes on disk, about"})
@@ -80,5 +79,29 @@ def _place(context: Context) -> Place:
         context.directory,
         study.timeouts.round,
         study.insecure_benchmark,
+        lambda d: _remedy(study, d),
         context.note,
+    )
+
+
+def _remedy(study: Study, d: int) -> str:
+    """How a stock for a run of the study on d features is made, in words that can be pasted."""
+    given: dict[str, object] = {
+        "algorithm": study.algorithm,
+        "parties": study.M,
+        "dim": d,
+        "rank": study.rank,
+        "iterations": study.iterations,
+        "solver": study.solver,
+        "engine": study.engine,
+        "protocol": protocol_of(study).name,
+        "bits": study.precision.bits,
+        "range": study.range,
+    }
+    more = {name: getattr(study, name) for name in ("normalise", "online", "program", "centre")}
+    given |= {name: value for name, value in more.items() if value != study.usual(name)}
+    words = " ".join(f"--{name} {value}" for name, value in given.items())
+    return (
+        "make one at every party with `pdml-spdz offline make STUDY --id I`, or, for a local run, with "
+        f"`pdml-spdz offline make {words}` (and the run's --bound); or pass --offline on-demand"
     )

@@ -4,6 +4,7 @@ and its results on the disk, every array first, and the report, the mark of a fi
 
 from __future__ import annotations
 
+import json
 import platform
 import resource
 import shutil
@@ -183,7 +184,7 @@ def run_report(study: Study, engine: Engine, link: Link, bound: Bound, outcome: 
         "d": outcome.data.d,
         "features": None if outcome.data.features is None else list(outcome.data.features),  # in the order of V
         "columns": study.columns,
-        "rows": asdict(study.rows),  # how files became rows
+        "rows": json.loads(json.dumps(asdict(study.rows))),  # how files became rows; lists, as they are read back
         "seconds": seconds(link),
         "bytes_sent": sum(link.traffic.sent.values()),
         "bytes_received": sum(link.traffic.received.values()),

@@ -83,7 +83,7 @@ def _zarr(path: Path, wanted: RowsWanted, workers: Workers) -> Loaded:
         import zarr
     except ImportError:
         raise InputError(
-            f"{path} needs the package zarr, which is not installed.", do="pip install 'pdml-spdz[zarr]'"
+            f"{path} needs the package zarr, which is not installed.", do="pip install zarr 'dask[array]'"
         ) from None
     if not path.is_dir():
         raise InputError(f"{path} is not there.", "a Zarr array with this party's rows", "check the path after --data")

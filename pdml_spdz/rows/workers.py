@@ -227,7 +227,7 @@ def workers_of(reading: Reading) -> Workers:
     except ImportError:
         raise InputError(
             "rows that are not loaded whole need the package dask, which is not installed.",
-            do="pip install 'pdml-spdz[dask]'",
+            do="pip install 'dask[array,dataframe]' distributed",
         ) from None
     return _cluster(reading) if reading.dask else ThreadWorkers()
 

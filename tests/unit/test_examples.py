@@ -132,13 +132,17 @@ def test_hints_name_commands_and_options_that_are_there() -> None:
 
 
 def test_packages_that_hints_name_are_those_of_the_extras() -> None:
-    extras = (PACKAGE.parent / "pyproject.toml").read_text()
+    """A hint that names this package would look for it in an index that may have another of that name, or none."""
+    extras, named = (PACKAGE.parent / "pyproject.toml").read_text(), set()
     for path in PACKAGE.rglob("*.py"):
-        for words in re.findall(r"pip install '?([\w\s\-\[\]]+)", path.read_text(encoding="utf-8")):
-            for package in re.findall(r"[a-z][\w\-]+", words):
-                if package not in ("or", "and", "leave", "set", "what"):
-                    assert f'"{package}>=' in extras, f"{path.name}: {package}"
-                    break
+        for words in re.findall(
+            r"pip install ((?:'?[a-z][\w.\-]*(?:\[[\w,]+\])?(?:>=[\d.]+)?'?[ ,;`\")]*)+)", path.read_text()
+        ):
+            first = re.findall(r"[a-z][\w\-]*", re.sub(r"\[.*?\]", "", words))[0]
+            named.add(first)
+    assert len(named) > 5
+    for package in named:
+        assert re.search(rf'"{package}(\[[\w,]+\])?>=', extras), package
 
 
 @pytest.fixture(scope="module")

@@ -55,12 +55,12 @@ def say(home: Path, *words: str) -> str:
     return subprocess.run(command, cwd=home, check=True, capture_output=True, text=True).stdout
 
 
-def by_command(home: Path, parties: int, rank: int) -> list[list[str]]:
+def by_command(home: Path, parties: int, rank: int, init: str) -> list[list[str]]:
     """The words of each topic, as `pdml-spdz topics` prints them."""
     for m in range(parties):
         say(home, "documents", f"{m}.jsonl", "--vocabulary", "agreed.txt", "--tf-idf", "--out", f"{m}.npz")
     files = [f"{m}.npz" for m in range(parties)]
-    say(home, "nmf", *files, "--rank", str(rank), "--init", "nnsvd", "--out", "run", "--no-accuracy")
+    say(home, "nmf", *files, "--rank", str(rank), "--init", init, "--out", "run", "--no-accuracy")
     return [line.split(", ") for line in re.findall(r"^topic \d+: (.+)$", say(home, "topics", "run"), re.MULTILINE)]
 
 
@@ -68,6 +68,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     for name, usual in (("parties", 3), ("rank", 20), ("words", 4000), ("documents", 6000)):
         parser.add_argument(f"--{name}", type=int, default=usual)
+    parser.add_argument("--init", default="pd", help="of the command; scikit-learn starts from its nndsvd")
     given = parser.parse_args()
     documents = texts(Path(os.environ["PDML_DATA"]), given.documents)
     with tempfile.TemporaryDirectory(prefix="pdml-spdz-") as directory:
@@ -77,7 +78,7 @@ def main() -> None:
             lines = [json.dumps({"text": text}) + "\n" for text in documents[m :: given.parties]]
             (home / f"{m}.jsonl").write_text("".join(lines), encoding="utf-8")
         began = time.perf_counter()
-        found = by_command(home, given.parties, given.rank)
+        found = by_command(home, given.parties, given.rank, given.init)
         seconds = time.perf_counter() - began
         read = [load(home / f"{m}.npz") for m in range(given.parties)]
     names = read[0].features

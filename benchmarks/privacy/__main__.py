@@ -50,14 +50,15 @@ def main() -> None:
     missing = [text for name, grid in grids.items() for text in absent(name, grid, results[name])]
     where = given.page or out / "README.md"
     where.parent.mkdir(parents=True, exist_ok=True)
-    print(page.write(results, where, missing, full=given.full))
+    counts = [counted(name, grids[name], results[name]) for name in ("nmf", "svd") if given.full and name in grids]
+    print(page.write(results, where, missing, counts, full=given.full))
 
 
 # What names a cell whatever its size; of the baselines a whole curve.
 SAME = {
     "nmf": ("data", "k", "party_share", "start"),
     "svd": ("data", "party_share"),
-    "shows": ("data", "honest", "solver"),
+    "shows": ("data", "solver"),
     "noise": ("experiment", "data"),
     "ratings": ("data", "k", "party_share"),
     "attacks": ("case", "engine", "algorithm"),
@@ -68,6 +69,19 @@ def mixed(name: str, paper: list[Row], small: list[Row]) -> list[Row]:
     """The paper's cells, and small ones where there is none of the paper's size yet."""
     have = {tuple(row[n] for n in SAME[name]) for row in paper}
     return paper + [row for row in small if tuple(row[n] for n in SAME[name]) not in have]
+
+
+def counted(name: str, grid: list[Cell], rows: list[Row]) -> str:
+    """How many cells of the grid are of the paper's size, reduced, or not there."""
+    names, same = list(grid[0].settings), SAME[name]
+    whole = {tuple(row[n] for n in names) for row in rows if row["grid"] == "full"}
+    smaller = {tuple(row[n] for n in same) for row in rows if row["grid"] != "full"}
+    full = sum(cell.key in whole for cell in grid)
+    reduced = sum(cell.key not in whole and tuple(str(cell.settings[n]) for n in same) in smaller for cell in grid)
+    rest = len(grid) - full - reduced
+    return (
+        f"{name.upper()}: of {len(grid)} cells {full} are of the paper's size, {reduced} reduced, {rest} not computed."
+    )
 
 
 def absent(name: str, grid: list[Cell], rows: list[Row]) -> list[str]:

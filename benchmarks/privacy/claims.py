@@ -78,14 +78,15 @@ def paired(svd: list[Row], first: str, second: str) -> tuple[int, int, str, floa
 
 def _share(count: int, cells: int) -> str:
     """yes, no, or in how many."""
-    return "yes" if count == cells else "no" if count == 0 else f"mixed: in {count} of {cells} cells"
+    answer = "yes" if count == cells else "no" if count == 0 else f"mixed: in {count} of {cells} cells"
+    return f"{answer}, in the one cell computed" if cells == 1 else answer
 
 
 def bounds(svd: list[Row]) -> Answer:
     claim = "The Σ-revealing p bounds the transcript's from below (so iterations need not be looked at)"
     lower, cells, texts, test = paired(svd, "sigma", "transcript")
     figures = f"mean smallest p of both: {texts}. Lower in {lower} of {cells} cells (Wilcoxon p {test:.2g})"
-    return Answer(claim, "yes" if lower == cells else "no", figures)
+    return Answer(claim, _share(cells if lower == cells else 0, cells), figures)
 
 
 def hiding(svd: list[Row]) -> Answer:
@@ -125,7 +126,7 @@ def _sized(mean: float, row: Row) -> str:
 
 
 def _on_small(answer: str, *, small: bool) -> str:
-    return f"{answer}, on reduced cells" if small and answer == "yes" else answer
+    return f"{answer}, on reduced cells" if small and answer.startswith("yes") else answer
 
 
 def private(rows: list[Row], what: str, view: str) -> Answer:
@@ -159,7 +160,7 @@ def noise(rows: list[Row], beta: str) -> Answer:
         )
     return Answer(
         f"DP is worse than a party's own model in three of four settings (beta of {beta})",
-        "yes" if worse >= 3 else "no",
+        ("yes" if worse >= 3 else "no") if len(texts) == len(settings) else f"not judged: {len(texts)} of 4 settings",
         f"worse in {worse} of {len(texts)} (mean uplift over sizes; the paper's budget, entries): {'; '.join(texts)}. "
         f"The exception: {', '.join(gains) or 'none'} here, News in the paper",
     )
@@ -251,9 +252,17 @@ def all_claims(results: dict[str, list[Row]]) -> list[Answer]:
         svd = results["svd"]
         both = [row for row in svd if row["view"] in ("pd-svd", "sigma")]
         answers += [private(svd, "PD-SVD", "pd-svd"), bounds(svd), hiding(svd), size(both, "SVD")]
-    if {row["experiment"] for row in results.get("noise", [])} >= {"pcr", "lra", "topics"}:
-        answers += [noise(results["noise"], beta) for beta in ("own rows", "all rows")]
-        answers += [exception(results["noise"], form) for form in (AS_IT_IS,) if of(results["noise"], experiment=form)]
-        answers += [all_gain(results["noise"], "topics"), all_gain(results["noise"], "recommender")]
-        answers.append(noise_in_nmf(results["noise"]))
+    return answers + of_noise(results.get("noise", []))
+
+
+def of_noise(rows: list[Row]) -> list[Answer]:
+    """Those of experiments that are there."""
+    have, answers = {row["experiment"] for row in rows}, []
+    if have & {"pcr", "lra"}:
+        answers += [noise(rows, beta) for beta in ("own rows", "all rows")]
+    if AS_IT_IS in have:
+        answers.append(exception(rows, AS_IT_IS))
+    answers += [all_gain(rows, experiment) for experiment in ("topics", "recommender") if experiment in have]
+    if have & {"topics", "recommender"}:
+        answers.append(noise_in_nmf(rows))
     return answers

@@ -65,12 +65,12 @@ def named(cell: tuple[str, str]) -> str:
 
 def level_table(rows: list[Row]) -> list[str]:
     cells = cells_of(of(rows, view=level.SEALED))
-    records = rows[0]["records"]
+    records = {cell: of(rows, view=level.SEALED, data=cell[0], party_share=cell[1])[0]["records"] for cell in cells}
     lines = []
     for view, (name, sees) in LEVELS.items():
         told = [of(rows, view=view, data=data, party_share=share)[0]["flagged"] for data, share in cells]
         lines.append([name, sees, *told])
-    return table(["level", "every party sees", *(f"{named(cell)}, of {records}" for cell in cells)], lines)
+    return table(["level", "every party sees", *(f"{named(cell)}, of {records[cell]}" for cell in cells)], lines)
 
 
 def difference_table(rows: list[Row]) -> list[str]:

@@ -87,8 +87,8 @@ class FinishedRun:
 
         also : names of columns that the run has not
         """
-        said, features = self.report["rows"], self.report["features"]
-        agreed = RowSettings(**said)
+        features = self.report["features"]
+        agreed = RowSettings(**self.report.get("rows", {}))
         by_name = self.report["columns"] == "name" and features and ending_of(path) in TABLES and not reading.triplets
         if by_name and agreed.encode:
             taken = (*agreed.columns, *also) if agreed.columns else ()

@@ -75,9 +75,15 @@ def render(
 @click.option(
     "--columns", type=click.IntRange(1), default=840, show_default=True, help="With --sealed: columns, b T of a fit."
 )
-@click.option("--ring", type=int, default=192, show_default=True, help="With --sealed: numbers are mod 2^RING.")
 @click.option(
-    "--left-bits", type=int, default=54, show_default=True, help="With --sealed: bits of a party's covariance matrix."
+    "--ring", type=click.IntRange(32, 512), default=192, show_default=True, help="With --sealed: bits of numbers."
+)
+@click.option(
+    "--left-bits",
+    type=click.IntRange(1, 511),
+    default=54,
+    show_default=True,
+    help="With --sealed: bits of a party's covariance matrix.",
 )
 @click.option("--json", "as_json", is_flag=True)
 def precision(

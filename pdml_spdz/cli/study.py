@@ -69,6 +69,8 @@ def pack(files: tuple[Path, ...], out: Path, certs: Path | None, force: bool, **
         _refuse_options(given)
         agreed = study_file.load(path)
     bundle = bundles.pack(agreed, where)
+    if not force:
+        _check_same_addresses(agreed, bundle.study)
     _check_addresses(bundle.study)
     bundle.save(out)
     study_file.write(path, bundle.study)
@@ -106,6 +108,18 @@ def _count(directory: Path) -> int:
             "make this party's (`pdml-spdz certs make --id I`), and get what is missing from the others",
         )
     return len(found)
+
+
+def _check_same_addresses(said: Study, packed: Study) -> None:
+    """Where the study itself names a host, the certificate does not name another."""
+    for i, (before, after) in enumerate(zip(said.parties, packed.parties, strict=True)):
+        if before.host != placeholder(i) and (before.host, before.port) != (after.host, after.port):
+            raise StudyError(
+                f"the study has P{i} at {shown(before.host, before.port)}, its certificate at "
+                f"{shown(after.host, after.port)}.",
+                "one address",
+                "edit the study, or pass --force to take what the certificates say",
+            )
 
 
 def _check_addresses(agreed: Study) -> None:

@@ -106,10 +106,10 @@ class IterativeFit(ABC, Generic[S, R]):
             self.bound = found or find_bound(run, self.norm(), self.engine, self.link, self.data.d)
             state = self.start()
 
-        history: list[tuple[int, float]] = []
+        history: list[list[float]] = []
 
         def done(state: S) -> None:
-            history.append((state.t, float(state.change)))
+            history.append([state.t, float(state.change)])
             with self.link.clock("local"):
                 checkpoints.save(self.saved(state))
             run.notify({"event": "iteration", "t": state.t, "of": study.iterations, "change": state.change})

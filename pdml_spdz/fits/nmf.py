@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from collections.abc import Callable
 from dataclasses import asdict, replace
 from pathlib import Path
@@ -25,7 +26,7 @@ from pdml_spdz.primitives.sec_sum import SecSum, check_size
 from pdml_spdz.rows.base import Rows
 from pdml_spdz.rows.covariance import covariance
 from pdml_spdz.rows.data import Data
-from pdml_spdz.run.context import Checkpoint, PartyRun, showing
+from pdml_spdz.run.context import KEPT, Checkpoint, PartyRun, showing
 from pdml_spdz.run.output import Fitted
 from pdml_spdz.study.algorithm import SQUARES, SUMS, Algorithm, Shape, Want
 from pdml_spdz.study.engines import engines_that
@@ -84,12 +85,21 @@ class NmfFit(IterativeFit[SweepState, nmf.SweepResult]):
 
     def saved(self, state: SweepState) -> Checkpoint:
         meta = {name: value for name, value in asdict(state).items() if name != "T"}
-        return Checkpoint(state.t, state.T, meta, self.bound, self.part.W)
+        kept = self.part.kept(self._place(state.t))
+        shutil.rmtree(self._place(state.t - KEPT), ignore_errors=True)
+        return Checkpoint(state.t, state.T, meta, self.bound, kept)
+
+    def _place(self, t: int) -> Path:
+        """Where a checkpoint's W is, if it is in many pieces."""
+        return self.run.directory / "checkpoint" / f"W-{t}"
 
     def restored(self, checkpoint: Checkpoint) -> SweepState:
         meta = dict(checkpoint.meta)
         state = SweepState(T=checkpoint.V, strikes=tuple(meta.pop("strikes")), **meta)
-        self.part.restore(_own(checkpoint), state.T)
+        place = self._place(checkpoint.t)
+        if checkpoint.private is None and not place.is_dir():
+            raise InputError("the checkpoint has no coefficients of this party.", "a checkpoint of PD-NMF")
+        self.part.restore_kept(checkpoint.private, place, state.T)
         return state
 
     def verdict(self, state: SweepState) -> int:
@@ -105,7 +115,7 @@ class NmfFit(IterativeFit[SweepState, nmf.SweepResult]):
         return replace(result, warnings=[NOT_PRIVATE, *result.warnings]) if self.published else result
 
     def arrays(self, result: nmf.SweepResult) -> dict[str, Reals]:
-        return {"T.npy": result.T, "W.npy": self.part.W}
+        return {"T.npy": result.T} | self.part.results(self.run.directory / "W")
 
     def facts(self, result: nmf.SweepResult) -> dict[str, Any]:
         study, state = self.study, result.state
@@ -135,7 +145,7 @@ class NmfFit(IterativeFit[SweepState, nmf.SweepResult]):
 def accept(study: Study, m: int, data: Data) -> None:
     """NMF is for numbers that are zero or more."""
     prepare.accept(study, m, data)
-    negative = sum(int(np.sum(values < 0)) for values in data.rows.stored())
+    negative = data.rows.negative
     if negative:
         raise InputError(
             f"{data.source} has {negative:,} negative entries.",
@@ -237,12 +247,6 @@ def _nnsvd(run: PartyRun, X: Rows, engine: Engine, agree: Agreement, link: Link,
     return nmf_start.from_singular_vectors(V.T, sizes, k, agree)
 
 
-def _own(checkpoint: Checkpoint) -> Any:
-    if checkpoint.private is None:
-        raise InputError("the checkpoint has no coefficients of this party.", "a checkpoint of PD-NMF")
-    return checkpoint.private
-
-
 def check(study: Study, want: Want) -> None:
     if not study.level.shows_sums:
         engines = engines_that(lambda e: SUM.name in e.levels)
@@ -286,7 +290,7 @@ NMF = Algorithm(
     by_row=True,
     change="no topic changes by more in a sweep (l1)",
     kept=("W.npy", "scale.npy", "fill.npy"),
-    starts=("centre.npz", "missing.npz", "T0.npy"),
+    starts=("centre.npz", "missing.npz", "T0.npy", "W"),
     needs=SUMS,
     own=("nmf",),
     idle=(

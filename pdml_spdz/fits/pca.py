@@ -92,11 +92,11 @@ secret-shared sums (engines embedded and mp-spdz). Where means are a thousand ti
 
 \b
 Examples:
-  pdml-spdz pca a.csv b.csv c.csv --rank 5
-  pdml-spdz pca a.csv b.csv c.csv --rank 5 --centre hidden
-  pdml-spdz pca a.csv b.csv --rank 5 --centre hidden --offset near-the-means.csv --scale units.csv
-  pdml-spdz pca a.csv b.csv --rank 5 --scale secsum --variance       of the correlation matrix
-  pdml-spdz pca a.npz b.npz --rank 5 --reveal sum --json | jq .explained_variance
+  pdml-spdz pca a.csv b.csv c.csv --rank 2
+  pdml-spdz pca a.csv b.csv c.csv --rank 2 --centre hidden
+  pdml-spdz pca a.csv b.csv --rank 2 --centre hidden --offset near-the-means.csv --scale units.csv
+  pdml-spdz pca a.csv b.csv --rank 2 --scale secsum --variance       of the correlation matrix
+  pdml-spdz pca a.npz b.npz --rank 2 --reveal sum --json | jq .explained_variance
 """
 
 PCA = Algorithm(

@@ -25,6 +25,7 @@ from pdml_spdz.rows.data import Data
 from pdml_spdz.rows.names import Names, positions
 from pdml_spdz.rows.suspects import dominant_column, identifiers
 from pdml_spdz.run.context import PartyRun
+from pdml_spdz.study.algorithm import GRAM
 from pdml_spdz.study.model import Study
 from pdml_spdz.system.files import replaced
 from pdml_spdz.transport.base import Link
@@ -96,6 +97,13 @@ def fitting(data: Data, study: Study, order: Names | None = None) -> Data:
             "give the rows as a dense file, or leave the offsets out",
         )
     return data
+
+
+def expect(data: Data, study: Study) -> None:
+    """How often the rows will be gone through: for those who then decide what one pass is to find."""
+    if study.spec.measure == GRAM:
+        solver = study.solver_spec
+        data.rows.expect(solver.columns(study.rank, data.d), min(study.iterations, solver.expected))
 
 
 def agreed(data: Data, study: Study) -> Data:

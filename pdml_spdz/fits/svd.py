@@ -195,10 +195,10 @@ Every party is a process of its own that talks to the others over mutual TLS, as
 \b
 FILES: .npy, .npz (dense or scipy.sparse), .csv or .csv.gz with a header, .mtx, .parquet
 Examples:
-  pdml-spdz svd a.csv b.csv c.csv --rank 5
-  pdml-spdz svd a.npz b.npz --rank 5 --bound rows:1.0,50000 --out runs/mine
-  pdml-spdz svd a.csv b.csv --rank 5 --reveal sum --json | jq .singular_values
-  pdml-spdz svd a.csv b.csv --rank 5 --scale secsum
+  pdml-spdz svd a.csv b.csv c.csv --rank 2
+  pdml-spdz svd a.npz b.npz --rank 2 --bound rows:1.0,50000 --out runs/mine
+  pdml-spdz svd a.csv b.csv --rank 2 --reveal sum --json | jq .singular_values
+  pdml-spdz svd a.csv b.csv --rank 2 --scale secsum
 """
 
 SVD = Algorithm(

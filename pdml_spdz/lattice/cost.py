@@ -8,7 +8,7 @@ from math import ceil
 from pdml_spdz.lattice.ntt import PRIME_BITS, TERMS
 from pdml_spdz.lattice.packing import Packing, blocks, widths
 
-BANDWIDTH = 100e6  # bytes a second that a layout is chosen for
+BANDWIDTH = 40e6  # bytes a second that a layout is chosen for
 # Nanoseconds of CPU for each coefficient and prime (`bench_lattice --parts`).
 TRANSFORM = 9.0
 SHORT = 1.5  # a short polynomial's transform: reductions, for every TERMS coefficients of it

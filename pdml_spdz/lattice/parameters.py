@@ -261,4 +261,4 @@ def _switching(N: int) -> float:
 def _largest_flooding(N: int, noise: int, w: int, q: int) -> int:
     """The largest f with (noise + 2^f) 2^(w + SWITCH) / q + switching < 2^(SWITCH - 1); -1 if there is none."""
     room = (q * ((1 << (SWITCH - 1)) - int(_switching(N)) - 1) >> (w + SWITCH)) - noise
-    return room.bit_length() - 1
+    return room.bit_length() - 1 if room > 0 else -1

@@ -102,7 +102,7 @@ class Cross:
         shape = layout.count, layout.n, layout.c, ring.limbs(p.w)
         self._masks = np.zeros(shape, np.uint64)
         self._decrypted = {peer: np.zeros(shape, np.uint64) for peer in link.peers}
-        with link.clock("lattice"):
+        with link.clock("crypto"):
             self._keys = self._meet()
             self._responders = {peer: Responder(p, key) for peer, key in self._keys.items()}
             for group in range(layout.groups):

@@ -31,6 +31,7 @@ from pdml_spdz.transport.base import Buffer
 
 ROWS = 16  # responses made at a time
 LONGEST_SHORT = 96  # coefficients of a polynomial from which on the whole transform is faster
+POLYNOMIALS = 128  # of these at a time: 16 MB
 POINTS = 1 << 17  # values of short polynomials at a time: 1 MB
 
 
@@ -61,16 +62,29 @@ class Ciphertexts:
         p, (_, D, rows, count) = self._p, short.shape
         flat = self.values.reshape(p.count, p.N, count, -1)
         out = np.empty((p.count, flat.shape[-1], rows, p.N), np.float32)
-        step = max(1, POINTS // (rows * count))
+        some = max(1, POLYNOMIALS // count) if D > LONGEST_SHORT else rows
         for j, prime in enumerate(p.primes):
-            transform, coefficients = ntt.transform(p.N, prime), short[j].reshape(D, -1)
-            whole = _transformed(transform, coefficients) if D > LONGEST_SHORT else None
-            for start in range(0, p.N, step):
-                points = slice(start, min(start + step, p.N))
-                values = _evaluated(transform, coefficients, points) if whole is None else whole[points]
-                sums = _products(values.reshape(-1, rows, count), flat[j, points].astype(np.float64), prime)
-                out[j, :, :, points] = sums.transpose(2, 1, 0)
+            for first in range(0, rows, some):
+                few = short[j, :, first : first + some]
+                for points, sums in _sums(ntt.transform(p.N, prime), few, flat[j]):
+                    out[j, :, first : first + some, points] = sums.transpose(2, 1, 0)
         return out.reshape(p.count, len(self._peers), self._columns, 2, rows, p.N)
+
+
+def _sums(transform: ntt.Transform, short: Array, ciphertexts: NDArray[np.float32]) -> Iterator[tuple[slice, Array]]:
+    """(points, sum_k S_k times ciphertext k there), for some points of the transform at a time.
+
+    short : (D, rows, k)
+    ciphertexts : (N, k, columns)
+    """
+    D, rows, count = short.shape
+    coefficients = np.ascontiguousarray(short).reshape(D, -1)
+    whole = _transformed(transform, coefficients) if D > LONGEST_SHORT else None
+    step = max(1, POINTS // (rows * count))
+    for start in range(0, transform.N, step):
+        points = slice(start, min(start + step, transform.N))
+        values = _evaluated(transform, coefficients, points) if whole is None else whole[points]
+        yield points, _products(values.reshape(-1, rows, count), ciphertexts[points].astype(np.float64), transform.p)
 
 
 def _transformed(transform: ntt.Transform, coefficients: Array) -> Array:

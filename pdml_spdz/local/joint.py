@@ -21,7 +21,7 @@ from pdml_spdz.fits import prepare
 from pdml_spdz.numerics.fixedpoint import Reals
 from pdml_spdz.registry import Line, Registry
 from pdml_spdz.rows.base import Rows, RowsLike
-from pdml_spdz.rows.data import Data, vector_settings
+from pdml_spdz.rows.data import Data, in_pieces, vector_settings
 from pdml_spdz.rows.reading import READ_AS_FOUND, Reading
 from pdml_spdz.run.context import Event, rows_of
 from pdml_spdz.run.output import commit, finished, refuse_finished
@@ -208,7 +208,7 @@ def checked(run: LocalRun) -> list[Path | Data]:
 def _checked(given: RowsLike | str | Path, run: LocalRun, m: int) -> Path | Data:
     study = run.study
     if isinstance(given, str | Path):
-        if not Path(given).is_file():
+        if not Path(given).is_file() and not (run.reading.dask or in_pieces(Path(given))):
             raise InputError(f"{given} is not there.", "a file with a party's rows", "check the path")
         return Path(given)
     data = prepare.fitting(rows_of(given, study, f"the rows of P{m}", run.reading.of(m)), study)

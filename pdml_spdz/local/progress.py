@@ -72,6 +72,8 @@ class Watcher:
             self._bar("iterations", event["t"], event["of"], f"change {event['change']:.1e}")
         elif event["event"] == "offline" and party == 0:
             self._bar("offline phase", event["done"], event["of"], event["detail"])
+        elif event["event"] == "rows" and event["of"] > 1:
+            self._bar("rows", event["done"], event["of"], f"P{party}")
         elif event["event"] == "samples":
             self._bar("samples", event["done"], event["of"], event["detail"])
 
@@ -91,4 +93,4 @@ class Watcher:
     def _bar(self, name: str, done: int, total: int, detail: str) -> None:
         if self._task is None:
             self._task = self.progress.add_task(name, total=total, detail="")
-        self.progress.update(self._task, completed=done, detail=detail)
+        self.progress.update(self._task, description=name, total=total, completed=done, detail=detail)

@@ -16,7 +16,7 @@ from pdml_spdz.errors import ProtocolError
 from pdml_spdz.numerics import ring
 from pdml_spdz.ot import extension, ggm, vole
 from pdml_spdz.ot.lpn import BASE, Code, LpnParameters, Uncarried, digits, settled
-from pdml_spdz.ot.prg import BLOCK, WORD, Blocks, Forest, random_bits
+from pdml_spdz.ot.prg import BLOCK, WORD, Blocks, Forest
 from pdml_spdz.ot.vole import Correlation
 from pdml_spdz.transport.base import Link
 
@@ -87,14 +87,13 @@ class Source:
         odd = self._ends.random(blocks)
         odd[:, 0] |= np.uint64(1)
         noise = vole.extend(link, self._ends, odd)
-        choices = random_bits(blocks * depth)
-        holes = ggm.holes_of(choices, depth)
-        pairs, keys = extension.extend(link, ots, dict.fromkeys(link.peers, choices), len(choices))
+        made = extension.extend(link, ots, blocks * depth)
+        holes = ggm.holes_of(made.choices, depth)
         c = self._bits // BASE
         rest, outgoing = np.zeros((blocks << depth, c)), {}
         for peer in link.peers:
             forest = ots.senders[peer].hashing.forest(blocks)
-            leaves, trees = ggm.send(forest, pairs[peer], depth)
+            leaves, trees = ggm.send(forest, made.pairs[peer], depth)
             z = settled(_add_leaves(rest, forest, leaves, 1.0) - digits(noise.w[peer], self._bits))
             outgoing[peer] = trees + ring.to_wire(z, self._bits).tobytes()  # no bit that no leaf masks
         cut = ggm.message_size(blocks, depth)
@@ -103,7 +102,7 @@ class Source:
         for peer in link.peers:
             forest, message = ots.receivers[peer].hashing.forest(blocks), messages[peer]
             theirs = _masked(message[cut:], blocks, self._bits, peer)
-            leaves = ggm.receive(forest, keys[peer], choices, depth, message[:cut])
+            leaves = ggm.receive(forest, made.keys[peer], made.choices, depth, message[:cut])
             got = _add_leaves(rest, forest, leaves, -1.0, holes)
             rest[at] -= theirs + digits(noise.v[peer], self._bits) - got
         return self._combine(rest, at, digits(odd, self._bits))

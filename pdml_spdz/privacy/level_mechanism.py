@@ -91,7 +91,7 @@ class LevelMechanism(Mechanism):
         self._own["S"], self._own["t"] = rows.gram(), rows.column_sums()
         mean = self._own["t"] / n_a
         S_A = self._own["S"] - n_a * np.outer(mean, mean) if self.centred else self._own["S"]
-        self._own["centred"], self._own["share"] = S_A, (self.n_v + n_a) / n_a
+        self._own["around"], self._own["share"] = S_A, (self.n_v + n_a) / n_a
         values = np.linalg.eigvalsh(S_A)[::-1]
         self._own["estimate"] = self._own["share"] * np.maximum(values[: self.k], 0.0)
         self._own["trace"] = self._own["share"] * float(np.trace(S_A))
@@ -102,7 +102,7 @@ class LevelMechanism(Mechanism):
             "rank": self.k,
             "victim_rows": self.n_v,
             "others": digest(self.others),
-            "centred": self.centred,
+            "around_mean": self.centred,
             "sealed": asdict(self.sealed),
             "views": list(LEVEL_VIEWS),
         }
@@ -167,7 +167,7 @@ class LevelMechanism(Mechanism):
         start = orthonormalise(rng.standard_normal((d, self.sealed.columns)))[0]
         exponent = float(np.ceil(np.log2(base.largest)) + rng.integers(BLUR))
         about = 0
-        for space in projected(base.S, self._own["centred"], V_0, more, BLOCKS):
+        for space in projected(base.S, self._own["around"], V_0, more, BLOCKS):
             # The first by the solver itself; of rows that differ in one, it takes about as long with the others. Where
             # it opened anything twice, it makes all of them.
             if about:

@@ -81,8 +81,8 @@ class NmfMechanism(Mechanism):
 
     def _own_topics(self, X: RowsLike) -> Reals:
         """That (k, d) of PD-NMF-Init: k rows that stand for X."""
-        W, T = own_topics(X, self.k, SweepSettings(self.sweeps, 0.0, 1.0))
-        return np.asarray(np.linalg.norm(W, axis=0)[:, None] * T)
+        lengths, T = own_topics(X, self.k, SweepSettings(self.sweeps, 0.0, 1.0))
+        return np.asarray(lengths[:, None] * T)
 
     def sample_without(self, X: RowsLike, rng: np.random.Generator) -> Content:
         return self.run(X, int(rng.integers(2**63)))

@@ -42,7 +42,7 @@ class Record:
 
 
 @dataclass(frozen=True)
-class Chosen:
+class ByStatistics:
     """What an observer can tell by some statistics only: as of the whole `Observer`, which has more of them."""
 
     pi: float
@@ -82,12 +82,12 @@ class Observer:
     def passes(self) -> bool:
         return self.pi >= self.wanted_pi
 
-    def by(self, names: Collection[str]) -> Chosen:
+    def by(self, names: Collection[str]) -> ByStatistics:
         """By these statistics alone; Holm's correction is over them alone, too."""
         p = np.array([[r.p_by_statistic[name] for name in self.statistics if name in names] for r in self.records])
         smallest, adjusted = p.min(axis=1), measures.holm(p.reshape(1, -1)).reshape(p.shape).min(axis=1)
         told = tuple(r.document for r, a in zip(self.records, adjusted, strict=True) if a <= self.level)
-        return Chosen(float(smallest.min()), *_mean_and_sd(smallest), 1.0 / (p.shape[1] + 1), told)
+        return ByStatistics(float(smallest.min()), *_mean_and_sd(smallest), 1.0 / (p.shape[1] + 1), told)
 
     def to_json(self) -> dict[str, Any]:
         content: dict[str, Any] = _finite(asdict(self) | {"passes": self.passes})

@@ -66,11 +66,20 @@ class Data:
         """The rows, with zeros for what is missing: for a party's own eyes, and for bounds."""
         return self.rows.filled(np.zeros(self.d)) if self.holes else self.rows
 
+    def looked_at(self, setting: str) -> Data:
+        """The rows after a first pass, if there was none: what is missing is dealt with as the parties agreed."""
+        if not self.rows.lazy:
+            return self
+        return missing.of_pass(self, self.source, setting)
+
     def missing(self) -> NDArray[np.int64]:
         """(d,) how many entries of each column are missing."""
         if not self.holes:
             return np.zeros(self.d, np.int64)
-        return missing.holes(self.rows, self.source, self.features).by_column
+        if self.rows.lazy:
+            counted: NDArray[np.int64] = self.rows.summary().missing  # type: ignore[attr-defined]
+            return counted
+        return missing.holes(self.rows, self.source, self.features)[0].by_column
 
     def names(self) -> list[str]:
         """What the rows are called: their ids, or their numbers in the file, from 0."""
@@ -101,6 +110,8 @@ class Data:
 
     def summary(self) -> str:
         kind = "sparse" if self.rows.sparse else "dense"
+        if self.rows.lazy:
+            return f"{self.source}: {self.n:,} rows x {self.d:,} columns, {kind}, not loaded whole"
         return (
             f"{self.source}: {self.n:,} rows x {self.d:,} columns, {kind}, "
             f"{self.rows.nbytes / 1e6:,.1f} MB, density {self.density:.3g}"
@@ -110,8 +121,8 @@ class Data:
         """A salted digest by which a party recognises its own data; it never leaves the party."""
         h = hashlib.blake2b(salt, digest_size=32)
         h.update(json.dumps([self.n, self.d, self.features]).encode())
-        for array in self.rows.buffers():
-            h.update(np.ascontiguousarray(array).reshape(-1).view(np.uint8).data)
+        for digest in self.rows.group_digests():
+            h.update(digest)
         return h.hexdigest()
 
     def in_order(self, wanted: Names | None, whose: str) -> Data:
@@ -165,6 +176,10 @@ def vector_settings(settings: Mapping[str, Any]) -> dict[str, Any]:
 def load(path: Path, *, vector: bool = False, wanted: RowsWanted | None = None) -> Data:
     """Read a party's rows and check that they are numbers; with `vector` one row, which may be a plain vector."""
     wanted = wanted or RowsWanted()
+    if in_pieces(path):
+        from pdml_spdz.rows.piecewise import read_pieces  # with Dask
+
+        return _checked(read_pieces(path, wanted), str(path), path.name, wanted.agreed, vector=vector)
     ending = ending_of(path)
     if not path.is_file():
         raise InputError(f"{path} is not there.", "a file with this party's rows", "check the path after --data")
@@ -202,6 +217,19 @@ def read_names(path: Path) -> list[str]:
     return [line.strip() for line in lines if line.strip()]
 
 
+PATTERN = "*?["
+
+
+def in_pieces(path: Path) -> bool:
+    """Whether this names rows that are not loaded whole: a directory, a pattern, a Zarr array."""
+    return path.suffix == ".zarr" or path.is_dir() or any(sign in path.name for sign in PATTERN)
+
+
+def is_collection(given: Any) -> bool:
+    """An array or data frame of Dask."""
+    return hasattr(given, "__dask_graph__") and hasattr(given, "to_delayed")
+
+
 def ending_of(path: Path) -> str:
     """By which a file's reader is known: with what was packed, if it is packed."""
     known = {name.lower() for name in (*READERS.names(), *TABLES.lines)}
@@ -230,6 +258,10 @@ def columns_of(given: Any, source: str) -> Columns:
 
 
 def _in_memory(given: Any, source: str, wanted: RowsWanted) -> Loaded:
+    if is_collection(given):
+        from pdml_spdz.rows.piecewise import of_collection  # with Dask
+
+        return of_collection(given, source, wanted)
     if is_table(given) or is_series(given):
         return read_table(given, source, wanted)
     if np.ma.is_masked(given):
@@ -260,7 +292,7 @@ def _checked(loaded: Loaded, where: str, source: str, agreed: RowSettings, *, ve
         names.check(features, X.shape[1], where)
     rows = as_rows(X, order="C")
     whole = Data(rows, features, source, ids=None if aside is None else _identifiers(aside[:, 0], where))
-    if all(finite(values) for values in rows.stored()):
+    if rows.lazy or all(finite(values) for values in rows.stored()):
         return whole
     return missing.handled(whole, where, agreed.missing)
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -36,40 +36,44 @@ class Holes:
     """Where entries are missing.
 
     by_column : (d,) how many
-    rows : (n,) whether any of the row is
+    rows : how many rows are concerned, of n in all
+    first : the first of them, where that is known
     """
 
     by_column: NDArray[np.int64]
-    rows: NDArray[np.bool_]
+    rows: int
+    n: int
+    first: int | None = None
 
     def in_words(self, features: Names | None) -> str:
         by_count = [int(j) for j in np.argsort(-self.by_column, kind="stable") if self.by_column[j]]
         columns = listed(f"{column(features, j)} {self.by_column[j]:,}" for j in by_count)
-        first, total = int(np.argmax(self.rows)) + 1, int(self.by_column.sum())
+        total = int(self.by_column.sum())
         entries = "entry" if total == 1 else "entries"
-        return (
-            f"{columns} ({total:,} {entries}, in {int(self.rows.sum()):,} of {len(self.rows):,} rows; the first in row "
-            f"{first})"
-        )
+        place = "" if self.first is None else f"; the first in row {self.first + 1}"
+        return f"{columns} ({total:,} {entries}, in {self.rows:,} of {self.n:,} rows{place})"
 
 
-def holes(rows: Rows, where: str, features: Names | None) -> Holes:
-    """Where entries are missing; infinite ones are refused."""
+def holes(rows: Rows, where: str, features: Names | None) -> tuple[Holes, NDArray[np.bool_]]:
+    """Where entries are missing, and in which rows; infinite ones are refused."""
     n, d = rows.shape
     by_column, in_row = np.zeros(d, np.int64), np.zeros(n, np.bool_)
     for i, j, values in _odd_entries(rows):
         infinite = np.flatnonzero(np.isinf(values))
         if len(infinite):
-            row, place = int(i[infinite[0]]), int(j[infinite[0]])
-            name = "" if features is None else f" {features[place]!r}"
-            raise InputError(
-                f"{where} has entries that are not finite (the first in row {row + 1}, column {place + 1}{name}).",
-                "finite numbers",
-                IMPUTE,
-            )
+            raise _infinite(where, int(i[infinite[0]]), int(j[infinite[0]]), features)
         by_column += np.bincount(j, minlength=d)
         in_row[i] = True
-    return Holes(by_column, in_row)
+    return Holes(by_column, int(in_row.sum()), n, int(np.argmax(in_row))), in_row
+
+
+def _infinite(where: str, row: int, j: int, features: Names | None) -> InputError:
+    name = "" if features is None else f" {features[j]!r}"
+    return InputError(
+        f"{where} has entries that are not finite (the first in row {row + 1}, column {j + 1}{name}).",
+        "finite numbers",
+        IMPUTE,
+    )
 
 
 def _odd_entries(rows: Rows) -> Iterator[tuple[NDArray[np.int64], NDArray[np.int64], Reals]]:
@@ -86,17 +90,35 @@ def _odd_entries(rows: Rows) -> Iterator[tuple[NDArray[np.int64], NDArray[np.int
 
 def handled(data: Data, where: str, setting: str) -> Data:
     """Rows that have entries that are not finite, as the parties agreed (`RowSettings.missing`)."""
-    found = holes(data.rows, where, data.features)
-    if not found.rows.any():  # a sum that was too large
+    found, in_row = holes(data.rows, where, data.features)
+    if not found.rows:  # a sum that was too large
         return data
+    kept = np.flatnonzero(~in_row)
+    ids = None if data.ids is None else data.ids[kept]
+    complete = replace(data, rows=data.rows[kept], ids=ids, kept=kept) if setting == DROP_ROWS else data
+    return _as_agreed(data, complete, found, where, setting)
+
+
+def of_pass(data: Data, where: str, setting: str) -> Data:
+    """The same for rows that are not loaded whole: a pass over them has counted what is missing, by column."""
+    rows: Any = data.rows
+    summary = rows.summary()
+    if summary.infinite is not None:
+        raise _infinite(where, summary.infinite[0], summary.infinite[1], data.features)
+    found = Holes(summary.missing, summary.n - summary.complete, summary.n)
+    if not found.rows:
+        return data
+    complete = replace(data, rows=rows.complete()) if setting == DROP_ROWS and summary.complete else data
+    return _as_agreed(data, complete, found, where, setting)
+
+
+def _as_agreed(data: Data, complete: Data, found: Holes, where: str, setting: str) -> Data:
     said = found.in_words(data.features)
+    if setting == DROP_ROWS and found.rows == found.n:
+        raise InputError(f"{where} has missing values in every row: {said}.", "a row without any", FILL_IN)
     if setting == DROP_ROWS:
-        kept = np.flatnonzero(~found.rows)
-        if not kept.size:
-            raise InputError(f"{where} has missing values in every row: {said}.", "a row without any", FILL_IN)
-        told = f"left out {int(found.rows.sum()):,} of {data.n:,} rows, which have missing values: {said}"
-        ids = None if data.ids is None else data.ids[kept]
-        return replace(data, rows=data.rows[kept], ids=ids, warnings=(*data.warnings, told), kept=kept)
+        told = f"left out {found.rows:,} of {found.n:,} rows, which have missing values: {said}"
+        return replace(complete, warnings=(*data.warnings, told))
     if setting == MEAN and not data.rows.sparse:
         told = f"missing values get the mean of all parties' values: {said}"
         return replace(data, warnings=(*data.warnings, told), holes=True)

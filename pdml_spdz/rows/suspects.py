@@ -22,7 +22,8 @@ ID = re.compile(r"(?:.*[\W_])?(?:id|ID|Id|iD)|.*[a-z](?:Id|ID)")
 
 def identifiers(data: Data) -> list[str]:
     """Warnings of columns that look like identifiers: integers by equal steps, or all different under such a name."""
-    found = set(_counters(data.rows)) | {j for j in _called_id(data) if _all_different(_column(data.rows, j))}
+    rows = data.rows.sample()
+    found = set(_counters(rows)) | {j for j in _called_id(data) if _all_different(_column(rows, j))}
     text = f"{IDENTIFIER}; leave it out if it is not a feature"
     return [f"{column(data.features, j)} {text}" for j in sorted(found)]
 

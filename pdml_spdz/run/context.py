@@ -10,6 +10,7 @@ from __future__ import annotations
 import hashlib
 import json
 import secrets
+import shutil
 import socket
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
@@ -143,7 +144,7 @@ def stock_root(given: Path | None = None) -> Path:
 
 KEPT = 2  # parties that are cut off in the middle of an iteration differ by one
 MOST = 4096  # bytes of a message here
-FORMAT = 2  # of checkpoints; 2: with what the end of a fit needs of its last iteration
+FORMAT = 3  # of checkpoints; 3: digests of fixed groups of rows
 
 
 @dataclass(frozen=True)
@@ -173,6 +174,8 @@ class Checkpoints:
             self.directory.mkdir(parents=True, exist_ok=True)
             for old in self.directory.glob("iteration-*.npz"):
                 old.unlink()
+            for place in self.directory.glob("W-*"):
+                shutil.rmtree(place)
         salt = secrets.token_bytes(16)
         content: dict[str, Any] = {"problem": study.problem_digest, "salt": salt.hex(), "data": data.digest(salt)}
         content |= {"features": data.features, "format": FORMAT, "algorithm": study.algorithm}

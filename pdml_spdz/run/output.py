@@ -4,8 +4,10 @@ and its results on the disk, every array first, and the report, the mark of a fi
 
 from __future__ import annotations
 
+import json
 import platform
 import resource
+import shutil
 import ssl
 import sys
 from collections.abc import Iterator, Mapping
@@ -67,8 +69,8 @@ def remove(directory: Path) -> None:
     """The results of an older run, its mark first."""
     with writing(directory):
         older = [name for algorithm in _algorithms(directory) for name in algorithm.files]
-        for name in (REPORT, *older, transcripts.FILE):
-            (directory / name).unlink(missing_ok=True)
+        for path in (directory / name for name in (REPORT, *older, transcripts.FILE)):
+            shutil.rmtree(path) if path.is_dir() else path.unlink(missing_ok=True)
 
 
 def _algorithms(directory: Path) -> Iterator[Algorithm]:
@@ -182,7 +184,7 @@ def run_report(study: Study, engine: Engine, link: Link, bound: Bound, outcome: 
         "d": outcome.data.d,
         "features": None if outcome.data.features is None else list(outcome.data.features),  # in the order of V
         "columns": study.columns,
-        "rows": asdict(study.rows),  # how files became rows
+        "rows": json.loads(json.dumps(asdict(study.rows))),  # how files became rows; lists, as they are read back
         "seconds": seconds(link),
         "bytes_sent": sum(link.traffic.sent.values()),
         "bytes_received": sum(link.traffic.received.values()),

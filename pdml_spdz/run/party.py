@@ -16,7 +16,7 @@ from pdml_spdz.engines.spec import Context, Note, OfflinePhase, OfflinePlan, sha
 from pdml_spdz.engines.transcript import RecordedSum
 from pdml_spdz.errors import PdmlError, StudyError
 from pdml_spdz.fits.fill import fit_filled
-from pdml_spdz.fits.prepare import agreed, fitting
+from pdml_spdz.fits.prepare import agreed, expect, fitting
 from pdml_spdz.rows.data import Data
 from pdml_spdz.run import handshake
 from pdml_spdz.run.context import Checkpoints, PartyRun, finished_everywhere, rows_of, stock_root
@@ -44,6 +44,8 @@ def run_party(run: PartyRun, link: Link | None = None) -> dict[str, Any]:
             held.enter_context(run.output())
             with place.clock("local"):
                 data = _load(run)
+            if isinstance(run.data, Path):
+                held.callback(data.rows.close)
             run.note(data.summary())
             place.wait()
         except Exception as error:
@@ -51,7 +53,12 @@ def run_party(run: PartyRun, link: Link | None = None) -> dict[str, Any]:
             raise
         link = held.enter_context(place.meet())
         session = handshake.meet(link, run.study, place.identity.fingerprints, resume=run.resume)
-        data = agreed(handshake.compare_features(link, data, run.study, session), run.study)
+        data = handshake.compare_features(link, data, run.study, session)
+        data.rows.follow(lambda done, of: run.notify({"event": "rows", "done": done, "of": of}))
+        with link.clock("local"):
+            data = agreed(data.looked_at(run.study.rows.missing), run.study)
+            if run.resume and data.rows.lazy:
+                Checkpoints(run.directory / "checkpoint").check_resumable(run.study, data)
         for warning in data.warnings:
             run.note(warning)
         return run_fit(run, data, link, session, place.identity)
@@ -210,7 +217,8 @@ def _load(run: PartyRun) -> Data:
     data = fitting(
         rows_of(run.data, study, reading=run.reading.of(run.me)), study, begun.features() if run.resume else None
     )
-    if run.resume:
+    expect(data, study)
+    if run.resume and not data.rows.lazy:
         begun.check_resumable(study, agreed(data, study))
     return data
 

@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING, Any
 from pdml_spdz.registry import Registry
 from pdml_spdz.rows.reading import RowSettings
 from pdml_spdz.study.algorithm import ALGORITHMS, DEFAULT, SUMS, Algorithm
-from pdml_spdz.study.checks import CENTRES, SCALES, USUAL_RANGE, WIDE_RANGE, kind_of, parse_bound, validate, want
+from pdml_spdz.study.checks import CENTRES, SCALES, USUAL_RANGE, WIDE_RANGE, kind_of, parse_bound, validate
 from pdml_spdz.study.engines import ENGINES
-from pdml_spdz.study.fields import UNSAID, settle, usual_value
+from pdml_spdz.study.fields import UNSAID, settle, usual_value, want
 from pdml_spdz.study.levels import DEFAULT_LEVEL, LEVELS, OPENINGS, Level
 from pdml_spdz.study.solvers import SOLVERS, usual_solver
 

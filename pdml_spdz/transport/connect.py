@@ -8,7 +8,6 @@ goes on listening (`acceptor`), so that a stranger who finds the port cannot end
 from __future__ import annotations
 
 import contextlib
-import hashlib
 import re
 import select
 import socket
@@ -24,17 +23,17 @@ from pdml_spdz.transport.acceptor import Acceptor
 from pdml_spdz.transport.base import Clock, Link
 from pdml_spdz.transport.certs import Identity
 from pdml_spdz.transport.connection import Connection
+from pdml_spdz.transport.mutual import REACH, WELCOME, answer_reach, party_of, tls_context
 from pdml_spdz.transport.patience import Patience
 from pdml_spdz.transport.tls import TlsLink
 
-WELCOME, TAKEN = b"\x01", b"\x02"
+TAKEN = b"\x02"
 ATTEMPT_SECONDS = 10.0  # for one attempt to reach a party
 RETRY_SECONDS, PATIENT_SECONDS = 0.1, 2.0  # between attempts: in the first seconds, and later
 LOOK_SECONDS = 0.5  # after which a party that waits looks whether the others are still there
 SAID_SECONDS, REPEATED_SECONDS = 2.0, 600.0  # who is missing is said after the first, and again after the second
 TAKEN_SECONDS = 6.0  # a connection that has died unseen is found out by then
 # What a party says that refuses a certificate; any other alert is about bytes that were damaged on their way.
-REACH = "pdml-spdz-reach"  # what a party says that only wants to know whether it gets through (`reach`)
 REFUSAL = re.compile("ALERT.*(CERTIFICATE|UNKNOWN_CA|ACCESS_DENIED)")
 # POLLRDHUP is Linux's; elsewhere a closed connection is noticed in the first round.
 HUNG_UP = getattr(select, "POLLRDHUP", 0) | select.POLLHUP | select.POLLERR
@@ -270,43 +269,6 @@ class _Mesh:
             f"start {names}; check that the study has this party's host and port; compare `certs show` at both ends",
             culprit=missing[0],
         )
-
-
-def tls_context(identity: Identity, protocol: int) -> ssl.SSLContext:
-    """Mutual TLS 1.3 with the pinned certificates, and no others."""
-    context = ssl.SSLContext(protocol)
-    context.minimum_version = ssl.TLSVersion.TLSv1_3
-    context.check_hostname = False  # identity is the pinned certificate, not a name in the DNS
-    context.verify_mode = ssl.CERT_REQUIRED
-    try:
-        context.load_cert_chain(identity.cert_path, identity.key_path)
-    except (ssl.SSLError, OSError) as error:
-        raise CertificateError(
-            f"{identity.key_path} does not belong to {identity.cert_path} ({error}).",
-            "the key and the certificate that were made together",
-            f"`pdml-spdz certs make --id {identity.me} --force`, then send P{identity.me}.pem to the others",
-        ) from None
-    for party, certificate in identity.certificates.items():
-        if party != identity.me:
-            context.load_verify_locations(certificate.path)
-    if protocol == ssl.PROTOCOL_TLS_SERVER:
-        context.num_tickets = 0  # nobody resumes a session; unread tickets would turn close into reset
-        context.set_alpn_protocols([REACH])  # whoever asks for a run asks for no protocol by name
-    return context
-
-
-def party_of(identity: Identity, sock: ssl.SSLSocket) -> int | None:
-    """Whose pinned certificate the other end has shown."""
-    der = sock.getpeercert(binary_form=True)
-    digest = hashlib.sha256(der).hexdigest() if der else ""
-    return next((p for p, c in identity.certificates.items() if c.fingerprint == digest), None)
-
-
-def answer_reach(sock: ssl.SSLSocket) -> None:
-    """Say that a party has got through; it takes part in nothing."""
-    with contextlib.suppress(OSError):
-        sock.send(WELCOME)
-    sock.close()
 
 
 def _gone(peer: Connection) -> bool:

@@ -12,7 +12,8 @@ from dataclasses import dataclass
 
 from pdml_spdz.transport.acceptor import Acceptor
 from pdml_spdz.transport.certs import Identity
-from pdml_spdz.transport.connect import REACH, REFUSAL, answer_reach, party_of, shown, tls_context
+from pdml_spdz.transport.connect import REFUSAL, shown
+from pdml_spdz.transport.mutual import REACH, answer_reach, party_of, tls_context
 
 ATTEMPT_SECONDS = 5.0
 PAUSE_SECONDS = 1.0

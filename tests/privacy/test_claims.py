@@ -11,7 +11,7 @@ import scipy.sparse as sp
 
 from benchmarks.experiments.cells import Cell
 from benchmarks.privacy import claims, measure, page, ratings
-from benchmarks.privacy.__main__ import absent, mixed
+from benchmarks.privacy.__main__ import absent, counted, mixed
 from pdml_spdz.privacy.level_mechanism import LEVEL_VIEWS
 from pdml_spdz.privacy.nmf_mechanism import NmfMechanism
 
@@ -69,15 +69,15 @@ def test_claim_on_size_is_denied_where_p_falls() -> None:
 def test_claim_of_privacy_is_denied_by_one_small_p() -> None:
     rows = [row(0.3), row(0.3, party_share=0.2, paper_pi=0.01)]
     assert claims.private(rows, "PD-SVD", "pd-svd").answer == "mixed: in 1 of 2 cells"
-    assert claims.private(rows[1:], "PD-SVD", "pd-svd").answer == "no"
-    assert claims.private(rows[:1], "PD-SVD", "pd-svd").answer == "yes"
+    assert claims.private(rows[1:], "PD-SVD", "pd-svd").answer == "no, in the one cell computed"
+    assert claims.private(rows[:1], "PD-SVD", "pd-svd").answer == "yes, in the one cell computed"
 
 
 def test_claims_are_judged_by_the_papers_statistics_and_say_what_rests_on_reduced_cells() -> None:
-    mine = row(0.3, pi=1e-9, flagged=20)
-    assert claims.private([mine], "PD-SVD", "pd-svd").answer == "yes"
-    assert "0 (20) of 20" in claims.private([mine], "PD-SVD", "pd-svd").figures
-    small = claims.private([mine | {"grid": "reduced"}], "PD-SVD", "pd-svd")
+    mine = [row(0.3, pi=1e-9, flagged=20, party_share=share) for share in (0.1, 0.3)]
+    assert claims.private(mine, "PD-SVD", "pd-svd").answer == "yes"
+    assert "0 (20) of 20" in claims.private(mine, "PD-SVD", "pd-svd").figures
+    small = claims.private([mine[0] | {"grid": "reduced"}, mine[1]], "PD-SVD", "pd-svd")
     assert small.answer == "yes, on reduced cells"
     assert "(20 records)" in small.figures
 
@@ -108,7 +108,7 @@ def noise(uplifts: tuple[float, ...]) -> list[dict[str, str]]:
 def test_claim_on_noise_counts_settings(uplifts: tuple[float, ...], answer: str) -> None:
     rows = noise(uplifts)
     assert claims.noise(rows, "own rows").answer == answer
-    assert "of 2 (" in claims.noise(rows, "all rows").figures  # PCR is not there in that reading
+    assert claims.noise(rows, "all rows").answer == "not judged: 2 of 4 settings"  # PCR is not there in that reading
 
 
 def test_claim_that_all_gain_names_the_sizes_that_do_not() -> None:
@@ -174,9 +174,11 @@ def test_small_cells_stand_in_for_those_of_the_papers_size_that_are_not_there(tm
     ]
     (missing,) = absent("nmf", grid, rows)
     assert missing == "nmf: data Enron, k 7, start random, samples 200: 3 % (small above), 10 %"
-    text = page.write({"nmf": rows}, tmp_path / "page.md", [missing], full=True).read_text()
+    count = counted("nmf", grid, rows)
+    assert count == "NMF: of 3 cells 1 are of the paper's size, 1 reduced, 1 not computed."
+    text = page.write({"nmf": rows}, tmp_path / "page.md", [missing], [count], full=True).read_text()
     assert f"- {missing}" in text
-    assert "NMF: 1 of 2 cells are of the paper's size" in text
+    assert count in text
     assert "| 20, 200 + 200 |" in text
     assert "| 20, 30 + 30 |" in text
     assert claims.size(rows, "PD-NMF").answer == "not measured"  # p of 30 and of 200 samples do not compare

@@ -11,6 +11,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
+import pdml_spdz
 from pdml_spdz.local.joint import LocalRun, local_study, run_local
 from pdml_spdz.results.result_page import loadings_of, page
 from pdml_spdz.results.sheets import csv_text, safe
@@ -78,6 +79,14 @@ def test_names_are_text_in_the_page_and_nothing_is_fetched(finished: Path) -> No
         assert seen.followed == []
         for name in HOSTILE:
             assert name.strip() in seen.words
+
+
+def test_result_of_a_function_is_a_table_as_the_file_has_it(finished: Path) -> None:
+    again = pdml_spdz.pca(tables(HOSTILE), rank=2, engine="secsum", transport="threads").loadings()
+    written = pd.read_csv(finished / "loadings.csv", index_col="feature")
+    assert list(again.columns) == list(written.columns)
+    assert list(again.index) == HOSTILE
+    np.testing.assert_allclose(np.abs(again.to_numpy()), np.abs(written.to_numpy()), atol=1e-5)
 
 
 def test_page_says_what_was_seen_and_computed(finished: Path) -> None:

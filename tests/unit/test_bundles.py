@@ -146,6 +146,19 @@ def test_addresses_that_nobody_said_are_asked_for(
     assert "nothing says where P1 can be reached" in str(found.exception)
 
 
+def test_study_and_certificate_that_name_different_hosts_are_refused(
+    bundle: bundles.Bundle, sites: list[Path], tmp_path: Path
+) -> None:
+    moved = replace(bundle.study.parties[1], host="10.9.9.9")
+    other = replace(bundle.study, parties=(bundle.study.parties[0], moved, bundle.study.parties[2]))
+    study_file.write(path := tmp_path / "study.toml", other)
+    arguments = ["study", "pack", str(path), "--certs", str(sites[0]), "--out", str(tmp_path / "study.bundle")]
+    found = CliRunner().invoke(cli, arguments)
+    assert "the study has P1 at 10.9.9.9:" in str(found.exception)
+    assert CliRunner().invoke(cli, [*arguments, "--force"]).exit_code == 0
+    assert study_file.load(path) == bundle.study
+
+
 def test_study_file_waits_for_people_and_a_local_run_does_not(tmp_path: Path) -> None:
     (path := tmp_path / "study.toml").write_text("rank = 1\n[[parties]]\nport = 1\n[[parties]]\nport = 2\n")
     assert study_file.load(path).timeouts.connect == 4 * 3600

@@ -62,13 +62,12 @@ def test_expressions_stand_only_in_parameters() -> None:
 def test_plan_counts_products_and_vectors(d: int, columns: int) -> None:
     p = Precision(3)
     plan = machine.plan(render("normed_sum", p, d, columns))
-    grow, polish = p.inverse_root_steps
-    # For each column: t^2, x h and t h in each step; rho x and its square; t^2, t r and M factors in the gate.
-    assert plan.triples == columns * (3 * (grow + polish) + 2 + 2 + p.M)
+    # For each column: y^2, x h and t h in each step; t^2 and x h in Newton's; rho x and its square; t^2, t r and M
+    # factors in the gate.
+    assert plan.triples == columns * (3 * len(p.inverse_root_steps) + 2 + 2 + 2 + p.M)
     assert plan.vectors == (d,) * columns
     scaled = machine.plan(render("scaled_sum", p, d, columns, 50))
-    grow, polish = p.reciprocal_steps
-    assert scaled.triples == 2 * (grow + polish) + 1 + 2 + p.M
+    assert scaled.triples == 3 * len(p.reciprocal_steps) + 1 + 1 + 2 + p.M
     assert scaled.vectors == (50 * columns * d,)
     centred = machine.plan(render("scaled_sum_centred", p, d, columns, 50))
     # Besides: what the mean has in rho, for each column, and c times the mean, for each feature.

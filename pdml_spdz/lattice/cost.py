@@ -15,7 +15,7 @@ SHORT = 1.5  # a short polynomial's transform: reductions, for every TERMS coeff
 SHORT_TERM = 0.12  # and for each of its coefficients
 MULTIPLY = 0.25  # multiply and add
 ENCRYPT, RECEIVE, RESPOND, DECRYPT = 50.0, 45.0, 70.0, 40.0
-MEMORY = 560 << 20  # bytes of transformed ciphertexts that are held at a time
+MEMORY = 400 << 20  # bytes of transformed ciphertexts that are held at a time
 CROWDED = 1e6  # seconds that it counts to need that much more
 
 
@@ -53,7 +53,8 @@ def seconds(packing: Packing, M: int, N: int, primes: int, exact_primes: int) ->
     p, peers = packing, M - 1
     whole = N * primes * 1e-9
     pairs = p.ciphertexts * p.responses
-    multiply = p.groups * pairs * short(p.D) + p.units * pairs * 2 * peers * MULTIPLY
+    passes = p.groups * blocks(p.units // p.groups, at_once(p, M, N, primes))
+    multiply = passes * pairs * short(p.D) + p.units * pairs * 2 * peers * MULTIPLY
     encrypt = p.units * p.ciphertexts * (ENCRYPT + peers * RECEIVE)
     respond = p.units * p.responses * peers * (RESPOND + DECRYPT * exact_primes / primes)
     return whole * (multiply + encrypt + respond)
@@ -67,6 +68,12 @@ def short(D: int) -> float:
 def held(packing: Packing, M: int, N: int, primes: int) -> int:
     """Bytes of the transformed ciphertexts of one unit and all peers."""
     return 8 * packing.ciphertexts * (M - 1) * N * primes
+
+
+def at_once(packing: Packing, M: int, N: int, primes: int) -> int:
+    """Blocks of columns that are held together, and share the transforms of S."""
+    columns = packing.units // packing.groups
+    return max(1, min(columns, MEMORY // held(packing, M, N, primes)))
 
 
 def price(packing: Packing, M: int, N: int, primes: int, travel_bits: int) -> float:

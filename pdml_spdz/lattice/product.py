@@ -88,8 +88,7 @@ class Cross:
         self._holder = KeyHolder(p)
         layout = p.packing
         self._columns = layout.units // layout.groups
-        held = cost.held(layout, p.M, p.N, p.count)
-        self._at_once = max(1, min(self._columns, cost.MEMORY // held))  # blocks of columns under one transform of S
+        self._at_once = cost.at_once(layout, p.M, p.N, p.count)
         sending = layout.units * blocks(layout.ciphertexts, PIECE)
         returning = layout.groups * blocks(self._columns, self._at_once) * blocks(layout.responses, ROWS)
         self._done, self._steps = 0, 1 + sending + returning

@@ -103,7 +103,7 @@ class LevelMechanism(Mechanism):
             "victim_rows": self.n_v,
             "others": digest(self.others),
             "around_mean": self.centred,
-            "sealed": asdict(self.sealed),
+            "sealed_fit": asdict(self.sealed),
             "views": list(LEVEL_VIEWS),
         }
 

@@ -54,7 +54,7 @@ def validate(study: Study, choices: Mapping[str, Iterable[str]]) -> None:
         if getattr(study, name) is None:
             object.__setattr__(study, name, study.usual(name))
     _check_values(study)
-    check_sealed(study, want)
+    check_sealed(study)
     _check_engine(study, spec)
     _check_rows(study)
     _check_missing(study)

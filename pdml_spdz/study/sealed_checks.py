@@ -6,7 +6,8 @@ from typing import TYPE_CHECKING
 
 from pdml_spdz.errors import StudyError
 from pdml_spdz.programs.sealed_precision import MOST_COLUMNS, MOST_FEATURES
-from pdml_spdz.study.algorithm import SUMS, Want
+from pdml_spdz.study.algorithm import SUMS
+from pdml_spdz.study.fields import want
 from pdml_spdz.study.levels import LEVELS
 
 if TYPE_CHECKING:
@@ -17,8 +18,7 @@ ONE_WAY = ("normalise", "online", "program")  # settings of what is opened on th
 MOST_GOAL, LEAST_GOAL = 0.05, 2.0**-24
 
 
-def check_sealed(study: Study, want: Want) -> None:
-    """want(ok, found, wanted) raises unless ok"""
+def check_sealed(study: Study) -> None:
     if not study.level.sealed:
         levels = " or ".join(level for level in LEVELS.names() if LEVELS[level].sealed)
         for name in OF_SEALED:

@@ -13,7 +13,7 @@ from sklearn.datasets import load_digits
 from benchmarks.experiments import pcr as tables
 from benchmarks.privacy.noise import parties
 from pdml_spdz.algorithms.nmf import SweepSettings, SweepState, pd_nmf_iter
-from pdml_spdz.algorithms.nmf_start import fitted_error, own_topics
+from pdml_spdz.algorithms.nmf_start import fitted_error, nnsvd, rri_nmf
 from pdml_spdz.algorithms.rri import FullPart, Penalties
 from pdml_spdz.algorithms.solver import Fitting, SvdSettings, start_by_seed
 from pdml_spdz.applications import regression
@@ -42,7 +42,8 @@ def theorem_2(bases: int = 200, k: int = 8, M: int = 3) -> Figures:
     What holds: sqrt(E_X(Z)) <= sqrt(E_X(W, T)) + sigma_max(W V^-1) sqrt(E_That(Z)), with W and T of the local models.
     """
     X = digits()[::3]
-    local = [(X_m, *own_topics(X_m, k, SweepSettings(50, 0.0, 1.0))) for X_m in np.array_split(X, M)]
+    settings = SweepSettings(50, 0.0, float(np.sum(X * X)))
+    local = [(X_m, *rri_nmf(X_m, nnsvd(X_m, k), settings)) for X_m in np.array_split(X, M)]
     That = np.vstack([np.linalg.norm(W, axis=0)[:, None] * T for _, W, T in local])
     rest = np.sqrt(sum(float(np.sum((X_m - W @ T) ** 2)) for X_m, W, T in local))
     used = [W[:, W.any(axis=0)] for _, W, _ in local]

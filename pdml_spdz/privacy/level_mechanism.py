@@ -24,6 +24,7 @@ from pdml_spdz.privacy.run_shows import Fit, SealedSettings
 from pdml_spdz.privacy.svd_mechanism import correlation_statistics
 from pdml_spdz.privacy.symmetric import LowRank, OneMore, Symmetric, Whole
 from pdml_spdz.rows.base import RowsLike, as_rows
+from pdml_spdz.study import levels
 
 BLOCKS = 16  # of the Krylov space that a fit is made in: more than krylov ever needed here
 BLUR = 16  # exponents that the blur of a scale spreads over
@@ -103,7 +104,7 @@ class LevelMechanism(Mechanism):
             "victim_rows": self.n_v,
             "others": digest(self.others),
             "around_mean": self.centred,
-            "sealed_fit": asdict(self.sealed),
+            levels.SEALED.name: asdict(self.sealed),
             "views": list(LEVEL_VIEWS),
         }
 

@@ -43,6 +43,9 @@ def svd(
     memory: float = 1.0,
     engine: str | None = None,
     reveal: str | None = None,
+    accuracy_goal: float = 1e-6,
+    decay: float = 0.6,
+    block: int = 0,
     bound: str | float = "auto",
     seed: int | None = None,
     start: str | None = None,
@@ -92,7 +95,11 @@ def svd(
         krylov, where all columns of a fit have one scale
     memory : GB that krylov may keep of what was opened
     engine : "embedded" (secret shares; the default), "mp-spdz", "secsum" (masks that cancel), "plain" (INSECURE)
-    reveal : "normed" (directions only) or "sum" (the sums, and so singular values); by default what the engine does
+    reveal : "normed" (directions only), "sum" (the sums, and so singular values) or "sealed" (V, and nothing on the way
+        to it); by default what the engine does
+    accuracy_goal : sealed: sine of V's error that its gate lets pass; V is opened no finer
+    decay : sealed: lambda_(b+1) / lambda_k that the number of iterations is meant for
+    block : sealed: b, the columns that are iterated; 0: twice the rank
     bound : "auto", "window", "exponent", "secsum", a number or "rows:R,N", as `--bound`
     seed : start from a public seed instead of one drawn by all parties
     start : "secsum" or "seed"; by default "seed" if there is a seed
@@ -151,6 +158,9 @@ def pca(
     memory: float = 1.0,
     engine: str | None = None,
     reveal: str | None = None,
+    accuracy_goal: float = 1e-6,
+    decay: float = 0.6,
+    block: int = 0,
     bound: str | float = "auto",
     seed: int | None = None,
     start: str | None = None,

@@ -18,6 +18,7 @@ from rich.table import Table
 from pdml_spdz.bench import fits, normed_sum, parts
 from pdml_spdz.bench.results import Measurement, Step, load
 from pdml_spdz.bench.tables import Grid, compare, grids, number, unit_of
+from pdml_spdz.cli import sections
 from pdml_spdz.cli.options import Option, options
 from pdml_spdz.cli.show import Screen
 
@@ -117,7 +118,7 @@ def show_checks(console: Console, results: list[Measurement]) -> None:
 _positive = click.IntRange(1)
 
 
-@click.group()
+@sections.group()
 def bench() -> None:
     """What things cost on this machine, with where every number comes from.
 

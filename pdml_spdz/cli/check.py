@@ -11,6 +11,7 @@ import click
 from rich.markup import escape
 from rich.table import Table
 
+from pdml_spdz.cli import sections
 from pdml_spdz.cli.options import options
 from pdml_spdz.cli.row_options import DASK, READING, ROWS, reading_of, row_settings
 from pdml_spdz.cli.show import Screen
@@ -22,7 +23,7 @@ from pdml_spdz.study.file import load
 COLOURS = {"ok": "green", "note": "yellow", "problem": "red"}
 
 
-@click.command()
+@sections.command()
 @click.argument("files", nargs=-1, required=True, type=click.Path(path_type=Path))
 @click.option("--study", "study_file", type=click.Path(path_type=Path), help="Check against this study, too.")
 @click.option("--id", "me", type=click.IntRange(0), help="Which party of the study FILE is of: its quota.")

@@ -39,6 +39,13 @@ READING: list[Option] = [
         metavar="ROW,FEATURE,VALUE",
         help="Columns of a file with one entry a line (user,item,rating): sparse rows.",
     ),
+    click.option(
+        "--exclude",
+        multiple=True,
+        metavar="[I=]FILE",
+        help="Leave out the rows that FILE names, one a line: by id (--id-column), or by number from 0. I=FILE: at "
+        "party I alone. `pdml-spdz privacy exclude` writes such a file.",
+    ),
 ]
 DASK: list[Option] = [
     click.option(

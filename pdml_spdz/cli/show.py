@@ -11,7 +11,7 @@ from rich.table import Table
 
 from pdml_spdz.local.progress import Screen as Screen  # for the commands
 from pdml_spdz.local.progress import Watcher as Watcher
-from pdml_spdz.study.algorithm import ALGORITHMS
+from pdml_spdz.study.algorithm import ALGORITHMS, PAGE
 
 
 def show_result(console: Console, report: dict[str, Any], party_reports: list[dict[str, Any]], out: Path) -> None:
@@ -45,8 +45,13 @@ def show_result(console: Console, report: dict[str, Any], party_reports: list[di
         console.print(f"explained variance (revealed): {values}")
     for warning in report["warnings"]:
         console.print(f"[yellow]note:[/yellow] {escape(warning)}", highlight=False)
+    spec = ALGORITHMS[report["algorithm"]]
+    if spec.note:
+        console.print(f"[yellow]note:[/yellow] {escape(spec.note)}", highlight=False)
     files = [
-        ALGORITHMS[report["algorithm"]].result,
+        PAGE,
+        spec.table,
+        spec.result,
         "report.json",
         *(["party-*/"] if report["party_id"] is None else []),
     ]

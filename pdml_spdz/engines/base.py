@@ -2,16 +2,31 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Protocol
 
 from pdml_spdz.engines.openings.base import Runner
 from pdml_spdz.errors import EngineError
+from pdml_spdz.numerics.fixedpoint import Reals
 from pdml_spdz.primitives.sec_sum import EngineSum
+from pdml_spdz.programs.sealed_precision import SealedPrecision
 from pdml_spdz.transport.base import Link
 
 if TYPE_CHECKING:
     from pdml_spdz.engines.spec import OfflinePlan
+
+
+@dataclass(frozen=True)
+class SealedCheckpoint:
+    """What a checkpoint of a sealed fit has shown.
+
+    ritz : Ritz values over their sum, largest first; passed : whether its gate is open; V : then, the result
+    """
+
+    ritz: Reals
+    passed: bool
+    V: Reals | None
 
 
 @dataclass(frozen=True)
@@ -53,6 +68,15 @@ class Engine(Protocol):
         scale : what inputs are divided by
         """
 
+    def sealed(
+        self, precision: SealedPrecision, own: Sequence[Reals], V: Reals, shown: Callable[[SealedCheckpoint], None]
+    ) -> SealedCheckpoint:
+        """A sealed fit up to its first open gate, or to its last checkpoint.
+
+        own : this party's matrix, over the bound; for a hidden mean also its sums, over the root of n times the bound
+        V : the start, which all have; shown : called at every checkpoint
+        """
+
     def facts(self) -> dict[str, Any]:
         """What the report says of programs, precision and offline material; engines that have none say nothing."""
 
@@ -80,6 +104,11 @@ class EngineBase:
 
     def programs(self, plan: OfflinePlan, scale: float) -> Runner:
         raise EngineError(f"the engine {self.name} has no secret shares to run programs on.", "another engine")
+
+    def sealed(
+        self, precision: SealedPrecision, own: Sequence[Reals], V: Reals, shown: Callable[[SealedCheckpoint], None]
+    ) -> SealedCheckpoint:
+        raise EngineError(f"the engine {self.name} has no sealed fits.", "another engine")
 
     def facts(self) -> dict[str, Any]:
         return {}

@@ -11,12 +11,15 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
+from math import ceil, log2
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from pdml_spdz.errors import StudyError
 from pdml_spdz.programs.precision import FULL_G, MAX_RANGE, Precision
+from pdml_spdz.programs.sealed_precision import SealedPrecision, iterations_for
 from pdml_spdz.study.levels import OPENINGS
+from pdml_spdz.study.sealed_checks import check_sealed_size
 
 if TYPE_CHECKING:
     from pdml_spdz.engines.base import Engine
@@ -128,6 +131,7 @@ class EngineSpec:
     make : the engine of one party
     check : want(ok, found, wanted) raises unless ok; what a study may not say with this engine
     doctor : what this machine has of what the engine needs; the path is `Context.home`
+    ready : what a study's party is missing of the engine that it names, on this machine, or that nothing is
     offline : None if it has no offline phase
     settings : those of a study that no other engine takes
     largest_range : the largest `precision.range` that its numbers have room for
@@ -142,6 +146,7 @@ class EngineSpec:
     make: Callable[[Context], Engine]
     check: Callable[[Study, Want], object] = _nothing
     doctor: Callable[[Path | None], Iterable[Diagnosis]] = _nothing
+    ready: Callable[[Study, Path | None], Iterable[Diagnosis]] = _nothing
     offline: OfflinePhase | None = None
     settings: tuple[str, ...] = ()
     largest_range: int = MAX_RANGE
@@ -166,6 +171,20 @@ class EngineSpec:
 
 
 # ---- what a study says to engines that run programs
+
+
+def sealed_precision_of(study: Study, d: int) -> SealedPrecision:
+    """What the study's public numbers make of a sealed fit of d features."""
+    check_sealed_size(d, study.rank)
+    return SealedPrecision(
+        M=study.M,
+        d=d,
+        rank=study.rank,
+        columns=min(d, study.block or 2 * study.rank),
+        goal_bits=ceil(-log2(study.accuracy_goal)),
+        iterations=iterations_for(study.accuracy_goal, study.decay),
+        hidden_mean="centre" in study.spec.own and study.centre == "hidden",
+    )
 
 
 def precision_of(study: Study) -> Precision:

@@ -17,6 +17,7 @@ from pdml_spdz.rows.names import column, listed
 from pdml_spdz.rows.reading import MEAN
 from pdml_spdz.run.context import PartyRun
 from pdml_spdz.run.output import Fitted
+from pdml_spdz.study.model import Study
 from pdml_spdz.system.files import replaced
 from pdml_spdz.transport.base import Link
 
@@ -58,7 +59,7 @@ def filling(run: PartyRun, data: Data, link: Link, engine: Engine) -> Filling:
     Reveals: c, and t to 44 bits below its bound, which shows what `SIZES` says.
     Cost: two SecSums of d numbers and the bound's. Ref: -
     """
-    kept, seen = run.directory / "missing.npz", [COUNTS, *SIZES[run.study.bound_kind], SUMS]
+    kept, seen = run.directory / "missing.npz", announced_filling(run.study)
     if run.resume and kept.is_file():
         # Computed again, it would be rounded anew, and two roundings show more than one.
         with np.load(kept) as archive:
@@ -79,6 +80,11 @@ def filling(run: PartyRun, data: Data, link: Link, engine: Engine) -> Filling:
     run.see("fill", values)
     run.note("missing values get the mean of all parties' values, which every party sees")
     return Filling(values, seen)
+
+
+def announced_filling(study: Study) -> list[str]:
+    """What `filling` will show to every party, in words."""
+    return [COUNTS, *SIZES[study.bound_kind], SUMS] if study.rows.missing == MEAN else []
 
 
 def _refuse_empty(counts: Reals, data: Data) -> None:

@@ -38,6 +38,11 @@ from pdml_spdz.transport.base import Link
 
 NOT_PRIVATE = "NOT PRIVATE: --init best_of_M shows every party's own topics to all others; for comparison only"
 ADDENDS = "W_t^T R_t (d numbers) and ||W_t||^2"
+NOTE = (
+    "the sums that every party has seen, topic by topic, are over all rows, and one record can show in them: of a "
+    "small party most records were distinguishable to whoever knows its part of the sums (docs/privacy-results.md). "
+    "`pdml-spdz privacy assess FILE --algorithm nmf --rank K` measures one's own records, --exclude leaves some out"
+)
 OBJECTIVE = "||X - W T||_F^2 at the end"
 
 
@@ -124,6 +129,7 @@ class NmfFit(IterativeFit[SweepState, nmf.SweepResult]):
             "topic_change": state.change,
             "squared_error": self._objective(result.T) if study.nmf.objective else None,
             "start": {"kind": _start_kind(study), "seed": study.seed},
+            "weighted": study.nmf.weighted,
             "penalties": {name: getattr(study.nmf, name) for name in ("alpha", "beta", "gamma", "delta")},
         }
 
@@ -278,6 +284,10 @@ NMF = Algorithm(
     fit,
     result="T.npy",
     unit="topics",
+    title="Topics",
+    label="topic",
+    table="topics.csv",
+    by_row=True,
     change="no topic changes by more in a sweep (l1)",
     kept=("W.npy", "scale.npy", "fill.npy"),
     starts=("centre.npz", "missing.npz", "T0.npy", "W"),
@@ -299,6 +309,8 @@ NMF = Algorithm(
     measure=SQUARES,
     check=check,
     accept=accept,
+    note=NOTE,
+    reveals=observables,
     of_two=lambda study: {"its W_t^T R_t and ||W_t||^2 of every topic in every sweep": True},
     reference=reference,
     help=HELP,

@@ -9,7 +9,13 @@ import numpy as np
 
 from pdml_spdz.engines.base import Engine
 from pdml_spdz.errors import InputError
-from pdml_spdz.fits.limits import MEAN_BLUR, bound_of_centred, bound_of_scaled, bound_of_sums, check_rows
+from pdml_spdz.fits.limits import (
+    MEAN_BLUR,
+    bound_of_centred,
+    bound_of_scaled,
+    bound_of_sums,
+    check_rows,
+)
 from pdml_spdz.numerics.fixedpoint import Reals
 from pdml_spdz.numerics.linalg import EPS
 from pdml_spdz.primitives.agree import Agreement
@@ -200,6 +206,15 @@ def view(run: PartyRun, data: Data, link: Link, engine: Engine) -> View:
     seen = _seen(data, study, n, mu, scale, run.note)
     run.show(*seen.observables)
     return replace(seen, bound=_bound(run, seen, data.d))
+
+
+def announced_view(study: Study) -> list[str]:
+    """What `view` will show to every party, in words."""
+    if not counted(study):
+        return []
+    mu = np.zeros(int("centre" in study.spec.own and study.centre == "open"))
+    seen = [COUNT, *([*SIZES[study.bound_kind], MEAN] if mu.size else [])]
+    return [*seen, _scale_seen(mu)] if study.scale == "secsum" else seen
 
 
 def _bound(run: PartyRun, rows: View, d: int) -> Bound | None:

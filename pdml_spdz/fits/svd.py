@@ -23,6 +23,7 @@ from pdml_spdz.engines.base import Engine
 from pdml_spdz.errors import ProtocolError
 from pdml_spdz.fits.loop import IterativeFit, opened_columns
 from pdml_spdz.fits.prepare import View, accept, view
+from pdml_spdz.fits.sealed_fit import fit_sealed
 from pdml_spdz.numerics.fixedpoint import Reals
 from pdml_spdz.primitives.normed_sum import NormedColumns, NormedSum, OwnMean
 from pdml_spdz.rows.covariance import Covariance, centred_covariance, covariance, covariance_around_own_mean
@@ -40,7 +41,14 @@ VARIANCE = "the explained variance of each component and the variance of all row
 
 def fit(run: PartyRun, data: Data, link: Link, engine: Engine) -> Fitted:
     """PD-SVD of all rows, scaled as the study has it."""
-    return SvdFit(run, data, link, engine, view(run, data, link, engine)).fitted()
+    return fit_rows(run, data, link, engine, view(run, data, link, engine))
+
+
+def fit_rows(run: PartyRun, data: Data, link: Link, engine: Engine, rows: View) -> Fitted:
+    """PD-SVD of the rows as they are to be factorised."""
+    if run.study.level.sealed:
+        return fit_sealed(run, data, link, engine, rows)
+    return SvdFit(run, data, link, engine, rows).fitted()
 
 
 class SvdFit(IterativeFit[SolverState, SvdResult]):
@@ -163,6 +171,11 @@ def _nothing_left(x: Reals, g: Reals, lengths: Reals | None = None) -> NormedCol
     raise ProtocolError("an iteration was asked for, and none is left.")
 
 
+def reveals(study: Study) -> list[str]:
+    """What every party sees of a PD-SVD, in words."""
+    return [*study.opening.seen(study.engine_spec), *([VARIANCE] if study.variance else [])]
+
+
 def of_two(study: Study) -> dict[str, bool]:
     """What opened sums show of the other party, where there are two."""
     return {"its S_m V_t in every iteration": study.level.shows_sums}
@@ -182,10 +195,10 @@ Every party is a process of its own that talks to the others over mutual TLS, as
 \b
 FILES: .npy, .npz (dense or scipy.sparse), .csv or .csv.gz with a header, .mtx, .parquet
 Examples:
-  pdml-spdz svd a.csv b.csv c.csv --rank 5
-  pdml-spdz svd a.npz b.npz --rank 20 --bound rows:1.0,50000 --out runs/mine
-  pdml-spdz svd a.csv b.csv --rank 5 --reveal sum --json | jq .singular_values
-  pdml-spdz svd a.csv b.csv --rank 5 --scale secsum
+  pdml-spdz svd a.csv b.csv c.csv --rank 2
+  pdml-spdz svd a.npz b.npz --rank 2 --bound rows:1.0,50000 --out runs/mine
+  pdml-spdz svd a.csv b.csv --rank 2 --reveal sum --json | jq .singular_values
+  pdml-spdz svd a.csv b.csv --rank 2 --scale secsum
 """
 
 SVD = Algorithm(
@@ -193,8 +206,11 @@ SVD = Algorithm(
     fit,
     result="V.npy",
     unit="singular vectors",
+    title="Singular vectors",
+    label="v",
     starts=("centre.npz", "missing.npz", "V0.npy"),
     accept=accept,
+    reveals=reveals,
     of_two=of_two,
     reference=reference,
     help=HELP,

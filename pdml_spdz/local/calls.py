@@ -64,6 +64,7 @@ def run_all(algorithm: str, given: dict[str, Any]) -> Any:
 
 def _run_one(given: dict[str, Any]) -> Any:
     """Run one party over the network. given : all parameters of the function, by name"""
+    from pdml_spdz.results.result_page import write_page
     from pdml_spdz.run.party import (
         run_party as run_here,  # with all fits and engines: the functions above start others for them
     )
@@ -74,13 +75,18 @@ def _run_one(given: dict[str, Any]) -> Any:
     )
     agreed, beside = (study, Path()) if isinstance(study, Study) else (load(Path(study)), Path(study).parent)
     given["certs"] = given["certs"] or beside / "certs"
-    rows = Path(data) if isinstance(data, str | Path) else rows_of(data, agreed, f"the rows of P{me}", given["reading"])
+    rows = (
+        Path(data)
+        if isinstance(data, str | Path)
+        else rows_of(data, agreed, f"the rows of P{me}", given["reading"].of(me))
+    )
     if recorded:
         warn_of_recording(CALLER)
     with _watching(progress) as watch:
         transcript = Transcript() if recorded else None
         run = PartyRun(agreed, me, rows, **given, notify=lambda event: watch(me, event), transcript=transcript)
         report = run_here(run)
+    write_page(run.directory, report)
     warn_of_columns(report["warnings"], CALLER)
     return result_of(gathered(agreed, [run.directory], [report], recorded=recorded))
 

@@ -87,6 +87,7 @@ class LocalResult:
     arrays : what every party keeps besides, by the names of their files: its own W, the common mean
     transcript : of a recorded run, what any party saw
     reading : how the parties' files were read
+    files : which they were, where they were files
     """
 
     V: Reals
@@ -97,6 +98,7 @@ class LocalResult:
     arrays: dict[str, list[Reals]]
     transcript: Transcript | None = None
     reading: Reading = READ_AS_FOUND
+    files: tuple[Any, ...] = ()
 
     def __repr__(self) -> str:
         return f"LocalResult({summary(self.study.spec.result, self.V, self.report)})"
@@ -113,7 +115,8 @@ class LocalResult:
 
     def rows_of_file(self, path: Path) -> Rows:
         """A party's file as this run has factorised it, but for centring."""
-        data = rows_of(path, self.study, reading=self.reading).as_in(self.report)
+        party = next((m for m, given in enumerate(self.files) if given == path), 0)
+        data = rows_of(path, self.study, reading=self.reading.of(party)).as_in(self.report)
         if self.study.spec.vector:
             return data.rows
         if data.holes:
@@ -153,7 +156,8 @@ def run_local(run: LocalRun, compare: Compare | None = None) -> LocalResult:
             reports = run_parties(run, rows, out)
             parts = [out / f"party-{m}" for m in range(run.study.M)]
             result = gathered(run.study, parts, reports, recorded=run.record_transcript)
-            result = replace(result, reading=run.reading)
+            files = tuple(path if isinstance(path, str | Path) else None for path in run.parties)
+            result = replace(result, reading=run.reading, files=files)
             kept = finished(out)
             # The parties have left a finished run as it was, and so it is here.
             same = kept is not None and {name: kept[name] for name in kept if name != "accuracy"} == result.report
@@ -162,8 +166,24 @@ def run_local(run: LocalRun, compare: Compare | None = None) -> LocalResult:
             if compare is not None and "accuracy" not in result.report:
                 result.report["accuracy"] = compare(result)
             if run.out and not same:
-                commit(out, {run.study.spec.result: result.V}, result.report)
+                commit(out, {run.study.spec.result: result.V} | _public(result), result.report)
+                _for_people(result, parts)
     return result
+
+
+def _public(result: LocalResult) -> dict[str, Reals]:
+    """What every party has besides the result."""
+    found = {"mean.npy": result.mean, "scale.npy": result.scale}
+    return {name: array for name, array in found.items() if array is not None}
+
+
+def _for_people(result: LocalResult, parts: Sequence[Path]) -> None:
+    """Tables and pages: one for all, and each party's own. Here, in one process, not in each of the parties'."""
+    from pdml_spdz.results import result_page  # not where nothing is kept
+
+    result_page.write(result.out, result.report, result.V, private=False)
+    for directory, report in zip(parts, result.party_reports, strict=True):
+        result_page.write(directory, report, result.V, private=True)
 
 
 def checked(run: LocalRun) -> list[Path | Data]:
@@ -191,7 +211,7 @@ def _checked(given: RowsLike | str | Path, run: LocalRun, m: int) -> Path | Data
         if not Path(given).is_file() and not in_pieces(Path(given), run.reading):
             raise InputError(f"{given} is not there.", "a file with a party's rows", "check the path")
         return Path(given)
-    data = prepare.fitting(rows_of(given, study, f"the rows of P{m}", run.reading), study)
+    data = prepare.fitting(rows_of(given, study, f"the rows of P{m}", run.reading.of(m)), study)
     study.spec.accept(study, m, data)
     return data
 
@@ -220,7 +240,8 @@ def joint_report(reports: Reports) -> dict[str, Any]:
         peer: {way: sum(r["traffic"].get(peer, {}).get(way, 0) for r in reports) for way in ("sent", "received")}
         for peer in (f"P{m}" for m in range(len(reports)))
     }
-    joint["warnings"] = list(dict.fromkeys(warning for r in reports for warning in r["warnings"]))
+    for kind in ("warnings", "warnings_own"):
+        joint[kind] = list(dict.fromkeys(warning for r in reports for warning in r[kind]))
     joint["peak_memory"] = max(r["peak_memory"] for r in reports)
     joint["by_party"] = {name: [r[name] for r in reports] for name in BY_PARTY}
     return joint

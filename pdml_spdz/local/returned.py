@@ -24,6 +24,16 @@ class RunResult:
         """Names of the features, in the order of the result; None if the parties' rows have none."""
         return None if self.report["features"] is None else tuple(self.report["features"])
 
+    def loadings(self) -> Any:
+        """The result as a DataFrame of pandas: features by components, with the names that loadings.csv has."""
+        import pandas as pd  # type: ignore[import-untyped]
+
+        from pdml_spdz.results.result_page import loadings_of
+
+        first = next(f.name for f in fields(self))  # type: ignore[arg-type]
+        found = loadings_of(self.report, getattr(self, first))
+        return pd.DataFrame(found.values, index=found.names, columns=found.labels)
+
     def __repr__(self) -> str:
         """Shapes and names, never the data."""
         name, *others = (f.name for f in fields(self) if f.name != "report")  # type: ignore[arg-type]

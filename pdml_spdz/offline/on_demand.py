@@ -53,8 +53,11 @@ class OnDemand(Material):
 
     def _reserve(self, plan: Plan, likely: Sequence[int], piece: Sequence[int]) -> None:
         unknown = repeat(0)
-        link = self._link
+        link, first = self._link, min(GROUP, len(plan.vectors))
         with link.offline():
+            if plan.triples <= triples.BATCH:  # OTs for them and for the first deltas in one go
+                for_triples, for_deltas = plan.triples * self._scalar_bits, vole.ots_for(first, self._vector_bits)
+                extension.prepare(link, self._ots, for_triples + for_deltas)
             self._triples, self._used = triples.make(link, self._ots, plan.triples, self._scalar_bits), 0
         self._ends = self._set_up(len(plan.vectors))
         self._planned = zip(plan.vectors, chain(likely, unknown), chain(piece, unknown), strict=False)

@@ -28,7 +28,7 @@ LARGEST_GRAM = 64 << 20  # bytes: several of them are held while a pass goes on
 
 
 @dataclass
-class Store:
+class BlockStore:
     """Pieces, and what one pass has found of them; shared by all rows that are made of them by affine maps."""
 
     workers: Workers
@@ -93,7 +93,7 @@ class Store:
 class Blocked(Rows):
     """(x[order] - shift) / scale of the rows x in a store."""
 
-    store: Store
+    store: BlockStore
     affine: Affine = field(default_factory=Affine)
     lazy = True
 
@@ -262,7 +262,7 @@ class Blocked(Rows):
     def _changed(self, step: Callable[[Any], Any], lengths: Sequence[int]) -> Rows:
         pieces = [Changed(piece, (self.affine, step)) for piece in self.store.pieces]
         store = self.store
-        made = Store(store.workers, pieces, lengths, self.shape[1], self.sparse, store.products, store.calls)
+        made = BlockStore(store.workers, pieces, lengths, self.shape[1], self.sparse, store.products, store.calls)
         return Blocked(made)
 
 

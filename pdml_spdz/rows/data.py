@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
@@ -80,6 +80,29 @@ class Data:
             counted: NDArray[np.int64] = self.rows.summary().missing  # type: ignore[attr-defined]
             return counted
         return missing.holes(self.rows, self.source, self.features)[0].by_column
+
+    def names(self) -> list[str]:
+        """What the rows are called: their ids, or their numbers in the file, from 0."""
+        if self.ids is not None:
+            return [str(name) for name in self.ids]
+        return [str(i) for i in (range(self.n) if self.kept is None else self.kept.tolist())]
+
+    def without(self, names: Sequence[str], where: str) -> Data:
+        """All rows but those that are called so. where : who says it, for messages"""
+        out = np.isin(np.array(self.names(), dtype=object).astype(str), np.array(sorted(set(names)), dtype=str))
+        if out.all():
+            raise InputError(f"{where} leaves no row of {self.source}.", "at least one that stays")
+        left = np.flatnonzero(~out)
+        said = f"left out {int(out.sum()):,} of {self.n:,} rows, which {where} names"
+        if (unknown := len(set(names)) - int(out.sum())) > 0:
+            said += f"; {unknown:,} of its names are not here"
+        return replace(
+            self,
+            rows=self.rows[left],
+            ids=None if self.ids is None else self.ids[left],
+            kept=left if self.kept is None else self.kept[left],
+            warnings=(*self.warnings, said),
+        )
 
     @property
     def density(self) -> float:
@@ -173,7 +196,25 @@ def load(path: Path, *, vector: bool = False, wanted: RowsWanted | None = None) 
         raise InputError(
             f"{path} cannot be read as {ending}: {str(error) or type(error).__name__}.", "a table of numbers"
         ) from None
-    return _checked(loaded, str(path), path.name, wanted.agreed, vector=vector)
+    return _left(_checked(loaded, str(path), path.name, wanted.agreed, vector=vector), wanted)
+
+
+def _left(data: Data, wanted: RowsWanted) -> Data:
+    """The rows that their party wants to be there."""
+    for path in wanted.reading.exclude:
+        data = data.without(read_names(Path(path)), Path(path).name)
+    return data
+
+
+def read_names(path: Path) -> list[str]:
+    """What rows are called, one a line."""
+    try:
+        lines = path.read_text(encoding="utf-8").splitlines()
+    except (OSError, ValueError) as error:
+        raise InputError(
+            f"{path} cannot be read ({error}).", "ids of rows, or their numbers from 0, one a line"
+        ) from None
+    return [line.strip() for line in lines if line.strip()]
 
 
 def in_pieces(path: Path, reading: Reading) -> bool:
@@ -205,7 +246,7 @@ def from_rows(given: Any, source: str, *, vector: bool = False, wanted: RowsWant
     if isinstance(given, Data):
         return given
     wanted = wanted or RowsWanted()
-    return _checked(_in_memory(given, source, wanted), source, source, wanted.agreed, vector=vector)
+    return _left(_checked(_in_memory(given, source, wanted), source, source, wanted.agreed, vector=vector), wanted)
 
 
 def columns_of(given: Any, source: str) -> Columns:

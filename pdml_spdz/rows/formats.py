@@ -182,7 +182,7 @@ def chosen(loaded: Loaded, wanted: RowsWanted, where: str) -> Loaded:
 
 def _needs(package: str, path: Path) -> InputError:
     found = f"{path} needs the package {package}, which is not installed."
-    return InputError(found, do=f"pip install 'pdml-spdz[{package}]'")
+    return InputError(found, do=f"pip install {package}")
 
 
 _HERE = "pdml_spdz.rows.formats:read_"

@@ -258,7 +258,7 @@ def as_arrow(value: Any, where: str) -> Any:
 
 def needs_pyarrow(where: str, why: str = "") -> InputError:
     found = f"{where} needs the package pyarrow{why}, which is not installed."
-    return InputError(found, do="pip install 'pdml-spdz[parquet]'")
+    return InputError(found, do="pip install pyarrow")
 
 
 def _is_number_type(dtype: Any) -> bool:

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from pdml_spdz.errors import InputError
-from pdml_spdz.rows.blocked import Blocked, Store
+from pdml_spdz.rows.blocked import Blocked, BlockStore
 from pdml_spdz.rows.choosing import ColumnPlan
 from pdml_spdz.rows.frames import Loaded, needs_pyarrow, table_plan
 from pdml_spdz.rows.names import Names
@@ -29,7 +29,7 @@ def read_pieces(path: Path, wanted: RowsWanted) -> Loaded:
         return _zarr(path, wanted, workers)
     found: list[tuple[ParquetPiece, int]] = workers.call(parquet_pieces, str(path), wanted)
     plan = found[0][0].plan
-    store = Store(workers, [piece for piece, _ in found], [n for _, n in found], plan.d, False)
+    store = BlockStore(workers, [piece for piece, _ in found], [n for _, n in found], plan.d, False)
     return Loaded(Blocked(store), plan.features)
 
 
@@ -112,7 +112,7 @@ def of_collection(
         array = array.compute_chunk_sizes()
     values = [ValuePiece(chunk) for chunk in array.to_delayed()[:, 0]]
     sparse = hasattr(array._meta, "tocsr")
-    rows = Blocked(Store(workers, values, list(map(int, array.chunks[0])), int(array.shape[1]), sparse))
+    rows = Blocked(BlockStore(workers, values, list(map(int, array.chunks[0])), int(array.shape[1]), sparse))
     from pdml_spdz.rows.formats import chosen
 
     return chosen(Loaded(rows, names), wanted, where)
@@ -128,4 +128,4 @@ def _of_frame(given: Any, where: str, wanted: RowsWanted, workers: Workers) -> L
     parts = list(given.to_delayed())
     values = [ValuePiece(part, made) for part in parts]
     lengths = list(workers.each(len, parts, [()] * len(parts)))
-    return Loaded(Blocked(Store(workers, values, lengths, made.d, False)), made.features)
+    return Loaded(Blocked(BlockStore(workers, values, lengths, made.d, False)), made.features)

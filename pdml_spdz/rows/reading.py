@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, TypeAlias
 
 from pdml_spdz.errors import StudyError, did_you_mean
 from pdml_spdz.rows.names import Names, quoted
 
+PARTYS = re.compile(r"(\d{1,4})=(.+)")  # what is said for one party
 Categories: TypeAlias = tuple[tuple[str, Names], ...]  # of each column that is encoded
 REFUSE, DROP_ROWS, MEAN = MISSING = ("refuse", "drop-rows", "mean")
 SEPARATORS = {"comma": ",", "semicolon": ";", "tab": "\t"}
@@ -57,6 +59,8 @@ class Reading:
     encoding : "utf-8", "utf-16" or "latin-1"; "": UTF-8, or UTF-16 where the file's first bytes say so
     id_column : name of the column that says whose row it is: kept aside, never a feature
     triplets : names of the columns of a file with one entry a line: row, feature, value
+    exclude : files that name rows to be left out, one a line, by their ids or their numbers from 0; "I=FILE" is for
+        party I alone
     dask : where the workers are (`rows.cluster`), for rows that are not loaded whole; "": threads of this process
     dask_plaintext : allow a scheduler beyond this machine without TLS
     dask_certs : directory with ca.pem, cert.pem and key.pem for a scheduler with TLS
@@ -67,6 +71,7 @@ class Reading:
     encoding: str = ""
     id_column: str = ""
     triplets: Names = ()
+    exclude: Names = ()
     dask: str = ""
     dask_plaintext: bool = False
     dask_certs: str = ""
@@ -86,6 +91,12 @@ class Reading:
         if DECIMALS[self.decimal] == SEPARATORS.get(self.sep):
             raise StudyError("`sep` and `decimal` are both a comma.", "two different signs")
 
+    def of(self, party: int) -> Reading:
+        """As it is for one party: without what is said for others."""
+        told = [(PARTYS.fullmatch(text), text) for text in self.exclude]
+        own = tuple(found[2] if found else text for found, text in told if not found or int(found[1]) == party)
+        return replace(self, exclude=own)
+
     def options(self) -> list[str]:
         """As words of a command line."""
         given = {name: getattr(self, name) for name in type(self).__dataclass_fields__}
@@ -95,6 +106,9 @@ class Reading:
             if value == getattr(usual, name):
                 continue
             option = f"--{name.replace('_', '-')}"
+            if name == "exclude":
+                words += [word for path in value for word in (option, path)]
+                continue
             words += [option] if value is True else [option, ",".join(value) if name == "triplets" else str(value)]
         return words
 

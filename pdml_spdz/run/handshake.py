@@ -183,7 +183,7 @@ def _compare(peer: int, what: str, own: object, theirs: object, do: str) -> None
 
 PACKAGE = Path(__file__).parents[1]
 # What people use, and what starts parties: nothing here sends a word or decides how long it is. All else counts.
-OUTSIDE = ("__main__.py", "api.py", "applications", "bench", "cli", "estimators", "local", "privacy")
+OUTSIDE = ("__main__.py", "api.py", "applications", "bench", "cli", "estimators", "local", "privacy", "results")
 
 
 @cache  # modules that are loaded stay as they are, whatever becomes of their files

@@ -4,6 +4,7 @@ and its results on the disk, every array first, and the report, the mark of a fi
 
 from __future__ import annotations
 
+import json
 import platform
 import resource
 import shutil
@@ -25,7 +26,7 @@ from pdml_spdz.numerics.fixedpoint import Reals
 from pdml_spdz.primitives.bound import Bound
 from pdml_spdz.rows.data import Data
 from pdml_spdz.rows.reading import MEAN
-from pdml_spdz.study.algorithm import ALGORITHMS, Algorithm
+from pdml_spdz.study.algorithm import ALGORITHMS, IDS, Algorithm
 from pdml_spdz.study.model import Study
 from pdml_spdz.system.files import parse_json, save_array, save_json, sync, writing
 from pdml_spdz.transport.base import Link
@@ -52,10 +53,10 @@ def commit(
     3. report.json: whoever finds it finds all the rest
     """
     with writing(directory):
-        older = {name for algorithm in _algorithms(directory) for name in (algorithm.result, *algorithm.kept)}
+        older = {name for algorithm in _algorithms(directory) for name in algorithm.results}
         (directory / REPORT).unlink(missing_ok=True)
         sync(directory)
-        for name in older - set(arrays):
+        for name in older - {*arrays, IDS}:
             (directory / name).unlink(missing_ok=True)
     if transcript is not None:
         transcript.save(directory / transcripts.FILE)
@@ -178,10 +179,12 @@ def run_report(study: Study, engine: Engine, link: Link, bound: Bound, outcome: 
         "security": asdict(engine.security),
         "insecure": engine.insecure,
         "parties": study.M,
+        "names": [party.name for party in study.parties],  # of the organisations, where the study has them
         "party_id": link.me,
         "d": outcome.data.d,
         "features": None if outcome.data.features is None else list(outcome.data.features),  # in the order of V
         "columns": study.columns,
+        "rows": json.loads(json.dumps(asdict(study.rows))),  # how files became rows; lists, as they are read back
         "seconds": seconds(link),
         "bytes_sent": sum(link.traffic.sent.values()),
         "bytes_received": sum(link.traffic.received.values()),
@@ -211,4 +214,5 @@ def run_report(study: Study, engine: Engine, link: Link, bound: Bound, outcome: 
             *outcome.warnings,
             *outcome.data.warnings,
         ],
+        "warnings_own": list(outcome.data.warnings),  # those of them that are about this party's rows
     }

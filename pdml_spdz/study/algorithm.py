@@ -13,6 +13,7 @@ if TYPE_CHECKING:
 
 DIRECTIONS, SUMS = "directions", "sums"  # what an algorithm needs of the parties' numbers
 GRAM, SQUARES = "||X_m^T X_m||_F", "||X_m||_F^2"
+PAGE, IDS = "result.html", "ids.json"  # of every run: a page for people; a party's own: what its rows are called
 Want = Callable[[bool, str, str], None]
 
 
@@ -50,6 +51,10 @@ class Algorithm:
     fit : fit(run, data, link, engine) -> Fitted, party m's part of it
     result : the file of the result that all parties have
     unit : what the rank counts
+    title : of a page about a run
+    label : what one column of the result is called, before its number
+    table : the file of the result for spreadsheets
+    by_row : the result has a row, not a column, for each of what the rank counts
     change : when a fit stops, by `tol`: "stop when ..."
     kept : files that a party may have besides the result
     starts : files that are written when a fit begins
@@ -62,8 +67,11 @@ class Algorithm:
     check : check(study, want) refuses settings that do not go with it; want(ok, found, wanted) raises unless ok
     accept : accept(study, m, data) refuses rows that party m cannot use, before anything is sent or replaced
     shape : shape(study, d), what a fit with d features asks of NormedSecSum
+    reveals : reveals(study), in words, what every party sees of a fit besides its result, what finding a bound and a
+    mean shows left out
     of_two : of the other party's numbers, what opened sums show where there are two parties
     reference : reference(result, files), what the report says of the accuracy where one machine has all files
+    note : for people who have a result: what it has shown that they may not expect
     help : of the command that runs it on this machine
     """
 
@@ -71,6 +79,10 @@ class Algorithm:
     fit: Callable[..., Any]
     result: str
     unit: str
+    title: str = "A joint computation"
+    label: str = "component"
+    table: str = "loadings.csv"
+    by_row: bool = False
     change: str = (
         "V is known to this (krylov: a bound of the sine of every vector's error, and of their span's), or changes by "
         "less (power: sine of the largest angle)"
@@ -86,14 +98,21 @@ class Algorithm:
     check: Callable[[Study, Want], None] = _no_check
     accept: Callable[..., None] = field(default=lambda study, m, data: None)
     shape: Callable[[Study, int], Shape] = _of_solver
+    reveals: Callable[[Study], list[str]] = field(default=lambda study: [])
     of_two: Callable[[Study], dict[str, bool]] = field(default=lambda study: {})
     reference: Callable[..., dict[str, Any]] | None = None
+    note: str = ""
     help: str = ""
 
     @property
     def files(self) -> tuple[str, ...]:
         """Everything that a fit writes into its directory, but for the report."""
-        return (self.result, *self.kept, *self.starts)
+        return (*self.results, *self.starts)
+
+    @property
+    def results(self) -> tuple[str, ...]:
+        """Those of them that are there when it has ended."""
+        return (self.result, self.table, PAGE, IDS, *self.kept)
 
 
 ALGORITHMS: Registry[Algorithm] = Registry(

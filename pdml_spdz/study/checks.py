@@ -14,9 +14,10 @@ from pdml_spdz.errors import StudyError, did_you_mean
 from pdml_spdz.programs.precision import COLUMN_BITS, MAX_BITS, MAX_RANGE, MIN_BITS, MIN_RANGE
 from pdml_spdz.rows.names import quoted
 from pdml_spdz.rows.reading import MEAN, REFUSE
-from pdml_spdz.study.algorithm import Want, having
+from pdml_spdz.study.algorithm import having
 from pdml_spdz.study.engines import engines_that
-from pdml_spdz.study.fields import UNSAID, check_choice, shown
+from pdml_spdz.study.fields import UNSAID, check_choice, shown, want
+from pdml_spdz.study.sealed_checks import check_sealed
 
 if TYPE_CHECKING:
     from pdml_spdz.engines.spec import EngineSpec
@@ -40,11 +41,6 @@ OWN = ("centre", "variance", "nmf")  # settings that only some algorithms have
 ENGINE_SETTINGS = ("protocol", "insecure_benchmark")  # which not every engine takes
 
 
-def want(ok: bool, found: str, wanted: str) -> None:
-    if not ok:
-        raise StudyError(found, wanted)
-
-
 def validate(study: Study, choices: Mapping[str, Iterable[str]]) -> None:
     """Everything that can be seen to be wrong before there is any data; what is not said becomes what is usual.
 
@@ -57,15 +53,16 @@ def validate(study: Study, choices: Mapping[str, Iterable[str]]) -> None:
     for name in UNSAID:
         if getattr(study, name) is None:
             object.__setattr__(study, name, study.usual(name))
-    check_values(study, want)
+    _check_values(study)
+    check_sealed(study, want)
     _check_engine(study, spec)
-    check_rows(study, want)
+    _check_rows(study)
     _check_missing(study)
     _check_own(study)
     study.spec.check(study, want)
     _check_numbers(study)
     _check_parties(study)
-    check_bound(study, want)
+    _check_bound(study)
 
 
 def _check_engine(study: Study, spec: EngineSpec) -> None:
@@ -155,16 +152,16 @@ def _check_parties(study: Study) -> None:
     want(named, f"`aggregator` is {shown(study.aggregator)}.", "auto, none, or a party's number")
 
 
-def check_values(study: Study, want: Want) -> None:
-    """Every number by itself. want(ok, found, wanted) raises unless ok"""
+def _check_values(study: Study) -> None:
+    """Every number by itself."""
     more = study.solver_spec.columns(1, MAX_FEATURES) - 1  # columns that are opened beside those asked for
-    _within(want, "rank", study.rank, 1, MAX_COLUMNS - more if study.on_shares else MAX_RANK)
+    _within("rank", study.rank, 1, MAX_COLUMNS - more if study.on_shares else MAX_RANK)
     want(MIN_MEMORY <= study.memory <= LARGEST, f"`memory` is {study.memory}.", f"GB, at least {MIN_MEMORY}")
-    _within(want, "iterations", study.iterations, 1, MAX_ITERATIONS)
-    _within(want, "nmf.init_iterations", study.nmf.init_iterations, 1, MAX_ITERATIONS)
-    _within(want, "precision.bits", study.precision.bits, MIN_BITS, MAX_BITS)
+    _within("iterations", study.iterations, 1, MAX_ITERATIONS)
+    _within("nmf.init_iterations", study.nmf.init_iterations, 1, MAX_ITERATIONS)
+    _within("precision.bits", study.precision.bits, MIN_BITS, MAX_BITS)
     if study.precision.range:
-        _within(want, "precision.range", study.precision.range, MIN_RANGE, MAX_RANGE)
+        _within("precision.range", study.precision.range, MIN_RANGE, MAX_RANGE)
     want(0 <= study.tol < 1, f"`tol` is {study.tol}.", "zero or more, and below 1: no sine is above it")
     d = f"the number of features, at most {MAX_FEATURES:,}, or 0 to take it from the files"
     want(0 <= study.d <= MAX_FEATURES, f"`d` is {shown(study.d)}.", d)
@@ -179,14 +176,14 @@ def check_values(study: Study, want: Want) -> None:
         value = getattr(study.nmf, name)
         want(0 <= value <= LARGEST, f"`nmf.{name}` is {value}.", f"zero or a positive number, at most {LARGEST:.0e}")
     for i, party in enumerate(study.parties):
-        _check_party(i, party, want)
+        _check_party(i, party)
 
 
-def _within(want: Want, name: str, value: int, low: int, high: int) -> None:
+def _within(name: str, value: int, low: int, high: int) -> None:
     want(low <= value <= high, f"`{name}` is {shown(value)}.", f"{low} to {high}")
 
 
-def _check_party(i: int, party: PartyEntry, want: Want) -> None:
+def _check_party(i: int, party: PartyEntry) -> None:
     for port in (party.port, party.mp_spdz_port):
         want(0 <= port <= LAST_PORT, f"P{i}'s port is {shown(port)}.", "a port from 0 to 65535")
     want(
@@ -215,8 +212,7 @@ def is_host(host: str) -> bool:
     return bool(host) and all(c.isprintable() and not c.isspace() for c in host)
 
 
-def check_rows(study: Study, want: Want) -> None:
-    """want(ok, found, wanted) raises unless ok"""
+def _check_rows(study: Study) -> None:
     want(study.scale == "agreed" or not study.scales, "`scale` is secsum and `scales` are given.", "one of the two")
     d = study.d or len(study.features)
     for name in ("offsets", "scales"):
@@ -224,10 +220,10 @@ def check_rows(study: Study, want: Want) -> None:
         want(all(abs(v) <= LARGEST for v in values), f"`{name}` are not all finite and of a size to use.", "numbers")
         want(not (d and values) or len(values) == d, f"`{name}` are {len(values)} for d = {d}.", "one for each feature")
     want(all(map(usable, study.scales)), "`scales` are not all positive and of a size to use.", "positive numbers")
-    _check_names(study, want)
+    _check_names(study)
 
 
-def _check_names(study: Study, want: Want) -> None:
+def _check_names(study: Study) -> None:
     """Names that the study lists are names, and those of offsets and scales are the same."""
     for name, values in (("offset_features", study.offsets), ("scale_features", study.scales)):
         listed = getattr(study, name)
@@ -257,11 +253,10 @@ def kind_of(study: Study) -> str:
         return study.bound
     if study.opening.shows_norms:
         return "secsum"
-    return "window" if study.engine_spec.has_window else "exponent"
+    return "window" if study.engine_spec.has_window and not study.level.sealed else "exponent"
 
 
-def check_bound(study: Study, want: Want) -> None:
-    """want(ok, found, wanted) raises unless ok"""
+def _check_bound(study: Study) -> None:
     some = [p.quota > 0 for p in study.parties]
     want(
         parse_bound(study.bound) is not None or all(some) or not any(some),

@@ -70,3 +70,8 @@ def shown(value: object) -> str:
 def check_choice(name: str, value: object, choices: Collection[str]) -> None:
     if value not in choices:
         raise StudyError(f"`{name}` is {shown(value)}.", f"one of {', '.join(choices)}", did_you_mean(value, choices))
+
+
+def want(ok: bool, found: str, wanted: str) -> None:
+    if not ok:
+        raise StudyError(found, wanted)

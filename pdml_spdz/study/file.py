@@ -20,6 +20,7 @@ from pdml_spdz.study.model import NmfSettings, PartyEntry, PrecisionSettings, St
 from pdml_spdz.study.solvers import SOLVERS
 from pdml_spdz.system.files import replaced
 
+WAIT = 4 * 3600.0  # seconds that a party of a study waits for people, unless the study says otherwise
 TABLES: dict[str, type[Any]] = {
     "timeouts": Timeouts,
     "precision": PrecisionSettings,
@@ -93,7 +94,10 @@ def parse(content: Mapping[str, Any]) -> Study:
         if not isinstance(content.get(name, {}), dict):
             raise StudyError(f"`{name}` is not a table.", f"a [{name}] table")
     parties = tuple(_build(PartyEntry, entry, f"[[parties]] number {i}") for i, entry in enumerate(entries))
-    tables = {name: _build(cls, content.get(name, {}), f"[{name}]") for name, cls in TABLES.items()}
+    usual = {"timeouts": {"connect": WAIT}}
+    tables = {
+        name: _build(cls, usual.get(name, {}) | content.get(name, {}), f"[{name}]") for name, cls in TABLES.items()
+    }
     rest = {k: v for k, v in content.items() if k not in ("parties", *tables)}
     if "rank" not in rest:
         raise StudyError("the study has no `rank`.", "rank = k, the number of vectors wanted")

@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING, Any
 from pdml_spdz.registry import Registry
 from pdml_spdz.rows.reading import RowSettings
 from pdml_spdz.study.algorithm import ALGORITHMS, DEFAULT, SUMS, Algorithm
-from pdml_spdz.study.checks import CENTRES, SCALES, USUAL_RANGE, WIDE_RANGE, kind_of, parse_bound, validate, want
+from pdml_spdz.study.checks import CENTRES, SCALES, USUAL_RANGE, WIDE_RANGE, kind_of, parse_bound, validate
 from pdml_spdz.study.engines import ENGINES
-from pdml_spdz.study.fields import UNSAID, settle, usual_value
+from pdml_spdz.study.fields import UNSAID, settle, usual_value, want
 from pdml_spdz.study.levels import DEFAULT_LEVEL, LEVELS, OPENINGS, Level
 from pdml_spdz.study.solvers import SOLVERS, usual_solver
 
@@ -56,6 +56,7 @@ class PartyEntry:
     fingerprint: str = ""
     quota: float = 0.0  # ||X_m^T X_m||_F at most; 0: the study's `bound` says it
     mp_spdz_port: int = 0  # where MP-SPDZ listens; 0: any free port
+    name: str = ""  # of the organisation, for people
 
     def __post_init__(self) -> None:
         settle(self, "[[parties]]")
@@ -147,6 +148,9 @@ class Study:
     scales: tuple[float, ...] = ()  # one for each feature: what is left is divided by it
     scale_features: tuple[str, ...] = ()
     scale: str = "agreed"  # by `scales`, or by what SecSum finds
+    accuracy_goal: float = 1e-6  # reveal sealed: of the sine of V's error; V is opened no finer
+    decay: float = 0.6  # of lambda_(b+1) / lambda_k: what the number of iterations is meant for
+    block: int = 0  # b, the columns that are iterated; 0: twice the rank
     rows: RowSettings = field(default_factory=RowSettings)  # what is made of columns and missing values
     nmf: NmfSettings = field(default_factory=NmfSettings)
     precision: PrecisionSettings = field(default_factory=PrecisionSettings)

@@ -12,7 +12,7 @@ import struct
 import time
 from abc import ABC, abstractmethod
 from collections import defaultdict
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any, TypeAlias
@@ -140,6 +140,15 @@ class Link(ABC):
         self._sequence = 0
         self.peers = [l for l in range(M) if l != me]
 
+    @property
+    def below(self) -> list[int]:
+        """The peers with lower numbers."""
+        return list(range(self.me))
+
+    @property
+    def above(self) -> list[int]:
+        return list(range(self.me + 1, self.M))
+
     @contextmanager
     def offline(self) -> Iterator[None]:
         """What happens inside is the offline phase: its time and traffic are counted apart. May be nested."""
@@ -179,7 +188,13 @@ class Link(ABC):
 
     def exchange_all(self, step: str, outgoing: Mapping[int, Buffer], size: int) -> dict[int, memoryview]:
         """One round with every peer, in which each sends exactly `size` bytes."""
-        received = self.exchange(step, outgoing, self.each(size))
+        return self.exchange_exactly(step, outgoing, self.peers, size)
+
+    def exchange_exactly(
+        self, step: str, outgoing: Mapping[int, Buffer], senders: Iterable[int], size: int
+    ) -> dict[int, memoryview]:
+        """One round in which each of the senders sends this party exactly `size` bytes, and nobody else any."""
+        received = self.exchange(step, outgoing, dict.fromkeys(senders, size))
         for peer, data in received.items():
             if data.nbytes != size:
                 raise misfit(data.nbytes, f"exactly {size} bytes", peer, step)

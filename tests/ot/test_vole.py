@@ -92,7 +92,7 @@ def test_every_ordered_pair_of_three_parties_has_its_own_vole() -> None:
         assert not np.array_equal(ours.v[m], results[l][1].v[3 - l - m])
     assert len({mine.delta for mine, *_ in results}) == 3
     assert all(r.delta == mine.delta for mine, *_ in results for r in mine.receivers.values())
-    assert {rounds for *_, rounds in results} == {3 + 2 + 1}
+    assert {rounds for *_, rounds in results} == {4 + 2 + 1}
 
 
 def test_sums_match_integers() -> None:

@@ -132,7 +132,7 @@ def test_rows_parquet_without_pyarrow(parties: Callable[..., Parties]) -> None:
     site.start(0)
     paths = os.pathsep.join([".", *os.environ.get("PYTHONPATH", "").split(os.pathsep)])
     ended = run("party", "study.toml", "--id", "1", "--data", "x.parquet", cwd=site.home(1), PYTHONPATH=paths)
-    ended.failed(InputError, "needs the package pyarrow", "Do this: pip install 'pdml-spdz[parquet]'")
+    ended.failed(InputError, "needs the package pyarrow", "Do this: pip install pyarrow")
     (told,) = site.end()
     told.failed(PeerAborted, "P1 ended the run: it could not use its own input file")
 

@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import asdict
 from typing import Any
 
-from pdml_spdz.engines.base import Engine, EngineBase, Security
+from pdml_spdz.engines.base import Engine, EngineBase, SealedCheckpoint, Security
 from pdml_spdz.engines.embedded.plan import NumbersPlan
 from pdml_spdz.engines.embedded.runner import EmbeddedRunner
+from pdml_spdz.engines.embedded.sealed_run import SealedRun
 from pdml_spdz.engines.openings.base import Runner
 from pdml_spdz.engines.spec import Context, OfflinePlan, precision_of
 from pdml_spdz.errors import StockError
+from pdml_spdz.numerics.fixedpoint import Reals
 from pdml_spdz.offline.from_stock import StockMaterial
+from pdml_spdz.offline.lattice_products import products_by_lattice
+from pdml_spdz.offline.mask_products import Maker
 from pdml_spdz.offline.material import Material
 from pdml_spdz.offline.numbers import NumberStock
 from pdml_spdz.offline.on_demand import OnDemand
@@ -20,9 +24,11 @@ from pdml_spdz.primitives.agree import Agreement
 from pdml_spdz.primitives.sec_sum import masked_sum
 from pdml_spdz.programs.precision import Precision
 from pdml_spdz.programs.render import Program
+from pdml_spdz.programs.sealed_precision import SealedPrecision
 from pdml_spdz.transport.base import Link
 
 Source = Callable[[Link, NumbersPlan], Material]  # where a run takes its offline material from
+Products = Callable[[Link], Maker]  # what makes the products of masks of a sealed fit
 
 
 class EmbeddedEngine(EngineBase):
@@ -37,14 +43,16 @@ class EmbeddedEngine(EngineBase):
         *,
         aggregator: str = "auto",
         lpn: bool = True,
+        products: Products = products_by_lattice,
     ) -> None:
         """lpn : whether offline material may rest on learning parity with noise"""
         self._masked = masked_sum(link, run, aggregator)
         super().__init__(link, self._masked)
-        self._precision, self._source = precision, source
+        self._precision, self._source, self._products = precision, source, products
         assumed = "OT on ristretto255, AES" + (", LPN for many numbers" if lpn else "")
         model = f"semi-honest, computational ({assumed}; TLS 1.3 channels)"
         self.security = Security(model, False, "any M - 1 parties")
+        self._sealed: SealedRun | None = None
         self._program: Program | None = None
         self._material: Material | None = None
 
@@ -55,7 +63,18 @@ class EmbeddedEngine(EngineBase):
         self._program, self._material = program, self._source(self.link, plan)
         return EmbeddedRunner(self._masked, plan.precision, scale, self._material, plan.lots)
 
+    def sealed(
+        self, precision: SealedPrecision, own: Sequence[Reals], V: Reals, shown: Callable[[SealedCheckpoint], None]
+    ) -> SealedCheckpoint:
+        self._sealed = run = SealedRun(self._masked, precision, self._products(self.link))
+        Agreement(self.link).digest("program", run.program.text.encode())
+        assumed = "ring-LWE, decisional Diffie-Hellman on ristretto255, AES; TLS 1.3 channels"
+        self.security = Security(f"semi-honest, computational ({assumed})", False, "any M - 1 parties")
+        return run(own, V, shown)
+
     def facts(self) -> dict[str, Any]:
+        if self._sealed is not None:
+            return self._sealed.facts()
         p = self._precision
         derived = {name: getattr(p, name) for name in ("f_in", "f_inv", "vector_bits", "scalar_bits", "open_bits")}
         facts: dict[str, Any] = {"precision": asdict(p) | derived, "protocol": "additive shares, VOLE from OT"}
@@ -82,7 +101,15 @@ def make(context: Context) -> Engine:
         _source(context),
         aggregator=study.aggregator,
         lpn=lpn,
+        products=_watched(context),
     )
+
+
+def _watched(context: Context) -> Products:
+    def progress(what: str, done: int, of: int) -> None:
+        context.notify({"event": "offline", "done": done, "of": of, "detail": what})
+
+    return lambda link: products_by_lattice(link, progress)
 
 
 def _source(context: Context) -> Source:

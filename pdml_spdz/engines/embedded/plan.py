@@ -8,8 +8,10 @@ from pathlib import Path
 from typing import Any
 
 from pdml_spdz.engines.embedded import machine
+from pdml_spdz.engines.embedded.sealed_forecast import sealed_plan_of
 from pdml_spdz.engines.openings.base import Layout, Opening
 from pdml_spdz.engines.spec import Context, Note, OfflinePlan, Stocks, precision_of
+from pdml_spdz.errors import StudyError
 from pdml_spdz.offline.make import Forecast, forecast, make
 from pdml_spdz.offline.material import Lots, Plan
 from pdml_spdz.offline.numbers import Kind
@@ -73,7 +75,9 @@ class NumbersPlan(OfflinePlan):
         }
 
 
-def plan(study: Study, shape: Shape, home: Path | None, note: Note) -> NumbersPlan:
+def plan(study: Study, shape: Shape, home: Path | None, note: Note) -> OfflinePlan:
+    if study.level.sealed:
+        return sealed_plan_of(study, shape)
     return numbers_plan(study.opening, precision_of(study), shape, study.online, study.vole)
 
 
@@ -120,7 +124,13 @@ def _lots(one: Plan, two: Plan, shape: Shape) -> Lots:
 # ---- stocks
 
 
-def make_stock(context: Context, plan: NumbersPlan) -> dict[str, Any]:
+def make_stock(context: Context, plan: OfflinePlan) -> dict[str, Any]:
+    if not isinstance(plan, NumbersPlan):
+        raise StudyError(
+            "the products of a sealed fit's masks are made in its run.",
+            "another level of reveal for a stock",
+            "run the study as it is; `pdml-spdz offline plan` says what it will take",
+        )
     wanted = plan.stock
 
     def progress(done: int, total: int, sent: int) -> None:

@@ -13,11 +13,12 @@ from typing import NamedTuple
 
 import platformdirs
 
-from pdml_spdz.engines.mp_spdz.protocols import PROTOCOLS, Protocol
+from pdml_spdz.engines.mp_spdz.protocols import PROTOCOLS, Protocol, protocol_of
 from pdml_spdz.engines.mp_spdz.spec import MP_SPDZ
 from pdml_spdz.engines.spec import Diagnosis
 from pdml_spdz.errors import EngineError
 from pdml_spdz.study.engines import ENGINES
+from pdml_spdz.study.model import Study
 
 VARIABLE = "MP_SPDZ_HOME"
 GUIDE = "docs/mp-spdz.md"
@@ -231,6 +232,21 @@ def findings(home: Path | None) -> Iterator[Diagnosis]:
         yield Diagnosis("note", "MP-SPDZ", f"only the compiler: no program of a known protocol in {looked}")
     for row in rows:
         yield _protocol(found, row)
+
+
+def ready(study: Study, home: Path | None) -> Iterator[Diagnosis]:
+    """Whether the study's protocol is here, in a build that it may use."""
+    found, protocol = find(home), protocol_of(study)
+    what, name = f"protocol {protocol.name}", protocol.party
+    binary = None if found is None else found.binary(name)
+    if found is None:
+        yield Diagnosis("problem", what, f"{missing_text(home)} The study's engine needs it.")
+    elif binary is None:
+        yield Diagnosis("problem", what, f"{name} is not in {found.path}: `pdml-spdz mp-spdz list` shows what is there")
+    elif found.is_insecure(binary) and not study.insecure_benchmark:
+        yield Diagnosis("problem", what, f"{binary} was built with -DINSECURE, which the study does not accept")
+    else:
+        yield Diagnosis("ok", what, str(binary))
 
 
 def _protocol(found: Installation, row: Found) -> Diagnosis:

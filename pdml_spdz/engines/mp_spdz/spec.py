@@ -14,6 +14,7 @@ MP_SPDZ = EngineSpec(
     later(SETUP, "make"),
     check=lambda study, want: protocol_of(study),  # StudyError if there is none of that name
     doctor=later("pdml_spdz.engines.mp_spdz.home", "findings"),
+    ready=later("pdml_spdz.engines.mp_spdz.home", "ready"),
     offline=OfflinePhase(later(SETUP, "plan"), later(SETUP, "make_stock"), later(SETUP, "stocks")),
     settings=("protocol", "insecure_benchmark"),
     largest_range=44,  # its primes have 256 bits: no room for the window, or for all bits of g

@@ -42,7 +42,7 @@ class CentredScale(FixedScale):
     Reveals: y_i in every call, and two bits, once: in range or not, and deviations that float64 can tell or not.
     Neither t nor S: C alone.
     Cost (embedded): 2 rounds a call; 46 bytes a number and peer online, in the window 62; twice as many numbers
-    offline as FixedScale. Once: about 75 rounds (in the window 140), 70 + d + k triples (130), and d deltas for w.
+    offline as FixedScale. Once: about 50 rounds (in the window 85), 60 + d + k triples (115), and d deltas for w.
     Ref: [PDML App. Extension to PCA], with the mean of all rows.
     """
 

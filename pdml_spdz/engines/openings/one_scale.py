@@ -46,8 +46,8 @@ class FixedScale:
 
     Reveals: y_i in every call. The ratios of all norms of a fit follow from the directions anyway (v.S w = w.S v);
     what stays hidden is their common scale. And one bit, once: in range or not.
-    Cost (embedded): 2 rounds a call; 26 bytes a number and peer online, 420 offline by OT. Once: about 70 rounds, 64
-    triples. In the window 34 and 810 bytes; 130 rounds, 126 triples.
+    Cost (embedded): 2 rounds a call; 26 bytes a number and peer online, 420 offline by OT. Once: about 45 rounds, 55
+    triples. In the window 34 and 810 bytes; 80 rounds, 109 triples.
     Ref: [PDML Alg. PD-SVD], with the norms of a fit tied together.
     """
 

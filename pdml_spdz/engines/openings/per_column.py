@@ -34,8 +34,8 @@ class PerColumn:
     3. |g_i.y_i| = 1 up to rounding, or the run ends; u_i = y_i / ||y_i||
 
     Reveals: u_i to f_out bits, and one bit for each column: in range or not.
-    Cost (embedded): about 180 rounds; 26 bytes a number and peer online, 420 offline by OT; 130 triples a column. In
-    the window about 370 rounds, 34 and 810 bytes, 270 triples.
+    Cost (embedded): about 85 rounds; 26 bytes a number and peer online, 420 offline by OT; 110 triples a column. In
+    the window about 170 rounds, 34 and 810 bytes, 240 triples.
     Ref: [PDML App. NormedSecSum], by projection.
     """
 

@@ -9,8 +9,10 @@ from itertools import pairwise
 
 import numpy as np
 
+from pdml_spdz.numerics.fixedpoint import Reals
+
 WIDTH, HEIGHT = 460, 260
-LEFT, RIGHT, TOP, BOTTOM = 52, 12, 26, 40
+LEFT, RIGHT, TOP, BOTTOM = 60, 12, 26, 40
 COLOURS = ("#1b6ca8", "#c0392b", "#2e8b57", "#8e44ad", "#555555")
 
 
@@ -26,42 +28,65 @@ class Curve:
 
 
 def chart(
-    title: str, curves: Sequence[Curve], x_label: str, y_label: str, *, x_log: bool = False, top: float = 0.0
+    title: str,
+    curves: Sequence[Curve],
+    x_label: str,
+    y_label: str,
+    *,
+    x_log: bool = False,
+    y_log: bool = False,
+    top: float = 0.0,
 ) -> str:
-    """One chart with a legend at the upper left; axes from zero (x: from a power of ten) to the largest number, y at
-    least to `top`.
+    """One chart with a legend at the upper left; axes from zero (logarithmic: from a power of ten) to the largest
+    number, y at least to `top`.
     """
     xs = np.concatenate([np.asarray(c.x, float) for c in curves])
     ys = np.concatenate([np.asarray(c.y, float) for c in curves])
-    floor = 10.0 ** np.floor(np.log10(max(xs[xs > 0].min(initial=1.0), 1e-30))) if x_log else 0.0
-    scale = _Axes(floor, max(float(xs.max(initial=0.0)), 1e-9), max(float(ys.max(initial=top)), 1e-9), x_log)
-    body = [_axes(scale, x_label, y_label), f'<text x="{LEFT}" y="16" class="t">{escape(title)}</text>']
+    x_high, y_high = max(float(xs.max(initial=0.0)), 1e-9), max(float(ys.max(initial=top)), 1e-9)
+    scale = _Axes(_floor(xs, x_log), x_high, _floor(ys, y_log), y_high, x_log, y_log)
+    body = [_axes(scale, x_label, y_label)]
     for i, curve in enumerate(curves):
         colour = COLOURS[i % len(COLOURS)]
         body.append(_draw(scale, curve, colour))
         body.append(f'<text x="{LEFT + 8}" y="{TOP + 14 * (i + 1)}" fill="{colour}">{escape(curve.label)}</text>')
+    return svg(title, WIDTH, HEIGHT, body)
+
+
+def svg(title: str, width: float, height: float, body: Sequence[str]) -> str:
+    """A picture with its title, which is also what is read out instead of it."""
+    head = f'<text x="{LEFT}" y="16" class="t">{escape(title)}</text>'
     return (
-        f'<svg viewBox="0 0 {WIDTH} {HEIGHT}" width="{WIDTH}" height="{HEIGHT}" role="img" '
-        f'aria-label="{escape(title)}">{"".join(body)}</svg>'
+        f'<svg viewBox="0 0 {width:.0f} {height:.0f}" width="{width:.0f}" height="{height:.0f}" role="img" '
+        f'aria-label="{escape(title)}">{head}{"".join(body)}</svg>'
     )
+
+
+def _floor(values: Reals, log: bool) -> float:
+    """Where an axis begins."""
+    return float(10.0 ** np.floor(np.log10(max(values[values > 0].min(initial=1.0), 1e-30)))) if log else 0.0
 
 
 @dataclass(frozen=True)
 class _Axes:
     x_low: float
     x_high: float
+    y_low: float
     y_high: float
     x_log: bool
+    y_log: bool
 
     def x(self, value: float) -> float:
-        low, high, v = self.x_low, self.x_high, value
-        if self.x_log:
-            low, high, v = np.log10(low), np.log10(high), np.log10(max(value, low))
-        share = (v - low) / (high - low) if high > low else 0.0
-        return LEFT + share * (WIDTH - LEFT - RIGHT)
+        return LEFT + _share(value, self.x_low, self.x_high, self.x_log) * (WIDTH - LEFT - RIGHT)
 
     def y(self, value: float) -> float:
-        return HEIGHT - BOTTOM - value / self.y_high * (HEIGHT - TOP - BOTTOM)
+        return HEIGHT - BOTTOM - _share(value, self.y_low, self.y_high, self.y_log) * (HEIGHT - TOP - BOTTOM)
+
+
+def _share(value: float, low: float, high: float, log: bool) -> float:
+    """How far along an axis a value is, from 0 to 1."""
+    if log:
+        low, high, value = np.log10(low), np.log10(high), np.log10(max(value, low))
+    return float((value - low) / (high - low)) if high > low else 0.0
 
 
 def _draw(scale: _Axes, curve: Curve, colour: str) -> str:
@@ -78,12 +103,12 @@ def _draw(scale: _Axes, curve: Curve, colour: str) -> str:
 def _axes(scale: _Axes, x_label: str, y_label: str) -> str:
     bottom, right = HEIGHT - BOTTOM, WIDTH - RIGHT
     parts = [f'<path d="M{LEFT} {TOP}V{bottom}H{right}" fill="none" stroke="#888"/>']
-    for value in _ticks(scale):
+    for value in _ticks(scale.x_low, scale.x_high, 5, scale.x_log):
         x = scale.x(value)
         parts.append(f'<text x="{x:.1f}" y="{bottom + 14}" text-anchor="middle">{value:.3g}</text>')
-    for share in (0.0, 0.5, 1.0):
-        y = scale.y(share * scale.y_high)
-        parts.append(f'<text x="{LEFT - 5}" y="{y + 4:.1f}" text-anchor="end">{share * scale.y_high:.3g}</text>')
+    for value in _ticks(scale.y_low, scale.y_high, 3, scale.y_log):
+        y = scale.y(value)
+        parts.append(f'<text x="{LEFT - 5}" y="{y + 4:.1f}" text-anchor="end">{value:.3g}</text>')
     middle = (TOP + bottom) / 2
     parts.append(f'<text x="{(LEFT + right) / 2}" y="{HEIGHT - 8}" text-anchor="middle">{escape(x_label)}</text>')
     parts.append(
@@ -92,9 +117,11 @@ def _axes(scale: _Axes, x_label: str, y_label: str) -> str:
     return "".join(parts)
 
 
-def _ticks(scale: _Axes) -> list[float]:
-    if not scale.x_log:
-        return [scale.x_low + share * (scale.x_high - scale.x_low) for share in (0.0, 0.25, 0.5, 0.75, 1.0)]
-    decades = np.arange(np.log10(scale.x_low), np.log10(scale.x_high) + 0.01)
+def _ticks(low: float, high: float, count: int, log: bool) -> list[float]:
+    if not log and low == 0.0 and high == int(high) and high > 1:
+        return [float(x) for x in range(0, int(high) + 1, max(1, round(high / 6)))]
+    if not log:
+        return [low + share * (high - low) for share in np.linspace(0.0, 1.0, count)]
+    decades = np.arange(np.log10(low), np.log10(high) + 0.01)
     step = max(1, len(decades) // 6)
     return [float(10.0**e) for e in decades[::step]]

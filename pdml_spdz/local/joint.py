@@ -209,7 +209,7 @@ def checked(run: LocalRun) -> list[Path | Data]:
 def _checked(given: RowsLike | str | Path, run: LocalRun, m: int) -> Path | Data:
     study = run.study
     if isinstance(given, str | Path):
-        if not Path(given).is_file() and not (run.reading.dask or in_pieces(Path(given))):
+        if not Path(given).is_file() and not in_pieces(Path(given), run.reading):
             raise InputError(f"{given} is not there.", "a file with a party's rows", "check the path")
         return Path(given)
     data = prepare.fitting(rows_of(given, study, f"the rows of P{m}", run.reading.of(m)), study)

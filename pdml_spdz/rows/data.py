@@ -20,7 +20,7 @@ from pdml_spdz.rows.formats import PACKED, READERS, TABLES, Columns, chosen
 from pdml_spdz.rows.frames import Loaded, is_series, is_table, read_table
 from pdml_spdz.rows.missing import IMPUTE, finite
 from pdml_spdz.rows.names import Names
-from pdml_spdz.rows.reading import RowSettings, RowsWanted
+from pdml_spdz.rows.reading import Reading, RowSettings, RowsWanted
 from pdml_spdz.rows.triplets import read_triplets
 
 
@@ -176,7 +176,7 @@ def vector_settings(settings: Mapping[str, Any]) -> dict[str, Any]:
 def load(path: Path, *, vector: bool = False, wanted: RowsWanted | None = None) -> Data:
     """Read a party's rows and check that they are numbers; with `vector` one row, which may be a plain vector."""
     wanted = wanted or RowsWanted()
-    if in_pieces(path):
+    if in_pieces(path, wanted.reading):
         from pdml_spdz.rows.piecewise import read_pieces  # with Dask
 
         return _checked(read_pieces(path, wanted), str(path), path.name, wanted.agreed, vector=vector)
@@ -217,12 +217,10 @@ def read_names(path: Path) -> list[str]:
     return [line.strip() for line in lines if line.strip()]
 
 
-PATTERN = "*?["
-
-
-def in_pieces(path: Path) -> bool:
-    """Whether this names rows that are not loaded whole: a directory, a pattern, a Zarr array."""
-    return path.suffix == ".zarr" or path.is_dir() or any(sign in path.name for sign in PATTERN)
+def in_pieces(path: Path, reading: Reading) -> bool:
+    """Whether this names rows that are not loaded whole: a directory, a pattern, a Zarr array, files of a cluster."""
+    pattern = any(sign in path.name for sign in "*?") and not path.is_file()
+    return bool(reading.dask) or path.suffix == ".zarr" or path.is_dir() or pattern
 
 
 def is_collection(given: Any) -> bool:

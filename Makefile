@@ -1,5 +1,7 @@
 # pdml-spdz. `make` lists the targets; each one sets up what it needs.
 .DEFAULT_GOAL := help
+# Every party is a process of its own: what has been compiled is kept, whatever the environment says.
+export PYTHONDONTWRITEBYTECODE :=
 .DELETE_ON_ERROR:
 SHELL := /bin/sh
 

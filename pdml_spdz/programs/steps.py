@@ -83,14 +83,26 @@ def _polishing(family: Family, errors: tuple[float, ...], bits: int) -> int | No
 
 def _steepest(family: Family, l: float) -> Step:
     """By bisection: further left the maximum makes a step steeper, and lower where it is low."""
+    first = _lowest(family)
+    if family.at(first, l) <= 2.0**-FLOOR_BITS:
+        return first
+    return _bisected(family, lambda step: family.least(step) >= max(family.at(step, l), 2.0**-FLOOR_BITS))
+
+
+@lru_cache(maxsize=2)
+def _lowest(family: Family) -> Step:
+    """The steepest of all that keep above the floor: most steps are this one."""
+    return _bisected(family, lambda step: family.least(step) >= 2.0**-FLOOR_BITS)
+
+
+def _bisected(family: Family, enough: Callable[[Step], bool]) -> Step:
     left, right = family.steepest, 1.0
     for _ in range(40):
         middle = (left + right) / 2
-        step = family.of(middle)
-        if family.least(step) < max(family.at(step, l), 2.0**-FLOOR_BITS):
-            left = middle
-        else:
+        if enough(family.of(middle)):
             right = middle
+        else:
+            left = middle
     return family.of(right)
 
 

@@ -43,10 +43,9 @@ def stream_numbers(key: prg.Blocks, position: int, w: int, n: int, nonce: int) -
     return ring.to_ints(np.ascontiguousarray(words.T))
 
 
-@pytest.mark.parametrize(("bits", "kappa"), [(128, 2), (160, 2)])
-def test_relation_holds_for_a_million_elements(ends: list[extension.Ends], bits: int, kappa: int) -> None:
-    total = 0
-    for sender, receiver in vole_pairs(ends, bits, count=16, kappa=kappa):
+def test_relation_holds_for_a_million_elements(ends: list[extension.Ends]) -> None:
+    total, bits = 0, 160
+    for sender, receiver in vole_pairs(ends, bits, count=16):
         n = 65_537
         u, v, message = extend(sender, n)
         w = receiver.extend(n, memoryview(message))

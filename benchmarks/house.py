@@ -29,10 +29,10 @@ PICTURE = ROOT / "docs" / "house.svg"
 LAYERS = {
     "what people use": ("cli", "__main__", "bench", "estimators", "privacy", "applications"),
     "M parties on this machine": ("api", "local"),
-    "one party's run": ("fits", "run"),
+    "one party's run": ("fits", "run", "results"),
     "neither knows the other": ("algorithms", "engines"),
     "what engines are made of": ("primitives", "offline"),
-    "what these stand on": ("study", "rows", "ot", "transport"),
+    "what these stand on": ("study", "rows", "ot", "lattice", "transport"),
     "tools": ("programs", "numerics", "system"),
     "everybody's": ("registry", "errors", "__init__"),
 }

@@ -17,14 +17,14 @@ import numpy as np
 from benchmarks.lpn import algebraic, decoding, locality
 from benchmarks.lpn.decoding import Instance
 from pdml_spdz.offline.on_demand import LEVELS
-from pdml_spdz.ot.lpn import ONES, Code, Parameters
+from pdml_spdz.ot.lpn import ONES, Code, LpnParameters
 
 RING = 224  # bits of the widest ring, for attacks that profit from it
 BEGIN, END = "<!-- python -m benchmarks.lpn_security --write docs/security.md -->", "<!-- end of the table -->"
 ATTACKS = ("decoding", "statistical decoding", "hybrid", "algebraic", "AGB 2.0", "locality")
 
 
-def instance(lpn: Parameters) -> Instance:
+def instance(lpn: LpnParameters) -> Instance:
     """What an attacker on one secret has."""
     return Instance(lpn.blocks * lpn.block, lpn.secret, lpn.blocks)
 
@@ -48,7 +48,7 @@ def costs(at: Instance, ones: int = ONES) -> dict[str, float]:
     return dict(zip(ATTACKS, found, strict=True))
 
 
-def table(levels: tuple[Parameters, ...] = LEVELS) -> str:
+def table(levels: tuple[LpnParameters, ...] = LEVELS) -> str:
     """As markdown. Bits are rounded down."""
     head = ["level", "numbers of r", "block", "blocks under one r", "numbers", *ATTACKS, "least"]
     lines = ["| " + " | ".join(head) + " |", "|" + " --- |" * len(head)]
@@ -60,7 +60,7 @@ def table(levels: tuple[Parameters, ...] = LEVELS) -> str:
     return "\n".join(lines)
 
 
-def parts(lpn: Parameters) -> str:
+def parts(lpn: LpnParameters) -> str:
     """Guesses alone, what each costs not counted: on the smallest part that may exist, and on one that is found."""
     at = instance(lpn)
     exists = locality.smallest_part(at, ONES)

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Any, TypeAlias, cast
+from typing import Any, cast
 
-from pdml_spdz.local.calls import NMFResult, NormedSumResult, PCAResult, SVDResult, checking_keywords, run_all, run_one
+from pdml_spdz.local.calls import Parties, Progress, checking_keywords, run_all, run_party
+from pdml_spdz.local.returned import NMFResult, NormedSumResult, PCAResult, SVDResult
 from pdml_spdz.numerics.fixedpoint import Reals
-from pdml_spdz.rows.base import RowsLike
-from pdml_spdz.run.context import Event
+from pdml_spdz.rows.reading import Reading, RowSettings
 from pdml_spdz.study.model import NmfSettings, PartyEntry, PrecisionSettings, Study, Timeouts
 
 __all__ = [
@@ -19,6 +19,8 @@ __all__ = [
     "PCAResult",
     "PartyEntry",
     "PrecisionSettings",
+    "Reading",
+    "RowSettings",
     "SVDResult",
     "Study",
     "Timeouts",
@@ -28,9 +30,6 @@ __all__ = [
     "run_party",
     "svd",
 ]
-
-Parties: TypeAlias = Sequence[RowsLike | str | Path]
-Progress: TypeAlias = bool | Callable[[int, Event], None]
 
 
 @checking_keywords
@@ -44,6 +43,9 @@ def svd(
     memory: float = 1.0,
     engine: str | None = None,
     reveal: str | None = None,
+    accuracy_goal: float = 1e-6,
+    decay: float = 0.6,
+    block: int = 0,
     bound: str | float = "auto",
     seed: int | None = None,
     start: str | None = None,
@@ -62,6 +64,7 @@ def svd(
     protocol: str = "",
     program: str = "projection",
     insecure_benchmark: bool = False,
+    rows: RowSettings = RowSettings(),  # noqa: B008
     aggregator: str | int = "auto",
     precision: PrecisionSettings = PrecisionSettings(),  # noqa: B008 - frozen
     timeouts: Timeouts = Timeouts(),  # noqa: B008
@@ -72,6 +75,7 @@ def svd(
     mp_spdz: str | Path | None = None,
     record_transcript: bool = False,
     transport: str = "processes",
+    reading: Reading = Reading(),  # noqa: B008
     progress: Progress = False,
 ) -> SVDResult:
     """The top-`rank` right singular vectors of all parties' rows.
@@ -91,7 +95,11 @@ def svd(
         krylov, where all columns of a fit have one scale
     memory : GB that krylov may keep of what was opened
     engine : "embedded" (secret shares; the default), "mp-spdz", "secsum" (masks that cancel), "plain" (INSECURE)
-    reveal : "normed" (directions only) or "sum" (the sums, and so singular values); by default what the engine does
+    reveal : "normed" (directions only), "sum" (the sums, and so singular values) or "sealed" (V, and nothing on the way
+        to it); by default what the engine does
+    accuracy_goal : sealed: sine of V's error that its gate lets pass; V is opened no finer
+    decay : sealed: lambda_(b+1) / lambda_k that the number of iterations is meant for
+    block : sealed: b, the columns that are iterated; 0: twice the rank
     bound : "auto", "window", "exponent", "secsum", a number or "rows:R,N", as `--bound`
     seed : start from a public seed instead of one drawn by all parties
     start : "secsum" or "seed"; by default "seed" if there is a seed
@@ -110,6 +118,7 @@ def svd(
     protocol : protocol of MP-SPDZ; "": its default
     program : "projection", or "paper": the paper's own program (mp-spdz)
     insecure_benchmark : accept a timing build of MP-SPDZ. INSECURE
+    rows : columns that are taken, left out or encoded, and what becomes of missing values
     aggregator : party that adds up the sums; "auto": party 0 with more than five parties; "none"
     precision : fraction bits of what is opened, and the range of the sums
     timeouts : seconds until all parties have met, without a sign of life from a party, and while it says that it works;
@@ -122,6 +131,7 @@ def svd(
     record_transcript : keep what a party sees in the result's `transcript` (and in party-<i>/transcript.npz of `out`),
         for `pdml_spdz.privacy.attack_run.attack`; with a RecordingWarning
     transport : "processes" (one for each party, with TLS between them) or "threads" (of this process)
+    reading : how the parties' files are written: separator, decimals, encoding, identifiers, triplets
     progress : True: a bar on standard error; or a function that is called with a party's number and an event, such as
         {"event": "iteration", "t": 3, "of": 60, "change": 0.02} or {"event": "note", "text": ...}
 
@@ -148,6 +158,9 @@ def pca(
     memory: float = 1.0,
     engine: str | None = None,
     reveal: str | None = None,
+    accuracy_goal: float = 1e-6,
+    decay: float = 0.6,
+    block: int = 0,
     bound: str | float = "auto",
     seed: int | None = None,
     start: str | None = None,
@@ -166,6 +179,7 @@ def pca(
     protocol: str = "",
     program: str = "projection",
     insecure_benchmark: bool = False,
+    rows: RowSettings = RowSettings(),  # noqa: B008
     aggregator: str | int = "auto",
     precision: PrecisionSettings = PrecisionSettings(),  # noqa: B008
     timeouts: Timeouts = Timeouts(),  # noqa: B008
@@ -176,6 +190,7 @@ def pca(
     mp_spdz: str | Path | None = None,
     record_transcript: bool = False,
     transport: str = "processes",
+    reading: Reading = Reading(),  # noqa: B008
     progress: Progress = False,
 ) -> PCAResult:
     """The top-`rank` principal components of all parties' rows.
@@ -212,6 +227,7 @@ def nmf(
     scales: Any = (),
     scale_features: Sequence[str] = (),
     scale: str = "agreed",
+    rows: RowSettings = RowSettings(),  # noqa: B008
     aggregator: str | int = "auto",
     timeouts: Timeouts = Timeouts(),  # noqa: B008
     out: str | Path | None = None,
@@ -219,6 +235,7 @@ def nmf(
     force: bool = False,
     record_transcript: bool = False,
     transport: str = "processes",
+    reading: Reading = Reading(),  # noqa: B008
     progress: Progress = False,
 ) -> NMFResult:
     """`rank` topics of all parties' non-negative rows.
@@ -252,6 +269,7 @@ def normed_sum(
     protocol: str = "",
     program: str = "projection",
     insecure_benchmark: bool = False,
+    rows: RowSettings = RowSettings(),  # noqa: B008
     aggregator: str | int = "auto",
     precision: PrecisionSettings = PrecisionSettings(),  # noqa: B008
     timeouts: Timeouts = Timeouts(),  # noqa: B008
@@ -261,6 +279,7 @@ def normed_sum(
     mp_spdz: str | Path | None = None,
     record_transcript: bool = False,
     transport: str = "processes",
+    reading: Reading = Reading(),  # noqa: B008
     progress: Progress = False,
 ) -> Reals:
     """The direction s/||s||, of shape (d,), of the sum s of one vector from each party.
@@ -273,38 +292,3 @@ def normed_sum(
     others : as in `svd`
     """
     return cast(NormedSumResult, run_all("normed-sum", locals() | {"rank": 1})).u
-
-
-@checking_keywords
-def run_party(
-    study: Study | str | Path,
-    party_id: int,
-    data: RowsLike | str | Path,
-    *,
-    certs: str | Path | None = None,
-    out: str | Path = "runs/party",
-    listen: tuple[str, int] | None = None,
-    resume: bool = False,
-    force: bool = False,
-    stock: str | Path | None = None,
-    mp_spdz: str | Path | None = None,
-    record_transcript: bool = False,
-    progress: Progress = False,
-) -> SVDResult | PCAResult | NMFResult | NormedSumResult:
-    """One party of a study over the network, as `pdml-spdz party`; the others run theirs.
-
-    Parameters
-    ----------
-    study : the study that all parties agreed on, or its file
-    party_id : which party of the study this is, counted from 0
-    data : this party's rows: an array (n_m, d), a scipy.sparse matrix, a pandas or Arrow table, or a path
-    certs : directory of this party's key and of the others' certificates; by default certs/ beside the study's file
-    out : directory; the files of this party are written to out/party-<party_id>
-    listen : host and port to listen on instead of the study's
-    resume, force, stock, mp_spdz, record_transcript, progress : as in `svd`
-
-    Returns
-    -------
-    SVDResult, PCAResult, NMFResult or NormedSumResult, by the study's algorithm
-    """
-    return cast("SVDResult | PCAResult | NMFResult | NormedSumResult", run_one(locals()))

@@ -120,6 +120,12 @@ class StockError(PdmlError):
     common = False  # True: all parties found out together and nothing was claimed, so the run may go on without it
 
 
+class ClusterError(PdmlError, ConnectionError):
+    """The cluster that holds a party's rows cannot be reached, or was lost."""
+
+    code, public = 16, "it lost the cluster that holds its rows"
+
+
 CLASSES: tuple[type[PdmlError], ...] = (
     PdmlError,
     InputError,
@@ -135,6 +141,7 @@ CLASSES: tuple[type[PdmlError], ...] = (
     ResumeError,
     StorageError,
     StockError,
+    ClusterError,
 )
 
 # Consequences of someone else's failure: never the reason of a run's end when another error is known.

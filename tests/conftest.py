@@ -9,6 +9,9 @@ from collections.abc import Iterator
 import pytest
 from hypothesis import settings
 
+# Parties are processes, by the thousand: what the first of them compiles serves the others.
+os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
+
 # Speed belongs in benchmarks: on a loaded machine a deadline fails at random.
 settings.register_profile("tests", deadline=None)
 settings.load_profile("tests")

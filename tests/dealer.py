@@ -18,6 +18,10 @@ class DealtScalar(ScalarMaterial):
     def __init__(self, delta: int, correlation: Correlation) -> None:
         self.delta, self._correlation, self._given = delta, correlation, 0
 
+    @property
+    def left(self) -> int:
+        return len(self._correlation) - self._given
+
     def take(self, n: int) -> Correlation:
         start, self._given = self._given, self._given + n
         return self._correlation.part(start, n)

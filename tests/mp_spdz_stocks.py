@@ -7,8 +7,8 @@ from pathlib import Path
 
 from pdml_spdz.engines.mp_spdz.compiler import Compiled, Counts
 from pdml_spdz.engines.mp_spdz.directory import DATA
+from pdml_spdz.engines.mp_spdz.preprocessing import file_of
 from pdml_spdz.offline.new_stock import New
-from pdml_spdz.offline.stock import File
 from pdml_spdz.system.files import write_file
 
 COMPILED = Compiled("normed_sum", Path("/none"), "a field", "digest", Counts(1, 2, (3, 3), 4))
@@ -20,8 +20,8 @@ def write_parts(new: New) -> None:
     (data := new.path / DATA).mkdir(mode=0o700)
     for part in PARTS:
         (data / part).mkdir()
-        write_file(data / part / "Triples", material(new.id, part))
-    new.files[DATA] = File(sum(len(material(new.id, part)) for part in PARTS))
+        write_file(path := data / part / "Triples", material(new.id, part))
+        new.files[path.relative_to(new.path).as_posix()] = file_of(path)
 
 
 def material(stock: str, part: str) -> bytes:

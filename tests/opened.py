@@ -14,7 +14,7 @@ from pdml_spdz.engines.openings.one_scale import FixedScale
 from pdml_spdz.primitives.normed_sum import Alone, NormedColumns
 from pdml_spdz.programs.precision import Precision
 from pdml_spdz.programs.render import Program
-from pdml_spdz.transport.clock import Clock
+from pdml_spdz.transport.base import Clock
 
 
 @dataclass

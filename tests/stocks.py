@@ -7,8 +7,9 @@ from pathlib import Path
 
 from pdml_spdz.errors import PdmlError
 from pdml_spdz.offline import ledger
+from pdml_spdz.offline.from_stock import StockMaterial, claim
 from pdml_spdz.offline.material import Plan
-from pdml_spdz.offline.numbers import TRIPLES, Kind, NumberStock, StockMaterial, claim, record_digest, scalar_name
+from pdml_spdz.offline.numbers import TRIPLES, Kind, NumberStock, record_digest, scalar_name
 from pdml_spdz.offline.stock import MANIFEST, File, Manifest, directory
 from pdml_spdz.system.files import write_file
 from pdml_spdz.transport.base import Link

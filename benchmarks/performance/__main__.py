@@ -32,7 +32,7 @@ SVD = fits.FitRequest(
     size=FitSize(3000, 1000, 7, 3), growth=(("n", (300, 30_000)), ("d", (250, 500, 2000)), ("M", (2, 4, 5))), repeats=3
 )
 NMF = fits.FitRequest("nmf", ("plain", "secsum"), FitSize(2000, 10_000, 7, 5), iterations=5, repeats=1)
-TABLE = normed_sum.TableRequest(repeats=5, limit=90.0)
+TABLE = normed_sum.TableRequest(protocols=("semi",), repeats=5, limit=90.0)
 # Not evenly spread on a logarithmic scale: there even a parabola comes near a straight line (R^2 = 0.995).
 LENGTHS = (100_000, 250_000, 500_000, 1_000_000)
 GROWTH = normed_sum.TableRequest((2,), LENGTHS, ("embedded",), where=("cold",), repeats=1, limit=120.0)
@@ -46,7 +46,8 @@ def suite(
     table, svd, nmf = TABLE, SVD, NMF
     dims: tuple[int, ...] = (10, 100)
     if full:
-        table = replace(TABLE, repeats=7, limit=600.0, outside=TABLE.parties, protocols=("semi", "hemi", "mascot"))
+        table = replace(TABLE, repeats=7, limit=600.0, outside=TABLE.parties, protocols=normed_sum.PROTOCOLS)
+        table = replace(table, paper_dims=(100,))
         svd = replace(SVD, growth=(*SVD.growth, ("k", (1, 14, 28))), repeats=5)
         nmf = replace(NMF, growth=(("n", (500, 8000)), ("d", (1000, 3000)), ("k", (3, 14)), ("M", (2, 3))), repeats=5)
         dims = (10, 30, 100, 300)

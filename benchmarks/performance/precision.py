@@ -17,8 +17,9 @@ from numpy.typing import NDArray
 from pdml_spdz.bench import embedded
 from pdml_spdz.bench.links import run_processes
 from pdml_spdz.bench.results import Cell, Check, Key, Measurement, Step, exact
+from pdml_spdz.engines.embedded.plan import numbers_plan
 from pdml_spdz.engines.embedded.runner import EmbeddedRunner
-from pdml_spdz.engines.openings.per_column import PerColumn
+from pdml_spdz.engines.openings.per_column import PER_COLUMN, PerColumn
 from pdml_spdz.local.joint import local_study
 from pdml_spdz.local.threads import run_in_threads
 from pdml_spdz.numerics.fixedpoint import Reals
@@ -26,7 +27,7 @@ from pdml_spdz.numerics.linalg import gaussian, orthonormalise, sine
 from pdml_spdz.primitives.masks import Keys
 from pdml_spdz.primitives.sec_sum import MaskedSum
 from pdml_spdz.programs.precision import OUT_BITS, Precision
-from pdml_spdz.programs.render import render
+from pdml_spdz.study.algorithm import Shape
 from pdml_spdz.study.model import PrecisionSettings
 from pdml_spdz.transport.base import Link
 
@@ -92,8 +93,9 @@ def _sum_error(link: Link, d: int, f: int, n: int) -> float:
     p = Precision(link.M, f)
     x = [a * 2.0**-n for a in _addends(d)]
     g = _addends(d)[0][:, None]  # not orthogonal to the sum
-    runner = EmbeddedRunner(MaskedSum(link, Keys.agree(link, embedded.SESSION)), p, 1.0, embedded.on_demand(link, p, n))
-    normed = PerColumn(runner, render("normed_sum", p, d, 1), 1)
+    plan, sec_sum = numbers_plan(PER_COLUMN, p, Shape(d, 1, 1)), MaskedSum(link, Keys.agree(link, embedded.SESSION))
+    runner = EmbeddedRunner(sec_sum, p, 1.0, embedded.on_demand(link, p, n), plan.lots)
+    normed = PerColumn(runner, plan.layout.program, 1)
     u = normed(x[link.me][:, None], g / np.linalg.norm(g)).U[:, 0]
     return float(np.max(np.abs(u - exact_direction(x))))
 

@@ -9,7 +9,9 @@ from pathlib import Path
 
 from benchmarks.experiments import cells
 from benchmarks.experiments.cells import Cell, Row
-from benchmarks.privacy import measure, noise, page, recorded
+from benchmarks.privacy import measure, noise, page, ratings, recorded, shows
+
+RESULTS = Path(__file__).parent / "results"
 
 
 def main() -> None:
@@ -17,21 +19,24 @@ def main() -> None:
     parser.add_argument(
         "--data", type=Path, default=Path(os.environ.get("PDML_DATA", "data")), help="[PDML_DATA or data/]"
     )
-    parser.add_argument("--out", type=Path, default=Path("runs/privacy"))
+    parser.add_argument("--out", type=Path, default=RESULTS, help="where results are kept [benchmarks/privacy/results]")
     parser.add_argument("--page", type=Path, help="where the page goes [OUT/small/README.md]")
     parser.add_argument(
         "--full", action="store_true", help="the paper's grid; small cells stand in for those not there"
     )
-    parser.add_argument("--only", nargs="*", help="nmf, svd, noise, attacks")
+    parser.add_argument("--reduced", action="store_true", help="the paper's grid with fewer records and samples")
+    parser.add_argument("--only", nargs="*", help="nmf, svd, shows, noise, ratings, attacks")
     parser.add_argument("--so-far", action="store_true", help="compute nothing: a page of what is there")
     parser.add_argument("--jobs", type=int, default=os.cpu_count() or 1)
     given = parser.parse_args()
-    grids = measure.cells(given.data, full=given.full)
-    grids |= {"noise": noise.cells(given.data, full=given.full), "attacks": recorded.cells(given.data)}
+    size = "full" if given.full else "reduced" if given.reduced else "small"
+    grids = measure.cells(given.data, size=size)
+    grids |= {"shows": shows.cells(given.data), "noise": noise.cells(given.data, full=size != "small")}
+    grids |= {"ratings": ratings.cells(given.data), "attacks": recorded.cells(given.data)}
     grids = {name: grid for name, grid in grids.items() if grid and (not given.only or name in given.only)}
     if not grids:
         sys.exit(f"nothing to run: no data set is in {given.data}; pass --data DIR or set PDML_DATA")
-    out = given.out / ("full" if given.full else "small")
+    out = given.out / size
     results = {}
     for name, grid in grids.items():
         file = out / f"{name}.csv"
@@ -39,20 +44,23 @@ def main() -> None:
             # Each recorded run is M processes already.
             cells.run(grid, file, 1 if name == "attacks" else given.jobs)
         results[name] = [row | {"grid": out.name} for row in cells.known(grid, file)]
-        if given.full:
-            small = cells.read(given.out / "small" / file.name)
-            results[name] = mixed(name, results[name], [row | {"grid": "small"} for row in small])
+        for smaller in ("reduced", "small") if out.name == "full" else ():
+            rows = cells.read(given.out / smaller / file.name)
+            results[name] = mixed(name, results[name], [row | {"grid": smaller} for row in rows])
     missing = [text for name, grid in grids.items() for text in absent(name, grid, results[name])]
     where = given.page or out / "README.md"
     where.parent.mkdir(parents=True, exist_ok=True)
-    print(page.write(results, where, missing, full=given.full))
+    counts = [counted(name, grids[name], results[name]) for name in ("nmf", "svd") if given.full and name in grids]
+    print(page.write(results, where, missing, counts, full=given.full))
 
 
 # What names a cell whatever its size; of the baselines a whole curve.
 SAME = {
     "nmf": ("data", "k", "party_share", "start"),
     "svd": ("data", "party_share"),
+    "shows": ("data", "solver"),
     "noise": ("experiment", "data"),
+    "ratings": ("data", "k", "party_share"),
     "attacks": ("case", "engine", "algorithm"),
 }
 
@@ -63,18 +71,31 @@ def mixed(name: str, paper: list[Row], small: list[Row]) -> list[Row]:
     return paper + [row for row in small if tuple(row[n] for n in SAME[name]) not in have]
 
 
+def counted(name: str, grid: list[Cell], rows: list[Row]) -> str:
+    """How many cells of the grid are of the paper's size, reduced, or not there."""
+    names, same = list(grid[0].settings), SAME[name]
+    whole = {tuple(row[n] for n in names) for row in rows if row["grid"] == "full"}
+    smaller = {tuple(row[n] for n in same) for row in rows if row["grid"] != "full"}
+    full = sum(cell.key in whole for cell in grid)
+    reduced = sum(cell.key not in whole and tuple(str(cell.settings[n]) for n in same) in smaller for cell in grid)
+    rest = len(grid) - full - reduced
+    return (
+        f"{name.upper()}: of {len(grid)} cells {full} are of the paper's size, {reduced} reduced, {rest} not computed."
+    )
+
+
 def absent(name: str, grid: list[Cell], rows: list[Row]) -> list[str]:
     """Cells of the grid that were not run, or only in the small one; those that differ by party size in one line."""
     names = list(grid[0].settings)
     have = {tuple(row[n] for n in names) for row in rows}
-    smaller = {tuple(row[n] for n in SAME[name]) for row in rows if row["grid"] == "small"}
+    smaller = {tuple(row[n] for n in SAME[name]): row["grid"] for row in rows if row["grid"] != "full"}
     found: dict[str, list[str]] = {}
     for cell in grid:
         if cell.key not in have:
-            instead = tuple(str(cell.settings[n]) for n in SAME[name]) in smaller
+            instead = smaller.get(tuple(str(cell.settings[n]) for n in SAME[name]))
             rest = ", ".join(f"{n} {v}" for n, v in cell.settings.items() if v != "" and n != "party_share")
             size = f"{100 * cell.settings['party_share']:g} %" if "party_share" in cell.settings else "all"
-            found.setdefault(f"{name}: {rest}", []).append(f"{size} (small above)" if instead else size)
+            found.setdefault(f"{name}: {rest}", []).append(f"{size} ({instead} above)" if instead else size)
     return [f"{text}: {', '.join(sizes)}" for text, sizes in found.items()]
 
 

@@ -7,8 +7,9 @@ from pathlib import Path
 
 from benchmarks.experiments.cells import Row
 from benchmarks.experiments.figures import Figures, grouped, mean_and_error
-from benchmarks.privacy import claims
-from pdml_spdz.privacy.plots import Curve, chart
+from benchmarks.privacy import claims, levels, noise
+from benchmarks.privacy.text import percent, table, words
+from pdml_spdz.results.charts import Curve, chart
 
 # [PDML Table "KSDP"], mean smallest p (+- standard deviation) by party size.
 PAPER = {
@@ -27,36 +28,41 @@ NMF = {"exact": "PD-NMF", "dp-row": "DP-NMF"}
 UPLIFTS = {
     ("pcr", "own rows"): ("uplift-pcr", "Principal component regression, beta of the party's own rows", SVD),
     ("pcr", "all rows"): ("uplift-pcr-all", "Principal component regression, beta of all rows", SVD),
+    (noise.AS_IT_IS, "all rows"): (
+        "uplift-pcr-as-it-is",
+        "Principal component regression, beta of all rows, columns as they are",
+        SVD,
+    ),
     ("lra", ""): ("uplift-lra", "Low-rank approximation", SVD),
     ("topics", ""): ("uplift-topics", "Topics", NMF),
     ("recommender", ""): ("uplift-recommender", "Recommender", NMF),
 }
 
 
-def table(head: list[str], rows: list[list[str]]) -> list[str]:
-    return ["| " + " | ".join(cells) + " |" for cells in (head, ["---"] * len(head), *rows)]
-
-
 def measured(row: Row) -> list[str]:
     return [
         f"{row['documents']}, {row['samples']} + {row['samples']}",
-        f"{float(row['mean_min_p']):.3f} ± {float(row['sd_min_p']):.3f}",
-        f"{float(row['by_chance']):.3f}",
-        f"{float(row['pi']):.1e}",
+        f"{float(row['paper_mean_min_p']):.3f} ± {float(row['paper_sd_min_p']):.3f}",
+        f"{float(row['paper_by_chance']):.3f}",
+        f"{float(row['paper_pi']):.1e}",
+        f"{row['paper_flagged']} of {row['records']}",
+        f"{float(row['mean_min_p']):.3f}",
         f"{row['flagged']} of {row['records']}",
         f"{float(row['auc']):.2f}",
         f"{float(row['epsilon']):.2f}",
     ]
 
 
-MEASURED = ["records, samples", "mean smallest p", "by chance", "π", "distinguishable", "mean AUC", "ε ≥"]
+OF_PAPER = ["p, paper's", "by chance", "π", "told, paper's"]
+MEASURED = ["records, samples", *OF_PAPER, "p, all", "distinguishable", "AUC", "ε ≥"]
+VIEWS = ("pd-svd", "sigma", "transcript")
 
 
 def ksdp_table(rows: list[Row], columns: dict[str, str], more: dict[str, Callable[[Row], str]]) -> list[str]:
     """columns : what they are called in front of the figures -> in a row; more : behind them"""
     lines = [
         [
-            *(_percent(row[name]) if name == "party_share" else row[name] for name in columns.values()),
+            *(percent(row[name]) if name == "party_share" else row[name] for name in columns.values()),
             *measured(row),
             row["best_statistic"],
             *(make(row) for make in more.values()),
@@ -66,22 +72,22 @@ def ksdp_table(rows: list[Row], columns: dict[str, str], more: dict[str, Callabl
     return table([*columns, *MEASURED, "most telling", *more], lines)
 
 
-def _percent(share: str) -> str:
-    return f"{100 * float(share):g} %"
+def _size(row: Row) -> float:
+    return float(row["party_share"])
 
 
 def nmf_table(rows: list[Row]) -> list[str]:
     def of_paper(row: Row) -> str:
         return PAPER.get((row["data"], row["party_share"]), "") if row["start"] == "random" else ""
 
-    rows = sorted(rows, key=lambda r: (r["data"], int(r["k"]), r["start"], float(r["party_share"])))
+    rows = sorted(claims.of(rows, view="pd-nmf"), key=lambda r: (r["data"], int(r["k"]), r["start"], _size(r)))
     columns = {"data": "data", "k": "k", "party size": "party_share", "rows": "rows", "start": "start"}
     return ksdp_table(rows, columns, {"paper": of_paper})
 
 
 def svd_table(rows: list[Row]) -> list[str]:
-    order = ("pd-svd", "sigma", "transcript").index
-    rows = sorted(rows, key=lambda r: (r["data"], float(r["party_share"]), order(r["view"])))
+    rows = [row for row in rows if row["view"] in VIEWS]
+    rows = sorted(rows, key=lambda r: (r["data"], _size(r), VIEWS.index(r["view"])))
     return ksdp_table(rows, {"data": "data", "party size": "party_share", "rows": "rows", "observer sees": "view"}, {})
 
 
@@ -92,7 +98,7 @@ def noise_table(rows: list[Row], methods: dict[str, str]) -> list[str]:
     for data, share in sorted({key[:2] for key in groups}, key=lambda key: (key[0], float(key[1]))):
         found = [groups[data, share, method] for method in methods]
         shown = ["{:+.2f} ± {:.2f}".format(*mean_and_error(values)) for values in found]
-        lines.append([data, _percent(share), *shown, str(len(found[0]))])
+        lines.append([data, percent(share), *shown, str(len(found[0]))])
     return table(["data", "party size", *(f"{name}, %" for name in methods.values()), "trials"], lines)
 
 
@@ -118,32 +124,38 @@ def attack_table(rows: list[Row]) -> list[str]:
 
 def figure(rows: list[Row], data: str) -> str:
     curves = []
-    for view in ("pd-svd", "sigma", "transcript"):
-        mine = sorted(claims.of(rows, data=data, view=view), key=lambda r: float(r["party_share"]))
+    for view in VIEWS:
+        mine = sorted(claims.of(rows, data=data, view=view), key=_size)
         x = [100 * float(r["party_share"]) for r in mine]
-        curves.append(Curve(view, x, [float(r["mean_min_p"]) for r in mine]))
-    level = float(rows[0]["by_chance"])
+        curves.append(Curve(view, x, [float(r["paper_mean_min_p"]) for r in mine]))
+    level = float(rows[0]["paper_by_chance"])
     curves.append(Curve("by chance", [0.5, 33.3], [level, level], dashed=True))
     return chart(f"KSDP of SVD, {data}", curves, "party size (%)", "mean smallest p", x_log=True)
 
 
-def write(results: dict[str, list[Row]], page: Path, missing: Sequence[str] = (), *, full: bool) -> Path:
+def write(
+    results: dict[str, list[Row]], page: Path, missing: Sequence[str] = (), counts: Sequence[str] = (), *, full: bool
+) -> Path:
+    """counts : of each grid, how much of it is there"""
     grid = "the paper’s" if full else "small (`make privacy ARGS=--full` for the whole)"
     lines = ["# Privacy, measured: the paper's experiments", "", "Generated by `make privacy`, not typed.", ""]
-    lines += [f"Grid: {grid}.", *(_sizes(results) if full else []), "", words("words"), "## The paper's claims", ""]
+    lines += [f"Grid: {grid}.", *counts, *([words("sizes").rstrip()] if counts else []), "", words("words")]
+    lines += ["## The paper's claims", ""]
     answers = [[a.claim, f"**{a.answer}**", a.figures] for a in claims.all_claims(results)]
     lines += table(["claim", "holds here", "figures"], answers)
     if results.get("nmf"):
         lines += ["", "## PD-NMF: the adversary knows the victim's own sums (M = 2)", "", *nmf_table(results["nmf"])]
+        lines += ["", "### What T, num and den tell, each", "", words("sums"), *levels.of_sums(results["nmf"])]
     if results.get("svd"):
+        lines += levels.sections(results["svd"], results.get("shows", []))
         lines += ["", "## PD-SVD (mail) and PD-PCA (songs)", "", *svd_table(results["svd"]), ""]
-        for data in dict.fromkeys(r["data"] for r in results["svd"]):
-            name = f"ksdp-{data.lower()}.svg"
-            (page.parent / name).write_text(_standalone(figure(results["svd"], data)), encoding="utf-8")
-            lines += [f"![KSDP of SVD, {data}]({name})"]
+        lines += svd_figures(results["svd"], page.parent)
     if results.get("noise"):
         lines += ["", "## What privacy by noise costs: uplift of joining", "", words("noise").rstrip()]
         lines += noise_sections(results["noise"], page.parent)
+    if results.get("ratings"):
+        lines += ["", "## What a recommender gains, by its penalties", "", words("ratings")]
+        lines += ratings_table(results["ratings"])
     if results.get("attacks"):
         lines += ["", "## Attacks on recorded runs", ""]
         lines += ["Three processes; the first party is honest, the other two collude.", ""]
@@ -151,24 +163,34 @@ def write(results: dict[str, list[Row]], page: Path, missing: Sequence[str] = ()
     lines += ["", "## Where this differs from the paper", "", words("differences")]
     if missing:
         lines += ["Not run:", "", *(f"- {cell}" for cell in missing), ""]
+        lines += ["## Figures of version 0.2.0", "", words("before"), words("earlier")]
     page.write_text("\n".join(lines), encoding="utf-8")
     return page
 
 
-def _sizes(results: dict[str, list[Row]]) -> list[str]:
-    """How much of each grid is of the paper's size."""
-    counts = []
-    for name in ("nmf", "svd"):
-        cells = {(r["data"], r["k"], r["party_share"], r.get("start", ""), r["grid"]) for r in results.get(name, [])}
-        if cells:
-            whole = sum(cell[-1] == "full" for cell in cells)
-            counts.append(f"{name.upper()}: {whole} of {len(cells)} cells are of the paper's size")
-    return [f"{'; '.join(counts)}. {words('sizes').rstrip()}"] if counts else []
+def svd_figures(rows: list[Row], place: Path) -> list[str]:
+    """One for each data set of which there are all sizes."""
+    lines = []
+    for data in dict.fromkeys(r["data"] for r in rows):
+        if len({r["party_share"] for r in claims.of(rows, data=data)}) > 1:
+            name = f"ksdp-{data.lower()}.svg"
+            (place / name).write_text(_standalone(figure(rows, data)), encoding="utf-8")
+            lines += [f"![KSDP of SVD, {data}]({name})"]
+    return lines
 
 
-def words(name: str) -> str:
-    """What there is to be said, from the file beside this one."""
-    return (Path(__file__).parent / f"{name}.md").read_text(encoding="utf-8")
+def ratings_table(rows: list[Row]) -> list[str]:
+    lines = []
+    for share in sorted({r["party_share"] for r in rows}, key=float):
+        mine = claims.of(rows, party_share=share)
+        for method in dict.fromkeys(r["method"] for r in mine):
+            found = claims.of(mine, method=method)
+            local, joint, gain = (
+                mean_and_error([float(r[name]) for r in found]) for name in ("local", "joint", "uplift_percent")
+            )
+            gained = "{:+.1f} ± {:.1f}".format(*gain)
+            lines.append([percent(share), method, f"{local[0]:.3f}", f"{joint[0]:.3f}", gained, str(len(found))])
+    return table(["party size", "penalties", "RMSE without joining", "joining", "uplift, %", "trials"], lines)
 
 
 def _standalone(svg: str) -> str:

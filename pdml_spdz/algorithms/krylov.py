@@ -260,6 +260,7 @@ KRYLOV = Solver(
     common_scale=True,
     columns=block_size,
     expected=16,
+    lot=4,
     iterations=60,
     tol=1e-7,
     facts=krylov_state.facts,

@@ -16,7 +16,7 @@ from pdml_spdz.numerics.fixedpoint import Reals
 from pdml_spdz.numerics.linalg import EPS
 from pdml_spdz.primitives.agree import Agreement, check_verdict
 from pdml_spdz.primitives.sec_sum import Accuracy, SecSum
-from pdml_spdz.transport.clock import Clock
+from pdml_spdz.transport.base import Clock
 
 GO_ON, CONVERGED, EXHAUSTED = 0, 1, 2
 STOP_REASONS = {CONVERGED: "topics change by less than tol", EXHAUSTED: "sweeps used up"}

@@ -15,7 +15,7 @@ from pdml_spdz.primitives.agree import Agreement
 from pdml_spdz.primitives.normed_sum import Alone, own_sum
 from pdml_spdz.primitives.sec_sum import SecSum
 from pdml_spdz.rows.base import RowsLike, as_rows
-from pdml_spdz.transport.clock import Clock
+from pdml_spdz.transport.base import Clock
 
 
 def rri_nmf(X: RowsLike, T: Reals, settings: SweepSettings, *, w_start: str = "zero") -> tuple[Reals, Reals]:
@@ -37,7 +37,7 @@ def nnsvd(X: RowsLike, k: int) -> Reals:
     """
     rows = as_rows(X)
     n, d = rows.shape
-    largest = max((float(np.max(values)) for values in rows.stored() if values.size), default=0.0)
+    largest = rows.largest
     count = min(k, n - 1, d - 1) if largest > 0 else 0
     V = np.zeros((0, d))
     if count >= 1:
@@ -53,9 +53,13 @@ def sizes_by_sign(XV: Reals) -> Reals:
 
 
 def own_topics(X: RowsLike, k: int, settings: SweepSettings) -> tuple[Reals, Reals]:
-    """(W, T) of one party's rows from its own singular vectors: RRI-NMF(X, nnsvd(X, k)), whose bound is their size."""
-    bound = max(part(X, 1, weighted=settings.weighted).norm(), 1.0)
-    return rri_nmf(X, nnsvd(X, k), replace(settings, bound=bound))
+    """(||W_j||, T) of one party's rows from its own singular vectors: RRI-NMF(X, nnsvd(X, k)), whose bound is their
+    size.
+    """
+    local = part(X, k, weighted=settings.weighted)
+    alone = replace(settings, bound=max(local.norm(), 1.0))
+    result = pd_nmf_iter(local, SweepState(nnsvd(X, k)), alone, own_sum, Alone(), clock=Clock())
+    return local.lengths(), result.T
 
 
 def positive_topics(V: Reals, sizes: Reals, k: int) -> Reals:
@@ -100,8 +104,8 @@ def pd_nmf_init(
     """
     settings = replace(settings, weighted=False, penalties=Penalties())
     with clock("local"):
-        W, T_m = own_topics(X, k, settings)
-        That = np.linalg.norm(W, axis=0)[:, None] * T_m
+        lengths, T_m = own_topics(X, k, settings)
+        That = lengths[:, None] * T_m
     start = start_by_sec_sum(X.shape[1], k, M, sec_sum, agree)
     # W_j T_j <= W T, entry by entry, and ||W T|| <= 2 ||X||: That is at most four times as large as X.
     on_topics = replace(settings, bound=4.0 * settings.bound)

@@ -16,7 +16,7 @@ from pdml_spdz.numerics.linalg import gaussian, orthonormalise, qr_tolerance
 from pdml_spdz.primitives.agree import Agreement
 from pdml_spdz.primitives.normed_sum import NormedSum
 from pdml_spdz.primitives.sec_sum import SecSum
-from pdml_spdz.transport.clock import Clock
+from pdml_spdz.transport.base import Clock
 
 GO_ON, CONVERGED, EXHAUSTED = 0, 1, 2
 
@@ -37,20 +37,25 @@ class SvdSettings:
     centred: bool = False
 
 
-class SolverState(Protocol):
-    """What an iteration hands on, a dataclass: public, the same at every party, and all that a checkpoint needs.
+class State(Protocol):
+    """What an iteration hands on, a dataclass: public, the same at every party.
 
-    V : (d, k) orthonormal; t : iterations done; change : what the solver measures against tol; stop : GO_ON, or why not
+    t : iterations done; change : what is measured against tol; stop : GO_ON, or why not
     """
 
-    @property
-    def V(self) -> Reals: ...
     @property
     def t(self) -> int: ...
     @property
     def change(self) -> float: ...
     @property
     def stop(self) -> int: ...
+
+
+class SolverState(State, Protocol):
+    """That of a solver is all that a checkpoint needs. V : (d, k) orthonormal"""
+
+    @property
+    def V(self) -> Reals: ...
 
 
 @dataclass(frozen=True)
@@ -106,6 +111,7 @@ class Solver:
     common_scale : it needs columns that are known up to one factor for the whole fit
     columns : columns(k, d), how many it has opened at once at most
     expected : iterations to reckon with, where that decides which way is cheaper
+    lot : iterations that offline material is claimed, or made, for at a time; 0: for all
     iterations, tol : for a study that says nothing else
     facts : facts(result), what the report says of this solver's result alone
     """
@@ -122,6 +128,7 @@ class Solver:
     common_scale: bool = False
     columns: Callable[[int, int], int] = lambda k, d: k
     expected: int = 100
+    lot: int = 0
     iterations: int = 300
     tol: float = 1e-9
     facts: Callable[[SvdResult], dict[str, Any]] = lambda result: {"subspace_change": result.state.change}

@@ -23,7 +23,7 @@ from pdml_spdz.numerics.fixedpoint import Reals
 from pdml_spdz.primitives.agree import Agreement
 from pdml_spdz.primitives.sec_sum import SecSum
 from pdml_spdz.rows.base import RowsLike, as_rows
-from pdml_spdz.transport.clock import Clock
+from pdml_spdz.transport.base import Clock
 
 Numbers = NDArray[np.int64]
 

@@ -1,7 +1,7 @@
 """From documents to rows: words, stems, columns that the parties agree on without showing documents, TF-IDF.
 
 A file of rows has the names of its columns, and the parties compare them before a run: an agreed list of terms, or
-hashed features, of which nobody says which terms it has. Words are stemmed by Snowball: pip install 'pdml-spdz[text]'.
+hashed features, of which nobody says which terms it has. Words are stemmed by Snowball: pip install snowballstemmer.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ def _stemmer(language: str) -> Any:
         import snowballstemmer
     except ImportError:
         found = "stemming needs the package snowballstemmer, which is not installed."
-        do = "pip install 'pdml-spdz[text]', or leave words as they are (--language none)"
+        do = "pip install snowballstemmer, or leave words as they are (--language none)"
         raise InputError(found, do=do) from None
     if language not in (known := sorted(snowballstemmer.algorithms())):
         raise InputError(f"there is no stemmer for {language!r}.", f"one of {', '.join(known)}, or none")

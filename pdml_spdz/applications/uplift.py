@@ -20,7 +20,7 @@ from pdml_spdz.numerics.fixedpoint import Reals
 from pdml_spdz.primitives.normed_sum import Alone, own_directions
 from pdml_spdz.rows.base import RowsLike, as_rows
 from pdml_spdz.rows.covariance import centred_covariance, covariance
-from pdml_spdz.transport.clock import Clock
+from pdml_spdz.transport.base import Clock
 
 
 @dataclass(frozen=True)

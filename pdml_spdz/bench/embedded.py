@@ -9,10 +9,10 @@ from typing import Any
 import numpy as np
 
 from pdml_spdz.bench.links import Costs, costs
-from pdml_spdz.engines.embedded import machine
+from pdml_spdz.engines.embedded.plan import numbers_plan
 from pdml_spdz.engines.embedded.runner import EmbeddedRunner
-from pdml_spdz.engines.openings.one_scale import FixedScale
-from pdml_spdz.engines.openings.per_column import PerColumn
+from pdml_spdz.engines.openings.one_scale import ONE_SCALE, FixedScale
+from pdml_spdz.engines.openings.per_column import PER_COLUMN, PerColumn
 from pdml_spdz.numerics.fixedpoint import Reals
 from pdml_spdz.offline.material import Material, Plan, ScalarMaterial
 from pdml_spdz.offline.on_demand import LEVELS, OnDemand, levels
@@ -20,7 +20,7 @@ from pdml_spdz.ot.triples import Triples
 from pdml_spdz.primitives.masks import Keys
 from pdml_spdz.primitives.sec_sum import ClearSum, EngineSum, MaskedSum
 from pdml_spdz.programs.precision import FULL_G, Precision
-from pdml_spdz.programs.render import render
+from pdml_spdz.study.algorithm import Shape
 from pdml_spdz.study.checks import USUAL_RANGE, WIDE_RANGE
 from pdml_spdz.transport.base import Link
 
@@ -57,24 +57,25 @@ def cold(link: Link, d: int, bits: int, repeats: int) -> Calls:
     """NormedSecSums of d numbers, each with material of its own from fresh base OTs."""
     p = Precision(link.M, bits)
     sec_sum = MaskedSum(link, Keys.agree(link, SESSION))
-    program = render("normed_sum", p, d, 1)
+    wanted = numbers_plan(PER_COLUMN, p, Shape(d, 1, 1))
+    program, lots = wanted.layout.program, wanted.lots
     rng = np.random.default_rng(1)
     g = rng.standard_normal((d, 1))
     g /= np.linalg.norm(g)
     addends = [(g + rng.standard_normal((d, 1)) / np.sqrt(d)) / link.M for _ in range(link.M)]
     s = np.sum(addends, axis=0)
-    plan, error = machine.plan(program), 0.0
+    error = 0.0
     kept: tuple[list[Costs], list[Costs], list[Costs]] = ([], [], [])
     for i in range(repeats):
         base, source = costs(link, on_demand, link, p, i)
         made = Ahead(source)
-        material, _ = costs(link, made.prepare, plan, 1, d)
-        normed = PerColumn(EmbeddedRunner(sec_sum, p, BOUND, made), program, 1)
+        material, _ = costs(link, made.prepare, lots.whole, 1, d)
+        normed = PerColumn(EmbeddedRunner(sec_sum, p, BOUND, made, lots), program, 1)
         call, columns = costs(link, normed, addends[link.me], g)
         for part, cost in zip(kept, (base, material, call), strict=True):
             part.append(cost)
         error = max(error, float(np.max(np.abs(columns.U - s / np.linalg.norm(s)))) * 2.0**bits)
-    return Calls(*kept, plan, error)
+    return Calls(*kept, lots.whole, error)
 
 
 def fit(link: Link, d: int, k: int, bits: int, repeats: int, *, window: bool = False) -> Calls:
@@ -87,12 +88,12 @@ def fit(link: Link, d: int, k: int, bits: int, repeats: int, *, window: bool = F
     p = Precision(link.M, bits, WIDE_RANGE if window else USUAL_RANGE, f_g=FULL_G)
     rounds = WARM + repeats
     sec_sum = MaskedSum(link, Keys.agree(link, SESSION))
-    program = render("scaled_sum", p, d, k, rounds)
-    plan = machine.plan(program)
+    wanted = numbers_plan(ONE_SCALE, p, Shape(d, k, rounds))
+    plan = wanted.lots.whole
     base, source = costs(link, lambda: on_demand(link, p, 0, piece=rounds * d * k))
     made = Ahead(source)
     material, _ = costs(link, made.prepare, plan, rounds, d * k)
-    normed = FixedScale(EmbeddedRunner(sec_sum, p, BOUND * k, made), program)
+    normed = FixedScale(EmbeddedRunner(sec_sum, p, BOUND * k, made, wanted.lots), wanted.layout.program)
     V = directions(d, k)
     calls, sums = [], []
     for _ in range(rounds):
@@ -122,7 +123,7 @@ def material(link: Link, d: int, bits: int, repeats: int) -> dict[str, list[Cost
     """The parts of the offline phase: base OTs, the triples of a cold NormedSecSum, VOLE of d numbers by OT (up to
     OT_MOST) and from LPN (where that has come to its last level)."""
     p = Precision(link.M, bits)
-    plan = machine.plan(render("normed_sum", p, 1, 1))
+    plan = numbers_plan(PER_COLUMN, p, Shape(1, 1, 1)).lots.whole
     voles = {"VOLE by OT": d <= OT_MOST, "VOLE from LPN": levels(d, d) == len(LEVELS)}
     parts: dict[str, list[Costs]] = defaultdict(list)
     for i in range(repeats):
@@ -166,6 +167,10 @@ class Ahead(Material):
 
 class _MadeBefore(ScalarMaterial):
     parts: list[Any]
+
+    @property
+    def left(self) -> int:
+        return sum(map(len, self.parts))
 
     def take(self, n: int) -> Any:
         return self.parts.pop(0)

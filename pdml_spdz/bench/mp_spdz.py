@@ -37,11 +37,13 @@ COLD, FIT, PAPER = "normed_sum", "scaled_sum", "normed_sum_paper"
 BOUND = 4.0
 PROBE = 4  # the length at which the paper's program is tried first
 COLUMNS = 50  # of a fit
+FOREVER = 10_000.0  # seconds
 
 
 # What one run of a program costs: online by MP-SPDZ's clock, and with starting and ending the virtual machine;
 # megabytes are those that a party sends, on average. The error is that of u, in units of its last bit.
-COSTS = ("online s", "with start s", "rounds", "online MB", "offline s", "offline MB")
+# Processor time is that of a party's virtual machine that makes its material in the run: both phases.
+COSTS = ("online s", "with start s", "rounds", "online MB", "offline s", "offline MB", "cpu s")
 Run = dict[str, float]  # by COSTS and ERROR
 
 
@@ -131,13 +133,15 @@ def measured(link: Link, setting: SpdzSetting, jobs: Sequence[Job]) -> list[Run]
         wall, error = use(link, runner, setting.program(job), job)
         used = runner.usage[0]
         costs = {"online s": used.seconds, "with start s": wall, "rounds": used.rounds, "online MB": used.megabytes}
-        return costs | {ERROR: error}
+        return costs | {"cpu s": used.cpu, ERROR: error}
 
     offline_seconds = [make(job) for job in jobs]
     online = [run(job, "stock") for job in jobs]
-    together = {job: run(job, "on-demand")["online MB"] for job in dict.fromkeys(jobs)}
+    together = {job: run(job, "on-demand") for job in dict.fromkeys(jobs)}
     return [
-        costs | {"offline s": seconds, "offline MB": together[job] - costs["online MB"]}
+        costs
+        | {"offline s": seconds, "offline MB": together[job]["online MB"] - costs["online MB"]}
+        | {"cpu s": together[job]["cpu s"]}
         for job, costs, seconds in zip(jobs, online, offline_seconds, strict=True)
     ]
 
@@ -183,6 +187,7 @@ def scaled(setting: SpdzSetting, run: Run, measured: int, d: int) -> Run:
     longer = setting.counts(Job(PAPER, d)).rounds / setting.counts(Job(PAPER, measured)).rounds
     more = _tuples(setting, d) / _tuples(setting, measured)
     factors = {"online s": longer, "rounds": longer, "online MB": more, "offline s": more, "offline MB": more}
+    factors["cpu s"] = more
     started = run["with start s"] + run["online s"] * (longer - 1)
     return {n: v * factors.get(n, 1.0) for n, v in run.items()} | {"with start s": started}
 
@@ -198,22 +203,32 @@ def settings(M: int, bits: int, name: str, limit: float = 300.0) -> Iterator[Spd
 
 def projection(M: int, d: int, bits: int, name: str, where: str, repeats: int) -> dict[str, Quartiles]:
     """NormedSecSum by projection: cold, or a column of a fit with k = 1."""
-    job = Job(COLD, d) if where == "cold" else Job(FIT, d, COLUMNS)
+    columns = COLUMNS // 5 if protocol(name).malicious else COLUMNS  # a triple with a MAC takes a hundred times as long
+    job = Job(COLD, d) if where == "cold" else Job(FIT, d, columns)
     with settings(M, bits, name) as setting:
         return _values(measure(setting, *[job] * repeats), setting.counts(job), job.columns)
 
 
-def paper(
-    M: int, dims: Sequence[int], bits: int, name: str, limit: float
-) -> dict[int, tuple[dict[str, Quartiles], int]]:
+class PaperLengths(NamedTuple):
+    """Lengths for which the paper's program is wanted; scaled where its offline phase would take longer than `limit`
+    seconds, but for those that are to be measured in any case.
+    """
+
+    dims: Sequence[int]
+    limit: float
+    always: Sequence[int] = ()
+
+
+def paper(M: int, wanted: PaperLengths, bits: int, name: str) -> dict[int, tuple[dict[str, Quartiles], int]]:
     """The paper's program for each d: values, and the length that was measured if that was another (else 0)."""
-    with settings(M, bits, name, limit) as setting:
+    dims, limit, always = wanted
+    with settings(M, bits, name, limit if not always else FOREVER) as setting:
         longest = longest_of_paper(setting, max(dims), limit)
-        lengths = sorted({d for d in dims if d < longest} | {longest})
+        lengths = sorted({d for d in dims if d < longest or d in always} | {longest})
         found = dict(zip(lengths, measure(setting, *[Job(PAPER, n) for n in lengths]), strict=True))
-        runs = {d: found.get(d) or scaled(setting, found[longest], longest, d) for d in dims}
+        runs = {d: found.get(d) or scaled(setting, found[lengths[-1]], lengths[-1], d) for d in dims}
         return {
-            d: (_values([run], setting.counts(Job(PAPER, d)), 1), 0 if d in found else longest)
+            d: (_values([run], setting.counts(Job(PAPER, d)), 1), 0 if d in found else lengths[-1])
             for d, run in runs.items()
         }
 

@@ -39,6 +39,7 @@ PAPER = {
     5: {100: 4.6, 1000: 40.3, 10000: 403.9},
 }
 ENGINES = ("embedded", "mp-spdz")
+PROTOCOLS = ("semi", "hemi", "mascot")
 PEER_BITS = 24  # what MPyC is fastest at, of what comes near 31: its field then fits machine words
 FARTHEST = 10  # times the longest measured d, for a cell to be scaled: beyond, noise would be scaled with it
 Say = Callable[[str], None]
@@ -51,14 +52,15 @@ class TableRequest:
     parties: tuple[int, ...] = (2, 3, 4, 5)
     dims: tuple[int, ...] = (100, 1000, 10000)
     engines: tuple[str, ...] = ENGINES
-    protocols: tuple[str, ...] = ("semi",)
+    protocols: tuple[str, ...] = PROTOCOLS
     programs: tuple[str, ...] = ("projection", "paper")
     where: tuple[str, ...] = ("cold", "fit")
     bits: tuple[int, ...] = (31,)
     k: int = 7
     repeats: int = 5
     limit: float = 30.0
-    outside: tuple[int, ...] = (3,)  # for how many parties engines other than embedded run
+    outside: tuple[int, ...] = (3,)  # for how many parties other frameworks run
+    paper_dims: tuple[int, ...] = ()  # where the paper's program is measured however long it takes
 
 
 @dataclass(frozen=True)
@@ -94,9 +96,7 @@ def rows(r: TableRequest, peers: Sequence[Framework] = ()) -> Iterator[TableRow]
         for bits in r.bits:
             if "embedded" in r.engines:
                 yield from (TableRow("embedded", "OT", "projection", where, bits, M) for where in r.where)
-            if M not in r.outside or "mp-spdz" not in r.engines:
-                continue
-            for protocol in r.protocols:
+            for protocol in r.protocols if "mp-spdz" in r.engines else ():
                 if "projection" in r.programs:
                     yield from (TableRow("mp-spdz", protocol, "projection", where, bits, M) for where in r.where)
                 if "paper" in r.programs:
@@ -126,7 +126,8 @@ def measure(
             cells += [Cell(row.key(d), missing=missing) for d in request.dims]
         elif row.program == "paper":
             say(f"{row.engine} {row.protocol}, the paper's program, M = {row.M}")
-            found = mp_spdz.paper(row.M, sorted(request.dims), row.bits, row.protocol, request.limit)
+            whole = mp_spdz.PaperLengths(tuple(sorted(request.dims)), request.limit, request.paper_dims)
+            found = mp_spdz.paper(row.M, whole, row.bits, row.protocol)
             cells += [Cell(row.key(d), values, scaled_from) for d, (values, scaled_from) in found.items()]
         else:
             cells += climb(row, request, say, lambda row, d, request: _cell(row, d, request, named.get(row.engine)))

@@ -4,10 +4,8 @@ from __future__ import annotations
 
 import importlib
 import io
-import json
 import os
 import sys
-import traceback
 from contextlib import suppress
 from typing import Any, NoReturn
 
@@ -17,33 +15,71 @@ from pdml_spdz import __version__
 from pdml_spdz.errors import INTERRUPTED, PdmlError, exit_codes, printable
 from pdml_spdz.study.algorithm import ALGORITHMS
 
-# Name, where it is (module of this package : attribute), the first sentence of its help. Before them comes a command
-# for each algorithm.
-COMMANDS = (
-    (
-        "documents",
-        "documents:documents",
-        "Count the words of this party's documents in SOURCE: a directory, .txt or .jsonl file (also .gz).",
+# By what people want: name, where it is (module of this package : attribute), the first sentence of its help. The first
+# group also has a command for each algorithm.
+COMPUTE = "Compute, with all parties on this machine"
+GROUPS: dict[str, tuple[tuple[str, str, str], ...]] = {
+    COMPUTE: (
+        (
+            "documents",
+            "documents:documents",
+            "Count the words of this party's documents in SOURCE: a directory, .txt or .jsonl file (also .gz).",
+        ),
     ),
-    ("party", "party:party", "Run one party of STUDY, with this party's rows."),
-    ("offline", "offline:offline", "The offline phase: make a stock before any data exists, use it once."),
-    ("privacy", "privacy:privacy", "What do the others learn about any one of my records?"),
-    (
-        "init",
-        "init:init",
-        "Write a commented study.toml: edit hosts, add fingerprints, then give the same file to every party.",
+    "Use a result": (
+        (
+            "project",
+            "project:project",
+            "Write the coordinates of ROWS in the components of a finished RUN, one line for each row.",
+        ),
+        (
+            "reconstruct",
+            "project:reconstruct",
+            "Write ROWS as the components of a finished RUN have them, in their own units, and how far that is off.",
+        ),
+        ("topics", "read_topics:topics", "The words of each topic of a finished RUN of nmf, and the own rows of each."),
+        ("recommend", "read_topics:recommend", "What a user would rate highest, by a finished RUN of nmf."),
+        ("regress", "regress:regress", "Predict a column from the components of a finished RUN (pca, svd)."),
+        (
+            "page",
+            "project:page",
+            "Write the page of a finished RUN, result.html, again; with --rows, with a biplot of one's own rows.",
+        ),
     ),
-    ("certs", "certs:certs", "Keys and certificates: made where they are used, pinned by fingerprint."),
-    ("doctor", "doctor:doctor", "Check this machine and, with STUDY, this party's certificates and port."),
-    (
-        "mp-spdz",
-        "mp_spdz:mp_spdz",
-        "MP-SPDZ, the program behind the engine for malicious parties: what is here of it, and how to get it.",
+    "One party on each machine": (
+        ("certs", "certs:certs", "Keys and certificates: made where they are used, pinned by fingerprint."),
+        ("study", "study:study", "What M organisations agree on, as one file, with one code to compare by telephone."),
+        ("join", "join:join", "Look at a BUNDLE, compare its code by telephone, and take part in its study."),
+        ("party", "party:party", "Run one party of STUDY, with this party's rows."),
+        (
+            "init",
+            "init:init",
+            "Write a commented study.toml, to be edited and then packed with all certificates (`study pack`).",
+        ),
     ),
-    ("render", "programs:render", "Render the MP-SPDZ program NAME from its template."),
-    ("precision", "programs:precision", "Explain the bit budget: what is computed with how many bits, and why."),
-    ("bench", "bench:bench", "What things cost on this machine, with where every number comes from."),
-)
+    "Look before you run": (
+        ("check", "check:check", "Read FILES as a run would, without a network: what is in them, and what is wrong."),
+        ("privacy", "privacy:privacy", "What do the others learn about any one of my records?"),
+        (
+            "doctor",
+            "doctor:doctor",
+            "Check this machine and, with STUDY, all that this party needs for it: engine, key, port, peers.",
+        ),
+        ("completion", "completion:completion", "Completion of commands and options, for your shell."),
+    ),
+    "Expert": (
+        ("offline", "offline:offline", "The offline phase: make a stock before any data exists, use it once."),
+        (
+            "mp-spdz",
+            "mp_spdz:mp_spdz",
+            "MP-SPDZ, the program behind the engine for malicious parties: what is here of it, and how to get it.",
+        ),
+        ("render", "programs:render", "Render the MP-SPDZ program NAME from its template."),
+        ("precision", "programs:precision", "Explain the bit budget: what is computed with how many bits, and why."),
+        ("bench", "bench:bench", "What things cost on this machine, with where every number comes from."),
+    ),
+}
+COMMANDS = tuple(line for lines in GROUPS.values() for line in lines)
 
 
 class Listed(click.Command):
@@ -79,6 +115,13 @@ class ByName(click.Group):
         # An algorithm of another package has a command, too, and is looked for only if somebody asks for it.
         return FitCommand(cmd_name, "") if found is None and cmd_name in ALGORITHMS else found
 
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        for title, lines in GROUPS.items():
+            names = [name for name, *_ in lines]
+            names = [*ALGORITHMS.lines, *names] if title == COMPUTE else names
+            with formatter.section(title):
+                formatter.write_dl([(name, self.commands[name].get_short_help_str(100)) for name in names])
+
     def resolve_command(
         self, ctx: click.Context, args: list[str]
     ) -> tuple[str | None, click.Command | None, list[str]]:
@@ -105,15 +148,14 @@ def cli() -> None:
 
     \b
     Examples:
-      pdml-spdz svd a.csv b.csv c.csv --rank 5       three local parties, one process each
-      pdml-spdz nmf a.npz b.npz --rank 20            topics instead of singular vectors
-      pdml-spdz documents mails/ --hashed 4096 --out a.npz   texts to rows
-      pdml-spdz init --parties 3 --rank 5            a study file to agree on
-      pdml-spdz certs make --id 0                    this party's key and certificate
-      pdml-spdz party study.toml --id 0 --data a.csv one party of a study over the network
-      pdml-spdz offline make --dim 64 --rank 5       material for a run, before there is data
-      pdml-spdz privacy assess a.csv --rank 5        what would the others learn of my records?
-      pdml-spdz doctor                               what is installed, what is missing
+      pdml-spdz check a.csv b.csv c.csv                           what is in these files, and what is wrong
+      pdml-spdz pca a.csv b.csv c.csv --rank 2 --out runs/mine    three local parties, one process each
+      pdml-spdz project runs/mine a.csv --out scores.csv          where one's own rows lie
+      pdml-spdz certs make --id 0 --name "Clinic A" --address 127.0.0.1:7000    a party on a machine of its own
+      pdml-spdz privacy assess a.csv --rank 2                     what would the others learn of my records?
+      pdml-spdz doctor                                            what is installed, what is missing
+
+    Every command has examples: pdml-spdz COMMAND --help. A run writes a page, result.html, into its --out.
     """
     from pdml_spdz.system import process  # not to show a list or a version
 
@@ -143,6 +185,8 @@ def main() -> NoReturn:
 
             _say(failed := not_usable(error))
             sys.exit(failed.code)
+        import traceback  # and json, below: not to show a list or a version
+
         _complain(traceback.format_exc())
         sys.exit(PdmlError.code)
 
@@ -156,6 +200,8 @@ def _open_streams() -> None:
 
 def _say(error: PdmlError) -> None:
     if "--json" in sys.argv:
+        import json
+
         content = {"class": type(error).__name__, "code": error.code, "message": str(error)}
         from pdml_spdz.cli.words import echo
 

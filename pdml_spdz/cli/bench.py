@@ -18,6 +18,7 @@ from rich.table import Table
 from pdml_spdz.bench import fits, normed_sum, parts
 from pdml_spdz.bench.results import Measurement, Step, load
 from pdml_spdz.bench.tables import Grid, compare, grids, number, unit_of
+from pdml_spdz.cli import sections
 from pdml_spdz.cli.options import Option, options
 from pdml_spdz.cli.show import Screen
 
@@ -66,7 +67,7 @@ class Words(_Param):
 
 
 def list_option(name: str, default: Any, text: str, kind: _Param | None = None) -> Option:
-    shown = ",".join(str(v) for v in default)
+    shown = ",".join(str(v) for v in default) or None
     return click.option(name, type=kind or Numbers(), default=shown, show_default=True, help=text)
 
 
@@ -117,7 +118,7 @@ def show_checks(console: Console, results: list[Measurement]) -> None:
 _positive = click.IntRange(1)
 
 
-@click.group()
+@sections.group()
 def bench() -> None:
     """What things cost on this machine, with where every number comes from.
 
@@ -154,11 +155,11 @@ def _measuring(run: Callable[..., Measurement]) -> Callable[..., None]:
 @list_option(
     "--engine", normed_sum.ENGINES, "Engines; one that is missing says how to get it.", Words(normed_sum.ENGINES)
 )
-@list_option("--protocol", ("semi",), "Protocols of MP-SPDZ.", Words())
+@list_option("--protocol", normed_sum.PROTOCOLS, "Protocols of MP-SPDZ.", Words())
 @list_option("--program", ("projection", "paper"), "Ways to compute it on MP-SPDZ.", Words(("projection", "paper")))
 @list_option("--where", ("cold", "fit"), "Alone, or one of k columns of a fit.", Words(("cold", "fit")))
 @list_option("--bits", (31,), "Fraction bits of the output.")
-@list_option("--outside", (3,), "Numbers of parties for which engines other than embedded are measured.")
+@list_option("--paper-dims", (), "Lengths at which the paper's program is measured, however long it takes.")
 @click.option("--rank", "-k", type=_positive, default=7, show_default=True, help="Columns in a fit.")
 @click.option("--limit", type=float, default=30.0, show_default=True, metavar="S", help="Longer cells are scaled.")
 @_measuring
@@ -170,7 +171,8 @@ def normed_sum_(step: Step, **given: Any) -> Measurement:
       pdml-spdz bench normed-sum --parties 3 --dims 100,1000 --engine embedded --json table.json
     """
     names = {"engine": "engines", "protocol": "protocols", "program": "programs", "rank": "k"}
-    return normed_sum.measure(normed_sum.TableRequest(**{names.get(n, n): v for n, v in given.items()}), step)
+    settings = {names.get(n, n): v for n, v in given.items() if v is not None}
+    return normed_sum.measure(normed_sum.TableRequest(**settings), step)
 
 
 def _fit_options(*engines: str) -> Callable[[Any], Any]:

@@ -8,10 +8,11 @@ import click
 
 from pdml_spdz.applications import text as texts
 from pdml_spdz.applications.text import Features, Hashed, Terms, column_words, document_frequencies, idf, tf_idf
+from pdml_spdz.cli import sections
 from pdml_spdz.cli.words import echo
 
 
-@click.command()
+@sections.command()
 @click.argument("source", type=click.Path(path_type=Path))
 @click.option("--out", type=click.Path(path_type=Path), required=True, help="The .npz file to write.")
 @click.option("--vocabulary", type=click.Path(path_type=Path), help="The agreed list: one word a line.")

@@ -13,6 +13,7 @@ from rich.markup import escape
 from rich.progress import BarColumn, DownloadColumn, Progress, TaskID, TextColumn, TimeElapsedColumn
 from rich.table import Table
 
+from pdml_spdz.cli import sections
 from pdml_spdz.cli.show import Screen
 from pdml_spdz.cli.words import echo
 from pdml_spdz.engines.mp_spdz import home as homes
@@ -21,7 +22,7 @@ from pdml_spdz.engines.mp_spdz.install import URL, install
 from pdml_spdz.engines.mp_spdz.protocols import PROTOCOLS
 
 
-@click.group("mp-spdz")
+@sections.group("mp-spdz")
 def mp_spdz() -> None:
     """MP-SPDZ, the program behind the engine for malicious parties: what is here of it, and how to get it.
 
@@ -38,7 +39,12 @@ def mp_spdz() -> None:
 @click.option("--mp-spdz", "given", metavar="DIR", type=click.Path(path_type=Path), help="Where MP-SPDZ is.")
 @click.option("--json", "as_json", is_flag=True, help="Machine-readable output.")
 def list_command(given: Path | None, as_json: bool) -> None:
-    """The protocols that can be used, and which of their programs are installed."""
+    """The protocols that can be used, and which of their programs are installed.
+
+    \b
+    Example:
+      pdml-spdz mp-spdz list
+    """
     found = homes.require(given) if given else homes.find()
     if as_json:
         echo(json.dumps(_facts(found)))
@@ -115,6 +121,10 @@ def install_command(archive: Path | None, url: str | None, to: Path | None, sha2
 
     Only upstream's own archives are meant: what is in them will be run. Its SHA-256 is printed: compare it with the one
     that the release's page shows, and with the other parties.
+
+    \b
+    Example:
+      pdml-spdz mp-spdz install --archive mp-spdz-0.4.2.tar.xz
     """
     if archive and url:
         raise click.UsageError("give either --archive or --url")

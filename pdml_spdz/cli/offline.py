@@ -12,15 +12,26 @@ import click
 from click.core import ParameterSource
 from rich.table import Table
 
-from pdml_spdz.cli.options import CENTRE, FACTORISATION, HOME, STOCK, Option, options, stopping, study_settings
-from pdml_spdz.cli.party import address, listening_socket, supervised_run
+from pdml_spdz.cli import sections
+from pdml_spdz.cli.options import (
+    CENTRE,
+    FACTORISATION,
+    HOME,
+    STOCK,
+    Option,
+    address,
+    options,
+    stopping,
+    study_settings,
+)
+from pdml_spdz.cli.party import listening_socket, supervised_run
 from pdml_spdz.cli.show import Screen, Watcher
 from pdml_spdz.cli.words import echo
 from pdml_spdz.engines.spec import Stocks
 from pdml_spdz.local.joint import local_study
 from pdml_spdz.local.supervisor import PartyCommands, supervise
 from pdml_spdz.run.context import PartyRun, stock_root
-from pdml_spdz.run.party import make_stock, offline_phase
+from pdml_spdz.run.party import make_stock, offline_phase, offline_plan
 from pdml_spdz.study.algorithm import ALGORITHMS, DEFAULT
 from pdml_spdz.study.engines import ENGINES
 from pdml_spdz.study.file import load
@@ -40,14 +51,14 @@ PROBLEM: list[Option] = [
 ]
 
 
-@click.group()
+@sections.group()
 def offline() -> None:
     """The offline phase: make a stock before any data exists, use it once.
 
     \b
     Examples:
       pdml-spdz offline plan --parties 3 --dim 64 --rank 7
-      pdml-spdz offline make --parties 3 --dim 64 --rank 7                     all parties on this machine
+      pdml-spdz offline make --parties 2 --dim 8 --rank 1                      all parties on this machine
       pdml-spdz offline plan --algorithm pca --centre hidden --dim 64 --rank 7
       pdml-spdz offline make study.toml --id 0                                 one party; all run it together
       pdml-spdz offline status
@@ -70,10 +81,15 @@ def _study(study_file: Path | None, given: dict[str, Any]) -> Study:
 @options(PROBLEM)
 @_json
 def plan(study_file: Path | None, as_json: bool, **given: Any) -> None:
-    """What one run takes from the offline phase, and what making it will cost."""
+    """What one run takes from the offline phase, and what making it will cost.
+
+    \b
+    Example:
+      pdml-spdz offline plan --parties 3 --dim 64 --rank 7
+    """
     home = given.pop("mp_spdz")
     agreed = _study(study_file, given)
-    wanted = offline_phase(agreed).plan(agreed, home)
+    wanted = offline_plan(agreed, home)
     echo(json.dumps(wanted.facts) if as_json else wanted.text)
 
 
@@ -98,10 +114,19 @@ def make_command(
     supervised: bool,
     **given: Any,
 ) -> None:
-    """Make a stock for one run, by all parties together: on this machine, or one party of STUDY."""
+    """Make a stock for one run, by all parties together: on this machine, or one party of STUDY.
+
+    \b
+    Examples:
+      pdml-spdz offline make --parties 2 --dim 8 --rank 1
+      pdml-spdz offline make study.toml --id 0
+    """
     home = given.pop("mp_spdz")
     agreed = _study(study_file, given)
     root = stock_root(stock).absolute()
+    if me is None:  # one party of several tells the others if it is not
+        offline_phase(agreed).ready(agreed, home)
+    wanted = offline_plan(agreed, home)
 
     def party(notify: Callable[[dict[str, Any]], None]) -> dict[str, Any]:
         assert me is not None
@@ -119,14 +144,15 @@ def make_command(
                 notify=notify,
                 stock=root,
                 mp_spdz=home,
-            )
+            ),
+            wanted,
         )
 
     if supervised:
         supervised_run(party)
         return
     console = Screen(stderr=as_json)
-    console.print(offline_phase(agreed).plan(agreed, home).text, highlight=False)
+    console.print(wanted.text, highlight=False)
     with Watcher(console) as watcher:
         if me is None:
             reports = _make_here(agreed, root, home, watcher)
@@ -156,7 +182,12 @@ def _make_here(agreed: Study, root: Path, home: Path | None, watcher: Watcher) -
 @STOCK
 @_json
 def status_command(stock: Path | None, as_json: bool) -> None:
-    """What stocks there are, what is left of them, and which runs claimed the rest."""
+    """What stocks there are, what is left of them, and which runs claimed the rest.
+
+    \b
+    Example:
+      pdml-spdz offline status
+    """
     root = stock_root(stock)
     phases = (ENGINES[name].offline for name in ENGINES.names())
     found = [phase.status(root) for phase in phases if phase is not None]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any, TypeVar
@@ -11,8 +12,9 @@ from click.shell_completion import CompletionItem
 
 from pdml_spdz.registry import Registry
 from pdml_spdz.study.algorithm import Algorithm
-from pdml_spdz.study.checks import CENTRES, usual_value
+from pdml_spdz.study.checks import CENTRES, LAST_PORT, is_host
 from pdml_spdz.study.engines import ENGINES
+from pdml_spdz.study.fields import usual_value
 from pdml_spdz.study.levels import LEVELS, SUM
 from pdml_spdz.study.model import (
     COLUMNS,
@@ -106,17 +108,47 @@ COMMON: list[Option] = [
         metavar="B|rows:R,N|auto|window|exponent|secsum",
     ),
     shown("--aggregator", "auto", "Adds up the sums; auto: party 0 if there are more than 5.", metavar="auto|none|ID"),
-    shown("--connect-timeout", 60.0, "", type=_seconds, metavar="S"),
+    click.option(
+        "--connect-timeout",
+        type=_seconds,
+        metavar="S",
+        help="How long parties wait until all have met.  [default: 60 on one machine, 4 hours in a study's file]",
+    ),
     shown("--timeout", 300.0, "Give up on a party that is silent for S seconds.", type=_seconds, metavar="S"),
 ]
 ENGINE: list[Option] = [
     click.option("--engine", cls=NamedOption, registry=ENGINES, usual=_default("engine")),
     click.option(
-        "--protocol", default="", metavar="NAME", help="MP-SPDZ protocol: semi, hemi, mascot (malicious), ..."
+        "--protocol",
+        default="",
+        metavar="NAME",
+        help="MP-SPDZ protocol: hemi (the default), semi, mascot (malicious), ...",
     ),
     _choice("--program", PROGRAMS, "NormedSecSum by projection, or the paper's own program (mp-spdz, for comparison)."),
     click.option("--insecure-benchmark", is_flag=True, help="Accept a timing build of MP-SPDZ. INSECURE."),
     click.option("--reveal", cls=NamedOption, registry=LEVELS, usual="what the engine does"),
+    click.option(
+        "--accuracy-goal",
+        type=float,
+        default=_default("accuracy_goal"),
+        show_default=True,
+        help="--reveal sealed: sine of V's error that its gate lets pass; V is opened no finer.",
+    ),
+    click.option(
+        "--decay",
+        type=float,
+        default=_default("decay"),
+        show_default=True,
+        help="--reveal sealed: lambda_(b+1) / lambda_k that the number of iterations is meant for; the run goes on to "
+        "twice and four times as many where that is not enough.",
+    ),
+    click.option(
+        "--block",
+        type=click.IntRange(0),
+        default=0,
+        metavar="B",
+        help="--reveal sealed: columns that are iterated.  [default: twice the rank]",
+    ),
     *PRECISION,
     _choice("--offline", OFFLINE, "Material from a stock if one fits, from a stock only, or made in the run."),
     _choice("--vole", VOLE, "lpn: expand correlations under the LPN assumption (embedded). ot: OT only, slower."),
@@ -216,6 +248,23 @@ LOCAL: list[Option] = [
 ]
 
 
+RUN_ARGUMENT: Option = click.argument("run", type=click.Path(path_type=Path))
+ROWS_ARGUMENT: Option = click.argument("rows", type=click.Path(path_type=Path))
+
+
+PORT = re.compile(r"[0-9]{1,5}")
+
+
+def address(context: click.Context, parameter: click.Parameter, value: str | None) -> tuple[str, int] | None:
+    if value is None:
+        return None
+    host, _, port = value.rpartition(":")
+    host = host.removeprefix("[").removesuffix("]")
+    if not is_host(host) or not PORT.fullmatch(port) or int(port) > LAST_PORT:
+        raise click.BadParameter("wanted HOST:PORT, for example 0.0.0.0:7000 or [::]:7000")
+    return host, int(port)
+
+
 def rank(unit: str) -> Option:
     return click.option("--rank", "-k", type=click.IntRange(1), required=True, help=f"Number of {unit}.")
 
@@ -231,10 +280,10 @@ def options(*groups: list[Option]) -> Callable[[F], F]:
     return decorate
 
 
-def study_settings(given: dict[str, Any]) -> dict[str, Any]:
-    """The options above as settings of a Study."""
+def study_settings(given: dict[str, Any], wait: float = Timeouts().connect) -> dict[str, Any]:
+    """The options above as settings of a Study. wait : for the others, in seconds, for whoever does not say"""
     settings = dict(given)
-    settings["timeouts"] = Timeouts(settings.pop("connect_timeout"), settings.pop("timeout"))
+    settings["timeouts"] = Timeouts(settings.pop("connect_timeout") or wait, settings.pop("timeout"))
     if "bits" in settings:
         settings["precision"] = PrecisionSettings(settings.pop("bits"), settings.pop("range_"))
     if settings.get("seed") is not None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import re
 import socket
 from collections.abc import Callable
 from pathlib import Path
@@ -11,33 +10,22 @@ from typing import Any
 
 import click
 
-from pdml_spdz.cli.options import HOME, LOCAL, STOCK, options
-from pdml_spdz.cli.words import echo, resumable
+from pdml_spdz.cli import sections
+from pdml_spdz.cli.options import HOME, LOCAL, STOCK, address, options
+from pdml_spdz.cli.row_options import DASK, READING, reading_of
+from pdml_spdz.cli.words import echo, resumable, say_what_is_revealed
 from pdml_spdz.engines.transcript import Transcript
 from pdml_spdz.errors import PdmlError
 from pdml_spdz.rows import handover
 from pdml_spdz.run import own_secret
 from pdml_spdz.run.context import PartyRun
 from pdml_spdz.run.party import run_party
-from pdml_spdz.study.checks import LAST_PORT, is_host
 from pdml_spdz.study.file import load
 from pdml_spdz.system import process
 from pdml_spdz.system.files import not_usable
 
-PORT = re.compile(r"[0-9]{1,5}")
 
-
-def address(context: click.Context, parameter: click.Parameter, value: str | None) -> tuple[str, int] | None:
-    if value is None:
-        return None
-    host, _, port = value.rpartition(":")
-    host = host.removeprefix("[").removesuffix("]")
-    if not is_host(host) or not PORT.fullmatch(port) or int(port) > LAST_PORT:
-        raise click.BadParameter("wanted HOST:PORT, for example 0.0.0.0:7000 or [::]:7000")
-    return host, int(port)
-
-
-@click.command()
+@sections.command()
 @click.argument("study_file", metavar="STUDY", type=click.Path(path_type=Path))
 @click.option("--id", "me", type=click.IntRange(0), required=True, help="Which party of the study this is.")
 @click.option("--data", type=click.Path(path_type=Path), help="This party's rows.  [required]")
@@ -50,7 +38,7 @@ def address(context: click.Context, parameter: click.Parameter, value: str | Non
 @click.option("--out", type=click.Path(path_type=Path), default=Path("runs/party"), show_default=True)
 @click.option("--listen", callback=address, metavar="HOST:PORT", help="Listen here instead of the study's address.")
 @click.option("--resume", is_flag=True, help="Go on from the last finished iteration in --out (all parties must).")
-@options([STOCK, HOME], LOCAL)
+@options(READING, DASK, [STOCK, HOME], LOCAL)
 @click.option("--listen-fd", type=int, hidden=True, help="An open listening socket, from the local command.")
 @click.option("--rows-fd", type=int, hidden=True, help="Where the local command hands over rows that are in no file.")
 @click.option("--supervised", is_flag=True, hidden=True, help="Events on standard output; end with the parent.")
@@ -70,6 +58,7 @@ def party(
     listen_fd: int | None,
     rows_fd: int | None,
     supervised: bool,
+    **given: Any,
 ) -> None:
     """Run one party of STUDY, with this party's rows.
 
@@ -81,6 +70,7 @@ def party(
       pdml-spdz party study.toml --id 0 --data rows.csv
       pdml-spdz party study.toml --id 2 --data rows.npz --listen 0.0.0.0:7002 --out runs/march
     """
+    reading = reading_of(given)
     if data is None and rows_fd is None:
         raise click.MissingParameter(param_hint="'--data'", param_type="option")
 
@@ -88,6 +78,8 @@ def party(
         listener = listening_socket(listen_fd)
         where = certificates or study_file.parent / "certs"
         agreed = load(study_file)
+        if not supervised:
+            say_what_is_revealed(agreed, err=as_json)
         rows = handover.received(rows_fd) if rows_fd is not None else data
         assert rows is not None
         return run_party(
@@ -107,6 +99,7 @@ def party(
                 mp_spdz=mp_spdz,
                 transcript=Transcript() if record_transcript else None,
                 out_is_held=supervised,
+                reading=reading,
             )
         )
 
@@ -114,10 +107,12 @@ def party(
         supervised_run(run)
         return
     from pdml_spdz.cli.show import Screen, Watcher, show_result  # a supervised party is watched by a process
+    from pdml_spdz.results.result_page import write_page
 
     console = Screen(stderr=as_json)
     with resumable(out), Watcher(console) as watcher:
         report = run(lambda event: watcher(me if event["event"] != "iteration" else 0, event))
+        write_page(out / f"party-{me}", report)
     if as_json:
         echo(json.dumps(report))
     else:

@@ -6,7 +6,7 @@ import json
 import os
 import secrets
 from collections.abc import Callable
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +14,9 @@ import click
 from rich.console import Console
 from rich.table import Table
 
+from pdml_spdz.cli import sections
 from pdml_spdz.cli.options import Option, options, shown
+from pdml_spdz.cli.row_options import READING, reading_of
 from pdml_spdz.cli.show import Screen, Watcher
 from pdml_spdz.cli.words import echo
 from pdml_spdz.engines import transcript as transcripts
@@ -36,6 +38,8 @@ from pdml_spdz.privacy.nmf_mechanism import STARTS
 from pdml_spdz.privacy.svd_mechanism import VIEWS
 from pdml_spdz.privacy.verdict import Observer, judge
 from pdml_spdz.rows import data as data_files
+from pdml_spdz.rows.data import Data
+from pdml_spdz.rows.reading import Reading, RowsWanted
 from pdml_spdz.system.files import writing
 
 _path = click.Path(path_type=Path)
@@ -66,21 +70,22 @@ MEASURE: list[Option] = [
     ),
     click.option("--seed", type=click.IntRange(0), help="Seed of the samples [default: drawn, and kept in --out]."),
     click.option("--jobs", type=_positive, default=os.cpu_count() or 1, help="Processes [default: all cores]."),
+    *READING,
     _json,
 ]
 
 
-@click.group()
+@sections.group()
 def privacy() -> None:
     """What do the others learn about any one of my records?
 
     \b
     Examples:
-      pdml-spdz privacy assess rows.csv --rank 5 --out runs/mine             before joining: measure, write a report
+      pdml-spdz privacy assess rows.csv --rank 5                             before joining: measure, write a report
       pdml-spdz svd a.csv b.csv --rank 5 --record-transcript --out runs/x    a run that keeps what a party sees
       pdml-spdz privacy attack runs/x --own b.csv                            what a coalition makes of it
       pdml-spdz privacy report runs/x                                        one page, privacy.html
-      pdml-spdz privacy exclude runs/mine --out leave-out.txt                the records to leave out
+      pdml-spdz privacy exclude runs/assess --out leave-out.txt              the records to leave out
     """
 
 
@@ -88,10 +93,12 @@ def _ksdp(
     file: Path, out: Path, as_json: bool, jobs: int, given: dict[str, Any]
 ) -> tuple[dict[str, Any], list[Observer]]:
     judged = {name: given.pop(name) for name in ("pi", "level", "delta")}
-    own, others = data_files.load(file), given.pop("others")
+    reading = reading_of(given)
+    own, others = _load(file, reading), given.pop("others")
     rows = own.X
-    given["others"] = None if others is None else data_files.load(others).in_order(own.features, file.name).X
-    given["documents"] = _documents(given["documents"])
+    aside = replace(reading, exclude=())  # which is about the records of FILE
+    given["others"] = None if others is None else _load(others, aside).in_order(own.features, file.name).X
+    given["documents"] = _documents(given["documents"], own)
     given["views"] = given["views"] or VIEWS
     if given["seed"] is None:
         given["seed"] = _kept_seed(out)
@@ -109,7 +116,14 @@ def _ksdp(
         "plan": asdict(planned.plan),
         "mechanism": planned.mechanism.settings(),
     }
+    if own.ids is not None or own.kept is not None:
+        names = own.names()
+        settings["names"] = {str(i): names[i] for i in planned.plan.documents}
     return page.save_ksdp(out, settings, views), views
+
+
+def _load(path: Path, reading: Reading) -> Data:
+    return data_files.load(path, wanted=RowsWanted(reading))
 
 
 def _progress(watcher: Watcher) -> Callable[[int, int], None]:
@@ -122,16 +136,17 @@ def _kept_seed(out: Path) -> int:
     return secrets.randbits(62) if begun is None else int(begun["plan"]["seed"])
 
 
-def _documents(text: str) -> int | list[int]:
+def _documents(text: str, own: Data) -> int | list[int]:
     if text == "all":
         return 0
     try:
         if text.startswith("@"):
-            lines = Path(text[1:]).read_text(encoding="utf-8").split()
-            return [int(line) for line in lines]
+            place = {name: i for i, name in enumerate(own.names())}
+            return [place[name] for name in data_files.read_names(Path(text[1:]))]
         return int(text)
-    except (OSError, ValueError):
-        raise InputError(f"--documents is {text!r}.", "a number, all, or @FILE with row numbers from 0") from None
+    except (KeyError, ValueError):
+        wanted = "a number, all, or @FILE with ids of records, or row numbers from 0, one a line"
+        raise InputError(f"--documents is {text!r}.", wanted) from None
 
 
 def _show(console: Console, views: list[Observer]) -> None:
@@ -161,7 +176,7 @@ def ksdp(file: Path, out: Path, as_json: bool, jobs: int, **given: Any) -> None:
 
     \b
     Examples:
-      pdml-spdz privacy ksdp rows.npz --algorithm nmf --rank 7 --size 500 --documents 50 --samples 200
+      pdml-spdz privacy ksdp rows.npz --algorithm nmf --rank 7 --documents 50 --samples 200
       pdml-spdz privacy ksdp rows.csv --rank 7 --statistic mine.py:largest --out runs/ksdp
     """
     content, views = _ksdp(file, out, as_json, jobs, given)
@@ -184,11 +199,11 @@ def assess(file: Path, out: Path, as_json: bool, jobs: int, sizes: str | None, *
     \b
     Examples:
       pdml-spdz privacy assess rows.csv --rank 5
-      pdml-spdz privacy assess rows.npz --algorithm nmf --rank 20 --others public.npz --rows 1000,5000,800
+      pdml-spdz privacy assess rows.npz --algorithm nmf --rank 20 --others public.npz --rows 1000,5000
     """
-    known = _sizes(sizes)
+    known, reading = _sizes(sizes), reading_of(dict(given))
     content, views = _ksdp(file, out, as_json, jobs, given)
-    page.save_own(out, own_risks(data_files.load(file).X), known)
+    page.save_own(out, own_risks(_load(file, reading).X), known)
     written = page.write(out)
     if as_json:
         echo(json.dumps(content))
@@ -269,11 +284,13 @@ def report(directory: Path) -> None:
 @click.option("--view", "views", multiple=True, help="Only by these observers [default: any].")
 @click.option("--out", type=_path, help="File to write [default: DIRECTORY/exclude.txt].")
 def exclude(directory: Path, level: float, epsilon: float | None, views: tuple[str, ...], out: Path | None) -> None:
-    """The records to leave out: those that are distinguishable, one row number (from 0) a line.
+    """The records to leave out: those that are distinguishable, one id (or row number, from 0) a line.
+
+    A run takes the file: pdml-spdz party study.toml --id 0 --data rows.csv --exclude leave-out.txt
 
     \b
     Example:
-      pdml-spdz privacy exclude runs/mine --epsilon 1 --out leave-out.txt
+      pdml-spdz privacy exclude runs/assess --epsilon 1 --out leave-out.txt
     """
     measured = page.read(directory, page.KSDP)
     if measured is None:
@@ -282,5 +299,6 @@ def exclude(directory: Path, level: float, epsilon: float | None, views: tuple[s
     path = out or directory / "exclude.txt"
     with writing(path):
         path.touch(mode=0o600)
-        path.write_text("".join(f"{i}\n" for i in found), encoding="utf-8")
+        names = measured["settings"].get("names", {})
+        path.write_text("".join(f"{names.get(str(i), i)}\n" for i in found), encoding="utf-8")
     echo(f"{len(found)} records in {path}")

@@ -11,7 +11,7 @@ from rich.table import Table
 
 from pdml_spdz.local.progress import Screen as Screen  # for the commands
 from pdml_spdz.local.progress import Watcher as Watcher
-from pdml_spdz.study.algorithm import ALGORITHMS
+from pdml_spdz.study.algorithm import ALGORITHMS, PAGE
 
 
 def show_result(console: Console, report: dict[str, Any], party_reports: list[dict[str, Any]], out: Path) -> None:
@@ -23,8 +23,7 @@ def show_result(console: Console, report: dict[str, Any], party_reports: list[di
         f"collusion: {security['corruptions']}"
     )
     if report.get("stock"):
-        source = f"stock {report['stock']['id']}" if report["stock"]["id"] else "made in the run"
-        console.print(f"program {report['program']}, offline material: {source}")
+        console.print(f"program {report['program']}, offline material: {_material(report['stock'])}")
     console.print(_cost_table(party_reports))
     accuracy = report.get("accuracy")
     if accuracy and "relative_error" in accuracy:
@@ -45,12 +44,27 @@ def show_result(console: Console, report: dict[str, Any], party_reports: list[di
         console.print(f"explained variance (revealed): {values}")
     for warning in report["warnings"]:
         console.print(f"[yellow]note:[/yellow] {escape(warning)}", highlight=False)
+    spec = ALGORITHMS[report["algorithm"]]
+    if spec.note:
+        console.print(f"[yellow]note:[/yellow] {escape(spec.note)}", highlight=False)
     files = [
-        ALGORITHMS[report["algorithm"]].result,
+        PAGE,
+        spec.table,
+        spec.result,
         "report.json",
         *(["party-*/"] if report["party_id"] is None else []),
     ]
     console.print(f"files: {', '.join(f'{out}/{name}' for name in files)}", highlight=False, markup=False)
+
+
+def _material(stock: dict[str, Any]) -> str:
+    """Where it came from."""
+    if not stock["id"]:
+        return "made in the run"
+    if stock["mode"] != "mixed":
+        return f"stock {stock['id']}"
+    taken, made = (stock["executions"][name] for name in ("from stock", "on demand"))
+    return f"{taken} of {taken + made} executions from stocks, the others' made in the run"
 
 
 def _single_vectors(accuracy: dict[str, Any]) -> str:
@@ -72,7 +86,7 @@ def _svd(report: dict[str, Any]) -> str:
 
 def _cost_table(reports: list[dict[str, Any]]) -> Table:
     table = Table(title="cost by party: seconds, and megabytes sent", title_justify="left", box=None, pad_edge=False)
-    columns = ("party", "rows", "local", "wait", "net", "crypto", "offline", "total", "MB", "rounds")
+    columns = ("party", "rows", "local", "wait", "net", "crypto", "offline", "total", "MB", "offline MB", "rounds")
     for column in columns:
         table.add_column(column, justify="right")
     for report in reports:
@@ -85,6 +99,7 @@ def _cost_table(reports: list[dict[str, Any]]) -> Table:
             *(f"{s:.3f}" for s in spent),
             f"{seconds['total']:.3f}",
             f"{report['bytes_sent'] / 1e6:.3f}",
+            f"{report['offline']['bytes_sent'] / 1e6:.3f}",
             str(report["rounds"]),
         )
     return table

@@ -10,6 +10,7 @@ from pathlib import Path
 import click
 
 from pdml_spdz.errors import RESUME, printable
+from pdml_spdz.study.model import Study
 from pdml_spdz.system.files import printing
 
 
@@ -17,6 +18,16 @@ def echo(text: str, *, nl: bool = True) -> None:
     """Print, without control characters; an output that cannot be written is an error."""
     with printing(sys.stdout):
         click.echo(printable(text), nl=nl)
+
+
+def say_what_is_revealed(study: Study, *, err: bool) -> None:
+    """One line before a run: what every party will see of it."""
+    from pdml_spdz.fits.announced import announced
+
+    seen = [line.removesuffix(", to every party") for line in announced(study)]
+    text = f"every party will see, besides the result: {'; '.join(seen) or 'nothing'}"
+    with printing(stream := sys.stderr if err else sys.stdout):
+        click.echo(printable(text), file=stream)
 
 
 @contextmanager

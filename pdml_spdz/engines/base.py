@@ -2,13 +2,31 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
-from pdml_spdz.engines.openings.base import Layout, Opening, Runner, Shape
+from pdml_spdz.engines.openings.base import Runner
 from pdml_spdz.errors import EngineError
+from pdml_spdz.numerics.fixedpoint import Reals
 from pdml_spdz.primitives.sec_sum import EngineSum
+from pdml_spdz.programs.sealed_precision import SealedPrecision
 from pdml_spdz.transport.base import Link
+
+if TYPE_CHECKING:
+    from pdml_spdz.engines.spec import OfflinePlan
+
+
+@dataclass(frozen=True)
+class SealedCheckpoint:
+    """What a checkpoint of a sealed fit has shown.
+
+    ritz : Ritz values over their sum, largest first; passed : whether its gate is open; V : then, the result
+    """
+
+    ritz: Reals
+    passed: bool
+    V: Reals | None
 
 
 @dataclass(frozen=True)
@@ -44,11 +62,19 @@ class Engine(Protocol):
     def warn(self, text: str) -> None:
         """To be said in the report."""
 
-    def programs(self, opening: Opening, shape: Shape, scale: float) -> tuple[Runner, Layout]:
-        """What runs the opening's program on secret shares; takes what a fit of this shape needs from the offline
-        phase.
+    def programs(self, plan: OfflinePlan, scale: float) -> Runner:
+        """What runs the plan's program on secret shares, with what it needs from the offline phase.
 
         scale : what inputs are divided by
+        """
+
+    def sealed(
+        self, precision: SealedPrecision, own: Sequence[Reals], V: Reals, shown: Callable[[SealedCheckpoint], None]
+    ) -> SealedCheckpoint:
+        """A sealed fit up to its first open gate, or to its last checkpoint.
+
+        own : this party's matrix, over the bound; for a hidden mean also its sums, over the root of n times the bound
+        V : the start, which all have; shown : called at every checkpoint
         """
 
     def facts(self) -> dict[str, Any]:
@@ -76,8 +102,13 @@ class EngineBase:
         """To be said in the report."""
         self.warnings = (*self.warnings, text)
 
-    def programs(self, opening: Opening, shape: Shape, scale: float) -> tuple[Runner, Layout]:
+    def programs(self, plan: OfflinePlan, scale: float) -> Runner:
         raise EngineError(f"the engine {self.name} has no secret shares to run programs on.", "another engine")
+
+    def sealed(
+        self, precision: SealedPrecision, own: Sequence[Reals], V: Reals, shown: Callable[[SealedCheckpoint], None]
+    ) -> SealedCheckpoint:
+        raise EngineError(f"the engine {self.name} has no sealed fits.", "another engine")
 
     def facts(self) -> dict[str, Any]:
         return {}

@@ -7,20 +7,34 @@ it is cheap to import, and names the functions of a large engine by their module
 from __future__ import annotations
 
 import importlib
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import cached_property
+from math import ceil, log2
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeAlias
 
-from pdml_spdz.programs.precision import FULL_G, MAX_RANGE
+from pdml_spdz.errors import StudyError
+from pdml_spdz.programs.precision import FULL_G, MAX_RANGE, Precision
+from pdml_spdz.programs.sealed_precision import SealedPrecision, iterations_for
 from pdml_spdz.study.levels import OPENINGS
+from pdml_spdz.study.sealed_checks import check_sealed_size
 
 if TYPE_CHECKING:
     from pdml_spdz.engines.base import Engine
-    from pdml_spdz.study.algorithm import Want
+    from pdml_spdz.engines.openings.base import Layout
+    from pdml_spdz.study.algorithm import Shape, Want
     from pdml_spdz.study.model import Study
     from pdml_spdz.transport.base import Link
     from pdml_spdz.transport.certs import Identity
+
+
+Note: TypeAlias = Callable[[str], None]  # takes what whoever watches should know
+
+
+def _nothing(*_: object) -> tuple[()]:
+    return ()
 
 
 @dataclass(frozen=True)
@@ -48,11 +62,23 @@ class Context:
 
 
 @dataclass(frozen=True)
-class OfflinePlan:
-    """What one run takes from the offline phase, and what making it will cost. facts : the same for machines"""
+class OfflinePlan(ABC):
+    """What a fit runs on secret shares and takes from the offline phase: derived once from the study, and handed to
+    whoever forecasts, makes, claims, uses or reports it. An engine adds what is its own.
+    """
 
-    text: str
-    facts: dict[str, Any]
+    shape: Shape
+    layout: Layout
+
+    @property
+    @abstractmethod
+    def text(self) -> str:
+        """What one run takes, and what making it will cost."""
+
+    @property
+    @abstractmethod
+    def facts(self) -> dict[str, Any]:
+        """The same for machines."""
 
 
 @dataclass(frozen=True)
@@ -69,14 +95,16 @@ class Stocks:
 class OfflinePhase:
     """Material that depends on no data, made ahead of a run.
 
-    plan : of one run of the study; the path is `Context.home`
-    make_stock : together with the other parties; returns what is reported of it
+    plan : plan(study, shape, home, note), of a fit of this shape
+    make_stock : for one run, together with the other parties; returns what is reported of it
     status : what there is below a directory; changes nothing
+    ready : as `EngineSpec.ready`, of what `make_stock` needs
     """
 
-    plan: Callable[[Study, Path | None], OfflinePlan]
-    make_stock: Callable[[Context], dict[str, Any]]
+    plan: Callable[[Study, Shape, Path | None, Note], OfflinePlan]
+    make_stock: Callable[[Context, Any], dict[str, Any]]
     status: Callable[[Path], Stocks]
+    ready: Callable[[Study, Path | None], object] = _nothing
 
 
 @dataclass(frozen=True)
@@ -97,10 +125,6 @@ def later(module: str, name: str) -> Callable[..., Any]:
     return call
 
 
-def _nothing(*_: object) -> tuple[()]:
-    return ()
-
-
 @dataclass(frozen=True)
 class EngineSpec:
     """
@@ -108,7 +132,8 @@ class EngineSpec:
     help : what it is, in a few words
     make : the engine of one party
     check : want(ok, found, wanted) raises unless ok; what a study may not say with this engine
-    doctor : what this machine has of what the engine needs; the path is `Context.home`
+    ready : EngineError if this machine lacks something that a run of the study needs; the path is `Context.home`
+    doctor : what this machine has of what the engine needs, for any study
     offline : None if it has no offline phase
     settings : those of a study that no other engine takes
     largest_range : the largest `precision.range` that its numbers have room for
@@ -122,6 +147,7 @@ class EngineSpec:
     help: str
     make: Callable[[Context], Engine]
     check: Callable[[Study, Want], object] = _nothing
+    ready: Callable[[Study, Path | None], object] = _nothing
     doctor: Callable[[Path | None], Iterable[Diagnosis]] = _nothing
     offline: OfflinePhase | None = None
     settings: tuple[str, ...] = ()
@@ -130,17 +156,55 @@ class EngineSpec:
     needs_processes: bool = False
     in_the_clear: bool = False
 
-    @property
+    @cached_property
     def levels(self) -> tuple[str, ...]:
         """Of reveal: its usual one first."""
         return tuple(dict.fromkeys(OPENINGS[name].level for name in self.openings))
 
-    @property
+    @cached_property
     def shares(self) -> bool:
         """Whether it can compute on secret shares."""
         return any(OPENINGS[name].template for name in self.openings)
 
-    @property
+    @cached_property
     def has_window(self) -> bool:
         """Whether it needs no bound: its numbers have room for all ordinary data, and nothing else shows their size."""
         return self.shares and self.largest_range == MAX_RANGE
+
+
+# ---- what a study says to engines that run programs
+
+
+def sealed_precision_of(study: Study, d: int) -> SealedPrecision:
+    """What the study's public numbers make of a sealed fit of d features."""
+    check_sealed_size(d, study.rank)
+    return SealedPrecision(
+        M=study.M,
+        d=d,
+        rank=study.rank,
+        columns=min(d, study.block or 2 * study.rank),
+        goal_bits=ceil(-log2(study.accuracy_goal)),
+        iterations=iterations_for(study.accuracy_goal, study.decay),
+        hidden_mean="centre" in study.spec.own and study.centre == "hidden",
+    )
+
+
+def precision_of(study: Study) -> Precision:
+    usual = Precision(study.M, study.precision.bits, study.range, f_g=study.engine_spec.f_g)
+    if not study.spec.vector:
+        return usual
+    # For any vector and a random g: 1/(g.u) may be larger than between iterates, if the ring has room for it.
+    wider = (replace(usual, H=h) for h in range(usual.H, 21))
+    return max((p for p in wider if p.vector_bits == usual.vector_bits), key=lambda p: p.H)
+
+
+def shape_of(study: Study) -> Shape:
+    """The largest fit of the study, before there is any data."""
+    d = study.d or len(study.features)
+    if not d:
+        raise StudyError(
+            "the study does not say how many features there are.",
+            "a number of features: the offline phase needs it before there is any data",
+            "set `d` (or `features`) in the study (`init --dim D`), or pass --dim without a study",
+        )
+    return study.spec.shape(study, d)

@@ -4,24 +4,28 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Sequence
-from typing import Any
+from pathlib import Path
+from typing import Any, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
+from sklearn import get_config
 from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMixin
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_array, check_is_fitted, validate_data
 
+from pdml_spdz.applications.finished import FinishedRun
 from pdml_spdz.engines.transcript import warn_of_recording
 from pdml_spdz.errors import InputError, StudyError
 from pdml_spdz.fits.prepare import check_rank
 from pdml_spdz.local.joint import LocalResult, LocalRun, local_study, run_local
 from pdml_spdz.numerics.fixedpoint import Reals
 from pdml_spdz.rows.base import RowsLike
-from pdml_spdz.rows.data import Data, warn_of_columns
-from pdml_spdz.rows.formats import CONVERT, check_table, column_names, column_texts, is_table
+from pdml_spdz.rows.data import Data
+from pdml_spdz.rows.frames import CONVERT, check_table, column_names, column_texts, is_table
 from pdml_spdz.rows.names import Names, check, positions, quoted
+from pdml_spdz.rows.suspects import warn_of_columns
 
 PARTIES = 3  # by default, for want of fewer rows
 FITTED = "the table that was fitted"
@@ -35,7 +39,7 @@ class Distributed(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimat
 
     def __init__(
         self,
-        n_components: int,
+        n_components: int | float,
         max_iter: int | None,
         tol: float | None,
         engine: str,
@@ -53,13 +57,15 @@ class Distributed(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimat
         self.transport = transport
         self.record_transcript = record_transcript
 
-    def _fit(self, X: Any, parties: Sequence[Any] | None, **settings: Any) -> LocalResult:
-        rank = _whole(self.n_components, "n_components")
+    def _fit(self, X: Any, parties: Sequence[Any] | None, rank: int | None = None, **settings: Any) -> LocalResult:
+        """rank : if not n_components"""
+        rank = _whole(self.n_components, "n_components") if rank is None else rank
         X = _numbers(X)
         self._texts, names = (column_texts(X, "X"), column_names(X, "X")) if is_table(X) else (None, None)
         self._numbered = _numbered(X)
         X = validate_data(self, X, accept_sparse="csr", dtype=np.float64, ensure_min_samples=2)
         self._check_rows(X)
+        check_rank(rank, X.shape[1], "X")  # before a process is started for it
         if names is not None:
             check(names, X.shape[1], "X")
         tables = [Data(X[rows], names, "X") for rows in split(X.shape[0], parties)]
@@ -82,19 +88,49 @@ class Distributed(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimat
         done = run_local(run)
         self.report_, self.transcript_ = done.report, done.transcript
         self.n_iter_ = int(done.report["iterations"])
-        self._warn()
+        self._warn(rank)
         return done
 
-    def _check_rows(self, X: RowsLike) -> None:
-        check_rank(self.n_components, X.shape[1], "X")  # before a process is started for it
+    @classmethod
+    def from_run(cls, directory: str | Path) -> Self:
+        """The transformer that a finished run makes: its components, means and scales, of parties wherever they were.
 
-    def _warn(self) -> None:
+        directory : the --out of a run, or a party's own directory in it
+        """
+        run = FinishedRun.load(Path(directory))
+        if run.spec.name != cls._algorithm:
+            raise InputError(f"{directory} is a run of {run.spec.name}.", f"a run of {cls._algorithm}")
+        report, features = run.report, run.report["features"]
+        made = cls(n_components=report["rank"])  # type: ignore[call-arg]  # all others have a default
+        made.report_, made.transcript_, made.n_iter_ = report, None, int(report["iterations"])
+        made.n_features_in_, made._texts, made._numbered = int(report["d"]), None, False
+        if features is not None:
+            made.feature_names_in_, made._texts = np.array(features, object), tuple(features)
+        made._take(run)
+        return made
+
+    def _take(self, run: FinishedRun) -> None:
+        """What is fitted, from a run."""
+        raise NotImplementedError
+
+    def _check_rows(self, X: RowsLike) -> None:
+        """Whether an algorithm can use rows."""
+
+    def _as_given(self, X: Any, Z: Reals, columns: Sequence[Any] | None) -> Any:
+        """Z as a DataFrame, if X is one and no other output is configured; columns : their names"""
+        output = getattr(self, "_sklearn_output_config", {}).get("transform") or get_config()["transform_output"]
+        if not (is_table(X) and hasattr(X, "iloc")) or output != "default":
+            return Z
+        names = [str(j) for j in range(Z.shape[1])] if columns is None else list(columns)
+        return type(X)(Z, index=X.index, columns=names)
+
+    def _warn(self, rank: int) -> None:
         report, who = self.report_, type(self).__name__
         if report["asked"]["tol"] > 0 and not report["converged"]:
             text = f"{who} has not converged in {self.n_iter_} iterations: raise max_iter or tol"
             warnings.warn(text, ConvergenceWarning, stacklevel=4)
-        if report["rank_found"] < self.n_components:
-            found = f"{who} found {report['rank_found']} of {self.n_components} components: the rows have no more"
+        if report["rank_found"] < rank:
+            found = f"{who} found {report['rank_found']} of {rank} components: the rows have no more"
             warnings.warn(found, UserWarning, stacklevel=4)
         warn_of_columns(report["warnings"], 4)
 

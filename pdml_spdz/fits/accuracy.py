@@ -16,17 +16,16 @@ from pdml_spdz.numerics.linalg import sine
 from pdml_spdz.rows import data as data_files
 from pdml_spdz.rows.base import Rows, stacked
 from pdml_spdz.rows.covariance import EXPECTED_ITERATIONS, centred_covariance, covariance
-from pdml_spdz.rows.data import Data
 from pdml_spdz.study.model import Study
 
 DENSE_LIMIT = 2000  # up to this d the pooled covariance is formed and decomposed as a whole
 
 
-Prepare = Callable[[Data], Rows]
+Prepare = Callable[[Path], Rows]
 
 
-def _as_they_are(data: Data) -> Rows:
-    return data.rows
+def _as_they_are(path: Path) -> Rows:
+    return data_files.load(path).rows
 
 
 def pooled_svd(
@@ -34,9 +33,9 @@ def pooled_svd(
 ) -> tuple[Reals, Reals]:
     """V_k and the k + 1 largest singular values (or all d) of the pooled rows (less their mean), LAPACK or ARPACK.
 
-    rows : makes of a file what was factorised
+    rows : of a file, as they were factorised
     """
-    tables = [rows(data_files.load(path)) for path in files]
+    tables = [rows(path) for path in files]
     d = tables[0].shape[1]
     if centre:
         mu = np.sum([X.column_sums() for X in tables], axis=0) / sum(X.shape[0] for X in tables)
@@ -81,7 +80,7 @@ def accuracy(V: Reals, files: Sequence[Path], *, centre: bool = False, rows: Pre
 
 def pooled(files: Sequence[Path], rows: Prepare = _as_they_are) -> Rows:
     """All rows in one table."""
-    return stacked([rows(data_files.load(path)) for path in files])
+    return stacked([rows(path) for path in files])
 
 
 def nmf_accuracy(

@@ -33,22 +33,38 @@ def check_rows(study: Study, m: int, X: Rows) -> None:
 
 def find_bound(run: PartyRun, norm: float, engine: Engine, link: Link, d: int) -> Bound:
     """The bound of sums of S_m v, where this party has ||S_m||_F <= norm; the study says where it comes from."""
-    study, what = run.study, run.study.spec.measure
-    either = f"{what}, or {SQUARES}" if what == GRAM else what  # by the form that S_m has
+    study = run.study
+    either = _either(study)
     if study.quotas is not None:
         return bounds.agreed_bound(norm, run.me, study.quotas, either)
     if study.bound_kind == "window":
         return bounds.window(norm, study.M, either)
     if study.bound_kind == "exponent":
-        one = what if study.spec.vector else SQUARES
-        found = _by_exponent(run, norm, link, "fit", d, one, bounds.BLUR)
+        found = _by_exponent(run, norm, link, "fit", d, _exponent_of(study), bounds.BLUR)
     else:
         found = bounds.bound_by_sec_sum(norm, engine.sec_sum, either)
     run.show(*([found.observable] if found.observable else []))
     return found
 
 
-def bound_of_sums(run: PartyRun, own: Reals, n: int, engine: Engine, link: Link) -> Bound:
+def announced_bound(study: Study) -> str | None:
+    """What finding the bound will show to every party."""
+    if study.bound_kind == "exponent":
+        return Bound(1.0, 1.0, "exponent", 0, _exponent_of(study)).observable
+    return Bound(1.0, 1.0, study.bound_kind, norm=_either(study)).observable
+
+
+def _either(study: Study) -> str:
+    """By the form that S_m has."""
+    what = study.spec.measure
+    return f"{what}, or {SQUARES}" if what == GRAM else what
+
+
+def _exponent_of(study: Study) -> str:
+    return study.spec.measure if study.spec.vector else SQUARES
+
+
+def bound_of_sums(run: PartyRun, own: Reals, n: int, engine: Engine, link: Link, what: str = "mean") -> Bound:
     """The bound of the parties' own column sums t_m, for the mean of all n rows.
 
     With quotas from public numbers: ||t_m|| <= sqrt(n_m) ||X_m||_F <= sqrt(n max_m B_m).
@@ -59,7 +75,7 @@ def bound_of_sums(run: PartyRun, own: Reals, n: int, engine: Engine, link: Link)
     norm = float(np.linalg.norm(own))
     if study.bound_kind == "secsum":
         return bounds.bound_by_sec_sum(max(norm, 1e-300), engine.sec_sum)
-    return _by_exponent(run, norm, link, "mean", len(own), "norm of the sums of its rows", MEAN_BLUR)
+    return _by_exponent(run, norm, link, what, len(own), "norm of the sums of its rows", MEAN_BLUR)
 
 
 def bound_of_centred(run: PartyRun) -> Bound | None:

@@ -1,36 +1,32 @@
-"""What every fit by iterations has in common: resume or start, checkpoints, and the report at its end."""
+"""What fits have in common: columns as the study has them opened; where there are iterations, resume or start,
+checkpoints, and the report at the end.
+"""
 
 from __future__ import annotations
 
 import time
 from abc import ABC, abstractmethod
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any, Generic, Protocol, TypeVar
 
 import numpy as np
 
+from pdml_spdz.algorithms.solver import State
 from pdml_spdz.engines.base import Engine
+from pdml_spdz.engines.transcript import recorded
 from pdml_spdz.fits.limits import find_bound
-from pdml_spdz.fits.prepare import View
+from pdml_spdz.fits.prepare import View, offsets_and_scales
 from pdml_spdz.numerics.fixedpoint import Reals
 from pdml_spdz.primitives.agree import Agreement, check_verdict
 from pdml_spdz.primitives.bound import Bound
+from pdml_spdz.primitives.normed_sum import NormedSum, OwnMean
 from pdml_spdz.rows.data import Data
-from pdml_spdz.run.context import Checkpoint, Checkpoints, PartyRun
+from pdml_spdz.run.context import Checkpoint, Checkpoints, PartyRun, showing
 from pdml_spdz.run.output import Fitted, Outcome, run_report
+from pdml_spdz.study.algorithm import Shape
+from pdml_spdz.study.model import Study
 from pdml_spdz.transport.base import Link
-
-
-class State(Protocol):
-    """What an iteration hands on, a dataclass: public, the same at every party."""
-
-    @property
-    def t(self) -> int: ...
-    @property
-    def change(self) -> float: ...
-    @property
-    def stop(self) -> int: ...
 
 
 class Result(Protocol):
@@ -110,7 +106,10 @@ class IterativeFit(ABC, Generic[S, R]):
             self.bound = found or find_bound(run, self.norm(), self.engine, self.link, self.data.d)
             state = self.start()
 
+        history: list[list[float]] = []
+
         def done(state: S) -> None:
+            history.append([state.t, float(state.change)])
             with self.link.clock("local"):
                 checkpoints.save(self.saved(state))
             run.notify({"event": "iteration", "t": state.t, "of": study.iterations, "change": state.change})
@@ -124,9 +123,9 @@ class IterativeFit(ABC, Generic[S, R]):
         outcome = Outcome(self.data, digest, result.warnings, self.observables())
         report = run_report(study, self.engine, self.link, self.bound, outcome)
         report["seconds"]["loop"] = round(loop, 6)
-        report["observables"] = [*self.rows.observables, *report["observables"], *self._shown]
-        if self.rows.scale is not None:
-            arrays["scale.npy"] = self.rows.scale
+        report["history"] = history  # (iteration, change), of this run and not of one that it resumes
+        of_rows(report, arrays, study, self.data, self.rows)
+        report["observables"] += self._shown
         return Fitted(report | facts, arrays)
 
     def _resumed(self, checkpoint: Checkpoint) -> S:
@@ -138,3 +137,29 @@ class IterativeFit(ABC, Generic[S, R]):
         check_verdict((stop,), [(own, 0, 1, 2)])  # go on, converged, exhausted: rounding of what is on the disk
         self.run.note(f"resuming after {self.step} {state.t}")
         return replace(state, stop=stop)  # type: ignore[type-var]
+
+
+def of_rows(report: dict[str, Any], arrays: dict[str, Reals], study: Study, data: Data, rows: View) -> None:
+    """Add what was made of the rows before the fit, and what that has shown."""
+    offsets, scales = offsets_and_scales(study, data)
+    report["offsets"], report["scales"] = (values.tolist() or None for values in (offsets, scales))
+    report["observables"] = [*rows.observables, *report["observables"]]
+    if rows.scale is not None:
+        arrays["scale.npy"] = rows.scale
+
+
+def opened_columns(
+    run: PartyRun, engine: Engine, bound: Bound, shape: Shape, mean: OwnMean | None = None, *, seen: Sequence[str]
+) -> NormedSum:
+    """The study's NormedSecSum on this engine; written down if a transcript is wanted.
+
+    mean : what this party knows of the mean of all rows, where that is to be taken off
+    seen : what every party has seen once there are columns, in words
+    """
+    study = run.study
+    phase = study.engine_spec.offline if study.on_shares else None
+    plan = phase.plan(study, shape, run.mp_spdz, run.note) if phase else None
+    columns = study.opening.columns(engine, bound, plan, mean)
+    if run.transcript is not None:
+        columns = recorded(columns, run.transcript)
+    return showing(columns, run, *seen)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from collections.abc import Callable
 from dataclasses import asdict, replace
 from pathlib import Path
@@ -14,12 +15,10 @@ from pdml_spdz.algorithms.nmf import STOP_REASONS, SweepSettings, SweepState, pd
 from pdml_spdz.algorithms.rri import Penalties, part
 from pdml_spdz.algorithms.solver import Fitting, SvdSettings, start_by_sec_sum
 from pdml_spdz.engines.base import Engine
-from pdml_spdz.engines.openings.base import Shape
 from pdml_spdz.errors import InputError, StudyError
 from pdml_spdz.fits import prepare
-from pdml_spdz.fits.columns import opened_columns
 from pdml_spdz.fits.limits import find_bound
-from pdml_spdz.fits.loop import IterativeFit
+from pdml_spdz.fits.loop import IterativeFit, opened_columns
 from pdml_spdz.fits.prepare import View, view
 from pdml_spdz.numerics.fixedpoint import Reals
 from pdml_spdz.primitives.agree import Agreement
@@ -27,11 +26,11 @@ from pdml_spdz.primitives.sec_sum import SecSum, check_size
 from pdml_spdz.rows.base import Rows
 from pdml_spdz.rows.covariance import covariance
 from pdml_spdz.rows.data import Data
-from pdml_spdz.run.context import Checkpoint, PartyRun, showing
+from pdml_spdz.run.context import KEPT, Checkpoint, PartyRun, showing
 from pdml_spdz.run.output import Fitted
-from pdml_spdz.study.algorithm import SQUARES, SUMS, Algorithm, Want
-from pdml_spdz.study.checks import check_choice
+from pdml_spdz.study.algorithm import SQUARES, SUMS, Algorithm, Shape, Want
 from pdml_spdz.study.engines import engines_that
+from pdml_spdz.study.fields import check_choice
 from pdml_spdz.study.levels import SUM
 from pdml_spdz.study.model import INITS, W_STARTS, Study
 from pdml_spdz.system.files import save_array
@@ -39,6 +38,11 @@ from pdml_spdz.transport.base import Link
 
 NOT_PRIVATE = "NOT PRIVATE: --init best_of_M shows every party's own topics to all others; for comparison only"
 ADDENDS = "W_t^T R_t (d numbers) and ||W_t||^2"
+NOTE = (
+    "the sums that every party has seen, topic by topic, are over all rows, and one record can show in them: of a "
+    "small party most records were distinguishable to whoever knows its part of the sums (docs/privacy-results.md). "
+    "`pdml-spdz privacy assess FILE --algorithm nmf --rank K` measures one's own records, --exclude leaves some out"
+)
 OBJECTIVE = "||X - W T||_F^2 at the end"
 
 
@@ -81,12 +85,21 @@ class NmfFit(IterativeFit[SweepState, nmf.SweepResult]):
 
     def saved(self, state: SweepState) -> Checkpoint:
         meta = {name: value for name, value in asdict(state).items() if name != "T"}
-        return Checkpoint(state.t, state.T, meta, self.bound, self.part.W)
+        kept = self.part.kept(self._place(state.t))
+        shutil.rmtree(self._place(state.t - KEPT), ignore_errors=True)
+        return Checkpoint(state.t, state.T, meta, self.bound, kept)
+
+    def _place(self, t: int) -> Path:
+        """Where a checkpoint's W is, if it is in many pieces."""
+        return self.run.directory / "checkpoint" / f"W-{t}"
 
     def restored(self, checkpoint: Checkpoint) -> SweepState:
         meta = dict(checkpoint.meta)
         state = SweepState(T=checkpoint.V, strikes=tuple(meta.pop("strikes")), **meta)
-        self.part.restore(_own(checkpoint), state.T)
+        place = self._place(checkpoint.t)
+        if checkpoint.private is None and not place.is_dir():
+            raise InputError("the checkpoint has no coefficients of this party.", "a checkpoint of PD-NMF")
+        self.part.restore_kept(checkpoint.private, place, state.T)
         return state
 
     def verdict(self, state: SweepState) -> int:
@@ -102,7 +115,7 @@ class NmfFit(IterativeFit[SweepState, nmf.SweepResult]):
         return replace(result, warnings=[NOT_PRIVATE, *result.warnings]) if self.published else result
 
     def arrays(self, result: nmf.SweepResult) -> dict[str, Reals]:
-        return {"T.npy": result.T, "W.npy": self.part.W}
+        return {"T.npy": result.T} | self.part.results(self.run.directory / "W")
 
     def facts(self, result: nmf.SweepResult) -> dict[str, Any]:
         study, state = self.study, result.state
@@ -116,6 +129,7 @@ class NmfFit(IterativeFit[SweepState, nmf.SweepResult]):
             "topic_change": state.change,
             "squared_error": self._objective(result.T) if study.nmf.objective else None,
             "start": {"kind": _start_kind(study), "seed": study.seed},
+            "weighted": study.nmf.weighted,
             "penalties": {name: getattr(study.nmf, name) for name in ("alpha", "beta", "gamma", "delta")},
         }
 
@@ -131,7 +145,7 @@ class NmfFit(IterativeFit[SweepState, nmf.SweepResult]):
 def accept(study: Study, m: int, data: Data) -> None:
     """NMF is for numbers that are zero or more."""
     prepare.accept(study, m, data)
-    negative = sum(int(np.sum(values < 0)) for values in data.rows.stored())
+    negative = data.rows.negative
     if negative:
         raise InputError(
             f"{data.source} has {negative:,} negative entries.",
@@ -233,12 +247,6 @@ def _nnsvd(run: PartyRun, X: Rows, engine: Engine, agree: Agreement, link: Link,
     return nmf_start.from_singular_vectors(V.T, sizes, k, agree)
 
 
-def _own(checkpoint: Checkpoint) -> Any:
-    if checkpoint.private is None:
-        raise InputError("the checkpoint has no coefficients of this party.", "a checkpoint of PD-NMF")
-    return checkpoint.private
-
-
 def check(study: Study, want: Want) -> None:
     if not study.level.shows_sums:
         engines = engines_that(lambda e: SUM.name in e.levels)
@@ -256,7 +264,7 @@ def reference(result: Any, files: list[Path]) -> dict[str, Any]:
     from pdml_spdz.fits.accuracy import nmf_accuracy  # only where one machine has all files
 
     start = np.load(result.out / "party-0" / "T0.npy")
-    return nmf_accuracy(result.V, start, result.report["iterations"], result.study, files, result.prepared)
+    return nmf_accuracy(result.V, start, result.report["iterations"], result.study, files, result.rows_of_file)
 
 
 HELP = """Topics: a non-negative factorisation of the rows of all FILES, one party for each file.
@@ -276,9 +284,13 @@ NMF = Algorithm(
     fit,
     result="T.npy",
     unit="topics",
+    title="Topics",
+    label="topic",
+    table="topics.csv",
+    by_row=True,
     change="no topic changes by more in a sweep (l1)",
-    kept=("W.npy", "scale.npy"),
-    starts=("centre.npz", "T0.npy"),
+    kept=("W.npy", "scale.npy", "fill.npy"),
+    starts=("centre.npz", "missing.npz", "T0.npy", "W"),
     needs=SUMS,
     own=("nmf",),
     idle=(
@@ -297,6 +309,8 @@ NMF = Algorithm(
     measure=SQUARES,
     check=check,
     accept=accept,
+    note=NOTE,
+    reveals=observables,
     of_two=lambda study: {"its W_t^T R_t and ||W_t||^2 of every topic in every sweep": True},
     reference=reference,
     help=HELP,

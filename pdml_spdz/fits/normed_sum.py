@@ -9,18 +9,17 @@ import numpy as np
 
 from pdml_spdz.engines.base import Engine
 from pdml_spdz.engines.mp_spdz.paper import COARSE
-from pdml_spdz.engines.openings.base import Shape
-from pdml_spdz.fits.columns import opened_columns
 from pdml_spdz.fits.limits import find_bound
+from pdml_spdz.fits.loop import opened_columns
 from pdml_spdz.numerics.linalg import sine
 from pdml_spdz.primitives.agree import Agreement
-from pdml_spdz.rows import data as data_files
 from pdml_spdz.rows.data import Data
 from pdml_spdz.run import repeats
 from pdml_spdz.run.context import Checkpoints, PartyRun
 from pdml_spdz.run.output import Fitted, Outcome, run_report
-from pdml_spdz.study.algorithm import Algorithm, Want
-from pdml_spdz.study.checks import BOUNDS, shown
+from pdml_spdz.study.algorithm import Algorithm, Shape, Want
+from pdml_spdz.study.checks import BOUNDS
+from pdml_spdz.study.fields import shown
 from pdml_spdz.study.model import Study
 from pdml_spdz.transport.base import Link
 
@@ -81,7 +80,7 @@ def check(study: Study, want: Want) -> None:
 
 def reference(result: Any, files: list[Path]) -> dict[str, Any]:
     """The sum of the pooled vectors."""
-    vectors = [data_files.load(path, vector=True).as_in(result.report).rows.dense()[0] for path in files]
+    vectors = [result.rows_of_file(path).dense()[0] for path in files]
     s = np.sum(vectors, axis=0)
     angle = sine((s / np.linalg.norm(s))[:, None], result.V[:, None])
     return {"reference": "the sum of the pooled vectors", "largest_angle_sine": angle}
@@ -103,6 +102,8 @@ NORMED_SUM = Algorithm(
     fit,
     result="u.npy",
     unit="vector",
+    title="Direction of a sum",
+    label="u",
     kept=(),
     starts=(),
     vector=True,
@@ -110,7 +111,8 @@ NORMED_SUM = Algorithm(
     defaults={"rank": 1},
     measure="||x_m||",
     check=check,
-    calls=lambda study: (1, 1),
+    shape=lambda study, d: Shape(d, 1, 1),
+    reveals=observables,
     of_two=lambda study: {"its vector": study.level.shows_sums},
     reference=reference,
     help=HELP,

@@ -10,7 +10,7 @@ from pdml_spdz.engines.openings.centred import CENTRED
 from pdml_spdz.errors import StudyError
 from pdml_spdz.fits import svd
 from pdml_spdz.fits.prepare import accept, original_mean, view
-from pdml_spdz.fits.svd import SvdFit
+from pdml_spdz.fits.svd import fit_rows
 from pdml_spdz.rows.data import Data
 from pdml_spdz.run.context import PartyRun
 from pdml_spdz.run.output import Fitted
@@ -34,7 +34,7 @@ def fit(run: PartyRun, data: Data, link: Link, engine: Engine) -> Fitted:
     Ref: [PDML App. Extension to PCA]; as printed it subtracts a multiple of the party's own mean, which is not PCA.
     """
     rows = view(run, data, link, engine)
-    fitted = SvdFit(run, data, link, engine, rows).fitted()
+    fitted = fit_rows(run, data, link, engine, rows)
     report, arrays = fitted.report, fitted.arrays
     report["rows_all"], report["centre"] = rows.n, run.study.centre
     sigma = report["singular_values"]
@@ -47,12 +47,12 @@ def fit(run: PartyRun, data: Data, link: Link, engine: Engine) -> Fitted:
 
 def check(study: Study, want: Want) -> None:
     hidden = study.centre == "hidden"
-    if hidden and study.opening is not CENTRED:
+    if hidden and study.opening is not CENTRED and not study.level.sealed:
         raise StudyError(
             f"`centre` is hidden with engine {study.engine!r}, reveal {study.reveal!r}, normalise "
             f"{study.normalise!r}, program {study.program!r}.",
-            f"engine {engines_that(lambda e: CENTRED.name in e.openings)}, reveal normed, normalise fit, program "
-            "projection",
+            f"engine {engines_that(lambda e: CENTRED.name in e.openings)}, reveal normed or sealed, normalise fit, "
+            "program projection",
         )
     want(
         not (hidden and study.variance),
@@ -80,7 +80,7 @@ def reference(result: Any, files: list[Path]) -> dict[str, Any]:
     """PCA of the pooled files."""
     from pdml_spdz.fits.accuracy import accuracy  # only where one machine has all files
 
-    return accuracy(result.V, files, centre=result.study.centre != "none", rows=result.prepared)
+    return accuracy(result.V, files, centre=result.study.centre != "none", rows=result.rows_of_file)
 
 
 HELP = """The principal components of the rows of all FILES, one party for each file.
@@ -92,11 +92,11 @@ secret-shared sums (engines embedded and mp-spdz). Where means are a thousand ti
 
 \b
 Examples:
-  pdml-spdz pca a.csv b.csv c.csv --rank 5
-  pdml-spdz pca a.csv b.csv c.csv --rank 5 --centre hidden
-  pdml-spdz pca a.csv b.csv --rank 5 --centre hidden --offset near-the-means.csv --scale units.csv
-  pdml-spdz pca a.csv b.csv --rank 5 --scale secsum --variance       of the correlation matrix
-  pdml-spdz pca a.npz b.npz --rank 20 --reveal sum --json | jq .explained_variance
+  pdml-spdz pca a.csv b.csv c.csv --rank 2
+  pdml-spdz pca a.csv b.csv c.csv --rank 2 --centre hidden
+  pdml-spdz pca a.csv b.csv --rank 2 --centre hidden --offset near-the-means.csv --scale units.csv
+  pdml-spdz pca a.csv b.csv --rank 2 --scale secsum --variance       of the correlation matrix
+  pdml-spdz pca a.npz b.npz --rank 2 --reveal sum --json | jq .explained_variance
 """
 
 PCA = Algorithm(
@@ -104,11 +104,14 @@ PCA = Algorithm(
     fit,
     result="V.npy",
     unit="principal components",
-    kept=("mean.npy", "scale.npy"),
-    starts=("centre.npz", "V0.npy"),
+    title="Principal components",
+    label="PC",
+    kept=("mean.npy", "scale.npy", "fill.npy"),
+    starts=("centre.npz", "missing.npz", "V0.npy"),
     own=("centre", "variance"),
     check=check,
     accept=accept,
+    reveals=svd.reveals,
     of_two=of_two,
     reference=reference,
     help=HELP,

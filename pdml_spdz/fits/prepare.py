@@ -9,15 +9,23 @@ import numpy as np
 
 from pdml_spdz.engines.base import Engine
 from pdml_spdz.errors import InputError
-from pdml_spdz.fits.limits import MEAN_BLUR, bound_of_centred, bound_of_scaled, bound_of_sums, check_rows
+from pdml_spdz.fits.limits import (
+    MEAN_BLUR,
+    bound_of_centred,
+    bound_of_scaled,
+    bound_of_sums,
+    check_rows,
+)
 from pdml_spdz.numerics.fixedpoint import Reals
 from pdml_spdz.numerics.linalg import EPS
 from pdml_spdz.primitives.agree import Agreement
 from pdml_spdz.primitives.bound import Bound
 from pdml_spdz.rows.base import Rows
-from pdml_spdz.rows.data import Data, dominant_column, identifiers
+from pdml_spdz.rows.data import Data
 from pdml_spdz.rows.names import Names, positions
+from pdml_spdz.rows.suspects import dominant_column, identifiers
 from pdml_spdz.run.context import PartyRun
+from pdml_spdz.study.algorithm import GRAM
 from pdml_spdz.study.model import Study
 from pdml_spdz.system.files import replaced
 from pdml_spdz.transport.base import Link
@@ -91,14 +99,21 @@ def fitting(data: Data, study: Study, order: Names | None = None) -> Data:
     return data
 
 
+def expect(data: Data, study: Study) -> None:
+    """How often the rows will be gone through: for those who then decide what one pass is to find."""
+    if study.spec.measure == GRAM:
+        solver = study.solver_spec
+        data.rows.expect(solver.columns(study.rank, data.d), min(study.iterations, solver.expected))
+
+
 def agreed(data: Data, study: Study) -> Data:
     """The rows less the study's offsets, over its scales, and what their party should know of them: all of it local."""
     if study.spec.vector:
         return data
     rows = replace(data, rows=moved(data, study))
     centred = "centre" in study.spec.own and study.centre != "none"
-    dominant = dominant_column(rows, centred=centred) if study.scale == "agreed" else []
-    return replace(rows, warnings=(*identifiers(data), *dominant))
+    dominant = dominant_column(replace(rows, rows=rows.known), centred=centred) if study.scale == "agreed" else []
+    return replace(rows, warnings=(*data.warnings, *identifiers(replace(data, rows=data.known)), *dominant))
 
 
 def offsets_and_scales(study: Study, data: Data) -> tuple[Reals, Reals]:
@@ -141,11 +156,11 @@ def original_mean(rows: View, study: Study, data: Data) -> Reals:
 
 def accept(study: Study, m: int, data: Data) -> None:
     """A quota is checked before the first sum, if what is opened before the fit depends on rows that exceed it."""
-    if _counted(study):
-        check_rows(study, m, data.rows)
+    if counted(study):
+        check_rows(study, m, data.known)
 
 
-def _counted(study: Study) -> bool:
+def counted(study: Study) -> bool:
     """Whether n, and more of all rows, is found before the fit."""
     pca = "centre" in study.spec.own and (study.centre != "none" or study.variance)
     return pca or study.scale == "secsum"
@@ -168,7 +183,7 @@ def view(run: PartyRun, data: Data, link: Link, engine: Engine) -> View:
     """
     study = run.study
     pca, by_sec_sum = "centre" in study.spec.own, study.scale == "secsum"
-    if not _counted(study):
+    if not counted(study):
         return View(data.rows)
     kept = run.directory / "centre.npz"
     if run.resume and kept.is_file():
@@ -191,6 +206,15 @@ def view(run: PartyRun, data: Data, link: Link, engine: Engine) -> View:
     seen = _seen(data, study, n, mu, scale, run.note)
     run.show(*seen.observables)
     return replace(seen, bound=_bound(run, seen, data.d))
+
+
+def announced_view(study: Study) -> list[str]:
+    """What `view` will show to every party, in words."""
+    if not counted(study):
+        return []
+    mu = np.zeros(int("centre" in study.spec.own and study.centre == "open"))
+    seen = [COUNT, *([*SIZES[study.bound_kind], MEAN] if mu.size else [])]
+    return [*seen, _scale_seen(mu)] if study.scale == "secsum" else seen
 
 
 def _bound(run: PartyRun, rows: View, d: int) -> Bound | None:
@@ -222,7 +246,7 @@ def _mean(run: PartyRun, data: Data, n: int, engine: Engine, link: Link) -> Real
     run.show(*SIZES[run.study.bound_kind])
     total = engine.sec_sum(own, bound.addend, "mean")
     run.show(MEAN)
-    return _agreed(total, link) / n
+    return agreed_sum(total, link) / n
 
 
 def _measure(mu: Reals) -> str:
@@ -263,7 +287,7 @@ def _squares(data: Data, mu: Reals) -> Reals:
     return data.rows.column_squares(mu if mu.size else None)
 
 
-def _agreed(total: Reals, link: Link) -> Reals:
+def agreed_sum(total: Reals, link: Link) -> Reals:
     """A sum that all parties have, as the same bytes for all."""
     tolerance = np.array([1e-9 * max(1.0, float(np.abs(total).max()))])
     return Agreement(link)(total[:, None], (), tolerance)[0][:, 0]

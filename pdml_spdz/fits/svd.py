@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -19,11 +20,10 @@ from pdml_spdz.algorithms.solver import (
     start_by_seed,
 )
 from pdml_spdz.engines.base import Engine
-from pdml_spdz.engines.openings.base import Shape
 from pdml_spdz.errors import ProtocolError
-from pdml_spdz.fits.columns import opened_columns
-from pdml_spdz.fits.loop import IterativeFit
+from pdml_spdz.fits.loop import IterativeFit, opened_columns
 from pdml_spdz.fits.prepare import View, accept, view
+from pdml_spdz.fits.sealed_fit import fit_sealed
 from pdml_spdz.numerics.fixedpoint import Reals
 from pdml_spdz.primitives.normed_sum import NormedColumns, NormedSum, OwnMean
 from pdml_spdz.rows.covariance import Covariance, centred_covariance, covariance, covariance_around_own_mean
@@ -41,7 +41,14 @@ VARIANCE = "the explained variance of each component and the variance of all row
 
 def fit(run: PartyRun, data: Data, link: Link, engine: Engine) -> Fitted:
     """PD-SVD of all rows, scaled as the study has it."""
-    return SvdFit(run, data, link, engine, view(run, data, link, engine)).fitted()
+    return fit_rows(run, data, link, engine, view(run, data, link, engine))
+
+
+def fit_rows(run: PartyRun, data: Data, link: Link, engine: Engine, rows: View) -> Fitted:
+    """PD-SVD of the rows as they are to be factorised."""
+    if run.study.level.sealed:
+        return fit_sealed(run, data, link, engine, rows)
+    return SvdFit(run, data, link, engine, rows).fitted()
 
 
 class SvdFit(IterativeFit[SolverState, SvdResult]):
@@ -53,12 +60,12 @@ class SvdFit(IterativeFit[SolverState, SvdResult]):
     def __init__(self, run: PartyRun, data: Data, link: Link, engine: Engine, rows: View) -> None:
         super().__init__(run, data, link, engine, rows)
         self.solver = self.study.solver_spec
-        self.columns = self.solver.columns(self.study.rank, data.d)
         study = self.study
+        self.shape = study.spec.shape(study, data.d)
         memory, centred = 1e9 * study.memory, rows.mu is not None
         self.settings = SvdSettings(study.rank, study.iterations, study.tol, memory, centred)
         with link.clock("local"):
-            self.S_m = _covariance(rows, self.columns, min(study.iterations, self.solver.expected))
+            self.S_m = _covariance(rows, self.shape.k, min(study.iterations, self.solver.expected))
 
     def norm(self) -> float:
         return self.S_m.trace() if _by_trace(self.study) else self.S_m.norm_bound()
@@ -66,9 +73,9 @@ class SvdFit(IterativeFit[SolverState, SvdResult]):
     def start(self) -> SolverState:
         study, d = self.study, self.data.d
         if study.seed is not None:
-            V = start_by_seed(d, self.columns, study.seed, self.agree)
+            V = start_by_seed(d, self.shape.k, study.seed, self.agree)
         else:
-            V = start_by_sec_sum(d, self.columns, study.M, self.engine.sec_sum, self.agree)
+            V = start_by_sec_sum(d, self.shape.k, study.M, self.engine.sec_sum, self.agree)
         save_array(self.run.directory / "V0.npy", V)
         state: SolverState = self.solver.start(V)
         return state
@@ -90,7 +97,7 @@ class SvdFit(IterativeFit[SolverState, SvdResult]):
         left = study.iterations - state.t if state.stop == GO_ON else 0
         columns: NormedSum = _nothing_left
         if left:
-            shape = Shape(self.data.d, self.columns, left, self.solver.lengths(state))
+            shape = replace(self.shape, tau=left, lengths=self.solver.lengths(state))
             mean = _own_mean(self.rows, self.data.n)
             columns = opened_columns(self.run, self.engine, self.bound, shape, mean, seen=self.observables())
         return self.solver.solve(Fitting(self.S_m, columns, self.agree, self.link.clock, done), state, self.settings)
@@ -164,6 +171,11 @@ def _nothing_left(x: Reals, g: Reals, lengths: Reals | None = None) -> NormedCol
     raise ProtocolError("an iteration was asked for, and none is left.")
 
 
+def reveals(study: Study) -> list[str]:
+    """What every party sees of a PD-SVD, in words."""
+    return [*study.opening.seen(study.engine_spec), *([VARIANCE] if study.variance else [])]
+
+
 def of_two(study: Study) -> dict[str, bool]:
     """What opened sums show of the other party, where there are two."""
     return {"its S_m V_t in every iteration": study.level.shows_sums}
@@ -173,7 +185,7 @@ def reference(result: Any, files: list[Path]) -> dict[str, Any]:
     """The SVD of the pooled files."""
     from pdml_spdz.fits.accuracy import accuracy  # only where one machine has all files
 
-    return accuracy(result.V, files, rows=result.prepared)
+    return accuracy(result.V, files, rows=result.rows_of_file)
 
 
 HELP = """The top singular vectors of the rows of all FILES, one party for each file.
@@ -183,10 +195,10 @@ Every party is a process of its own that talks to the others over mutual TLS, as
 \b
 FILES: .npy, .npz (dense or scipy.sparse), .csv or .csv.gz with a header, .mtx, .parquet
 Examples:
-  pdml-spdz svd a.csv b.csv c.csv --rank 5
-  pdml-spdz svd a.npz b.npz --rank 20 --bound rows:1.0,50000 --out runs/mine
-  pdml-spdz svd a.csv b.csv --rank 5 --reveal sum --json | jq .singular_values
-  pdml-spdz svd a.csv b.csv --rank 5 --scale secsum
+  pdml-spdz svd a.csv b.csv c.csv --rank 2
+  pdml-spdz svd a.npz b.npz --rank 2 --bound rows:1.0,50000 --out runs/mine
+  pdml-spdz svd a.csv b.csv --rank 2 --reveal sum --json | jq .singular_values
+  pdml-spdz svd a.csv b.csv --rank 2 --scale secsum
 """
 
 SVD = Algorithm(
@@ -194,8 +206,11 @@ SVD = Algorithm(
     fit,
     result="V.npy",
     unit="singular vectors",
-    starts=("centre.npz", "V0.npy"),
+    title="Singular vectors",
+    label="v",
+    starts=("centre.npz", "missing.npz", "V0.npy"),
     accept=accept,
+    reveals=reveals,
     of_two=of_two,
     reference=reference,
     help=HELP,

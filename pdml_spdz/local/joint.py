@@ -8,7 +8,7 @@ from __future__ import annotations
 import tempfile
 from collections.abc import Callable, Sequence
 from contextlib import nullcontext
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -21,7 +21,8 @@ from pdml_spdz.fits import prepare
 from pdml_spdz.numerics.fixedpoint import Reals
 from pdml_spdz.registry import Line, Registry
 from pdml_spdz.rows.base import Rows, RowsLike
-from pdml_spdz.rows.data import Data, vector_settings
+from pdml_spdz.rows.data import Data, in_pieces, vector_settings
+from pdml_spdz.rows.reading import READ_AS_FOUND, Reading
 from pdml_spdz.run.context import Event, rows_of
 from pdml_spdz.run.output import commit, finished, refuse_finished
 from pdml_spdz.study.algorithm import DEFAULT
@@ -48,6 +49,7 @@ class LocalRun:
     mp_spdz : where MP-SPDZ is
     record_transcript : keep what the parties see
     transport : "processes" or "threads"
+    reading : how the parties' files are written
     """
 
     parties: Sequence[RowsLike | str | Path] = field(repr=False)
@@ -61,6 +63,7 @@ class LocalRun:
     mp_spdz: Path | None = None
     record_transcript: bool = False
     transport: str = "processes"
+    reading: Reading = READ_AS_FOUND
 
 
 TRANSPORTS: Registry[Callable[[LocalRun, Sequence[Path | Data], Path], Reports]] = Registry(
@@ -83,6 +86,8 @@ class LocalResult:
     out : directory of the results; there no longer, if the run was given none
     arrays : what every party keeps besides, by the names of their files: its own W, the common mean
     transcript : of a recorded run, what any party saw
+    reading : how the parties' files were read
+    files : which they were, where they were files
     """
 
     V: Reals
@@ -92,6 +97,8 @@ class LocalResult:
     out: Path
     arrays: dict[str, list[Reals]]
     transcript: Transcript | None = None
+    reading: Reading = READ_AS_FOUND
+    files: tuple[Any, ...] = ()
 
     def __repr__(self) -> str:
         return f"LocalResult({summary(self.study.spec.result, self.V, self.report)})"
@@ -106,9 +113,15 @@ class LocalResult:
         """What each feature was divided by, if SecSum found it."""
         return self.arrays.get("scale.npy", [None])[0]
 
-    def prepared(self, data: Data) -> Rows:
-        """Rows as this run has factorised them, but for centring."""
-        rows = prepare.moved(data.as_in(self.report), self.study)
+    def rows_of_file(self, path: Path) -> Rows:
+        """A party's file as this run has factorised it, but for centring."""
+        party = next((m for m, given in enumerate(self.files) if given == path), 0)
+        data = rows_of(path, self.study, reading=self.reading.of(party)).as_in(self.report)
+        if self.study.spec.vector:
+            return data.rows
+        if data.holes:
+            data = replace(data, rows=data.rows.filled(self.arrays["fill.npy"][0]))
+        rows = prepare.moved(data, self.study)
         return rows if self.scale is None else rows.over(self.scale)
 
 
@@ -143,6 +156,8 @@ def run_local(run: LocalRun, compare: Compare | None = None) -> LocalResult:
             reports = run_parties(run, rows, out)
             parts = [out / f"party-{m}" for m in range(run.study.M)]
             result = gathered(run.study, parts, reports, recorded=run.record_transcript)
+            files = tuple(path if isinstance(path, str | Path) else None for path in run.parties)
+            result = replace(result, reading=run.reading, files=files)
             kept = finished(out)
             # The parties have left a finished run as it was, and so it is here.
             same = kept is not None and {name: kept[name] for name in kept if name != "accuracy"} == result.report
@@ -151,8 +166,24 @@ def run_local(run: LocalRun, compare: Compare | None = None) -> LocalResult:
             if compare is not None and "accuracy" not in result.report:
                 result.report["accuracy"] = compare(result)
             if run.out and not same:
-                commit(out, {run.study.spec.result: result.V}, result.report)
+                commit(out, {run.study.spec.result: result.V} | _public(result), result.report)
+                _for_people(result, parts)
     return result
+
+
+def _public(result: LocalResult) -> dict[str, Reals]:
+    """What every party has besides the result."""
+    found = {"mean.npy": result.mean, "scale.npy": result.scale}
+    return {name: array for name, array in found.items() if array is not None}
+
+
+def _for_people(result: LocalResult, parts: Sequence[Path]) -> None:
+    """Tables and pages: one for all, and each party's own. Here, in one process, not in each of the parties'."""
+    from pdml_spdz.results import result_page  # not where nothing is kept
+
+    result_page.write(result.out, result.report, result.V, private=False)
+    for directory, report in zip(parts, result.party_reports, strict=True):
+        result_page.write(directory, report, result.V, private=True)
 
 
 def checked(run: LocalRun) -> list[Path | Data]:
@@ -166,7 +197,8 @@ def checked(run: LocalRun) -> list[Path | Data]:
         raise EngineError(found, "another engine, or parties that are processes")
     if len(run.parties) != study.M:
         raise StudyError(f"rows of {len(run.parties)} parties for {study.M} parties.", "rows for each party")
-    rows = [_checked(given, study, m) for m, given in enumerate(run.parties)]
+    study.engine_spec.ready(study, run.mp_spdz)
+    rows = [_checked(given, run, m) for m, given in enumerate(run.parties)]
     widths = {m: data.d for m, data in enumerate(rows) if isinstance(data, Data)}
     if len(set(widths.values())) > 1:
         columns = ", ".join(f"{d} at P{m}" for m, d in widths.items())
@@ -174,12 +206,13 @@ def checked(run: LocalRun) -> list[Path | Data]:
     return rows
 
 
-def _checked(given: RowsLike | str | Path, study: Study, m: int) -> Path | Data:
+def _checked(given: RowsLike | str | Path, run: LocalRun, m: int) -> Path | Data:
+    study = run.study
     if isinstance(given, str | Path):
-        if not Path(given).is_file():
+        if not Path(given).is_file() and not in_pieces(Path(given), run.reading):
             raise InputError(f"{given} is not there.", "a file with a party's rows", "check the path")
         return Path(given)
-    data = prepare.fitting(rows_of(given, study, f"the rows of P{m}"), study)
+    data = prepare.fitting(rows_of(given, study, f"the rows of P{m}", run.reading.of(m)), study)
     study.spec.accept(study, m, data)
     return data
 
@@ -208,7 +241,8 @@ def joint_report(reports: Reports) -> dict[str, Any]:
         peer: {way: sum(r["traffic"].get(peer, {}).get(way, 0) for r in reports) for way in ("sent", "received")}
         for peer in (f"P{m}" for m in range(len(reports)))
     }
-    joint["warnings"] = list(dict.fromkeys(warning for r in reports for warning in r["warnings"]))
+    for kind in ("warnings", "warnings_own"):
+        joint[kind] = list(dict.fromkeys(warning for r in reports for warning in r[kind]))
     joint["peak_memory"] = max(r["peak_memory"] for r in reports)
     joint["by_party"] = {name: [r[name] for r in reports] for name in BY_PARTY}
     return joint

@@ -49,6 +49,7 @@ class Watcher:
             console=console,
         )
         self._task: TaskID | None = None
+        self._waiting: TaskID | None = None
 
     def __enter__(self) -> Watcher:
         self.progress.start()
@@ -65,14 +66,31 @@ class Watcher:
             self.progress.console.print(f"[dim]P{party}: {escape(event['text'])}[/dim]", highlight=False)
         elif event["event"] == "failing":
             self.progress.console.print(f"[red]P{party}: {escape(event['message'])}[/red]", highlight=False)
+        elif event["event"] == "waiting":
+            self._wait(party, event)
         elif event["event"] == "iteration" and party == 0:
             self._bar("iterations", event["t"], event["of"], f"change {event['change']:.1e}")
         elif event["event"] == "offline" and party == 0:
             self._bar("offline phase", event["done"], event["of"], event["detail"])
+        elif event["event"] == "rows" and event["of"] > 1:
+            self._bar("rows", event["done"], event["of"], f"P{party}")
         elif event["event"] == "samples":
             self._bar("samples", event["done"], event["of"], event["detail"])
+
+    def _wait(self, party: int, event: Event) -> None:
+        """Who is missing, as a note, and on a terminal with how long this party has waited."""
+        missing, of = event["missing"], event["of"]
+        if self._waiting is not None:
+            self.progress.remove_task(self._waiting)
+            self._waiting = None
+        if missing:
+            text = f"waiting for {', '.join(missing)}"
+            self.progress.console.print(f"[dim]P{party}: {escape(text)}[/dim]", highlight=False)
+            self._waiting = self.progress.add_task(
+                escape(text), total=of, completed=of - len(missing), detail="parties are here"
+            )
 
     def _bar(self, name: str, done: int, total: int, detail: str) -> None:
         if self._task is None:
             self._task = self.progress.add_task(name, total=total, detail="")
-        self.progress.update(self._task, completed=done, detail=detail)
+        self.progress.update(self._task, description=name, total=total, completed=done, detail=detail)

@@ -5,16 +5,19 @@ from __future__ import annotations
 import json
 import os
 import queue
+import shutil
 import socket
 import subprocess
+import tempfile
 import threading
+import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from pdml_spdz.errors import SECONDARY, PdmlError, by_name
+from pdml_spdz.errors import SECONDARY, PdmlError, PeerError, by_name
 from pdml_spdz.local.joint import LocalRun
 from pdml_spdz.local.private import private_directory
 from pdml_spdz.rows import handover
@@ -26,6 +29,8 @@ from pdml_spdz.system import process
 from pdml_spdz.system.files import writing
 from pdml_spdz.transport import certs
 
+LINGER = 10.0  # seconds that parties have to end after one that failed: it told them why, or they lost it
+LOGS = "pdml-spdz-logs-"
 THREAD_SETTINGS = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS")
 
 
@@ -39,6 +44,7 @@ class PartyCommands:
     notify : called with every event of a party
     environment : variables of party m's process besides those of this one
     rows : for each party that has no file of its own, its rows
+    logs_go : with the run; those of one that failed are kept elsewhere
     """
 
     study: Study
@@ -47,6 +53,7 @@ class PartyCommands:
     notify: Callable[[int, Event], None] = field(default=lambda party, event: None)
     environment: Callable[[int], dict[str, str]] = field(default=lambda party: {})
     rows: Mapping[int, Data] = field(default_factory=dict, repr=False)
+    logs_go: bool = False
 
 
 @dataclass
@@ -54,6 +61,7 @@ class _Ended:
     code: int | None = None
     report: dict[str, Any] | None = None
     error: Event | None = None
+    ended_for: str = ""  # why this process ended it
 
 
 def supervise(commands: PartyCommands) -> list[dict[str, Any]]:
@@ -145,12 +153,18 @@ def _collect(
     commands: PartyCommands, children: list[subprocess.Popen[str]], events: queue.SimpleQueue[tuple[int, Event | None]]
 ) -> list[_Ended]:
     outcomes = [_Ended() for _ in children]
-    running = len(children)
+    running, last_end = set(range(len(children))), 0.0
     while running:
-        m, event = events.get()
+        try:
+            m, event = events.get(timeout=1.0 if last_end else None)
+        except queue.Empty:
+            if time.monotonic() - last_end > LINGER and _end_left(children, outcomes, running):
+                last_end = time.monotonic()
+            continue
         if event is None:
             outcomes[m].code = children[m].wait()
-            running -= 1
+            running.remove(m)
+            last_end = time.monotonic()
         elif event["event"] == "report":
             outcomes[m].report = event["report"]
         elif event["event"] == "error":
@@ -158,6 +172,27 @@ def _collect(
         else:
             commands.notify(m, event)
     return outcomes
+
+
+def _end_left(children: list[subprocess.Popen[str]], outcomes: list[_Ended], running: set[int]) -> bool:
+    """End parties that stay after others have ended: stopped ones, and all of a run that has failed. Whether any was.
+
+    One that is still at work after the others ended well, such as on its results, is left in peace.
+    """
+    failed = any(outcomes[m].code != 0 for m in range(len(children)) if m not in running)
+    chosen = []
+    for m in running:
+        stopped = process.is_stopped(children[m].pid)
+        if stopped or failed:
+            chosen.append(m)
+            asked = outcomes[m].ended_for
+            why = "it was stopped, by a signal, a debugger or a batch system, and" if stopped else "it"
+            outcomes[m].ended_for = f"{why} did not end with the others"
+            if stopped or asked:
+                children[m].kill()  # a stopped one cannot be asked
+            else:
+                children[m].terminate()
+    return bool(chosen)
 
 
 def _failure(commands: PartyCommands, outcomes: list[_Ended]) -> PdmlError:
@@ -169,12 +204,26 @@ def _failure(commands: PartyCommands, outcomes: list[_Ended]) -> PdmlError:
             lines.append(f"P{m} ({process.in_words(outcome.code or 0)}): {outcome.error['message']}")
             distance = SECONDARY.index(kind) + 1 if kind in SECONDARY else 0
             roots.append((distance, m, kind, outcome.error.get("culprit") if distance else m))
+        elif outcome.ended_for:
+            lines.append(f"P{m}: {outcome.ended_for}.")
+            roots.append((SECONDARY.index(PeerError) + 1, m, PeerError, m))
         elif outcome.code != 0:
             lines.append(f"P{m}: {process.in_words(outcome.code or 0)}; last words: {_last_line(commands, m)}")
             if outcome.code is not None and outcome.code > 0:
                 roots.append((0, m, PdmlError, m))
     _, _, kind, culprit = min(roots, key=lambda root: root[:2], default=(0, 0, PdmlError, None))
-    return kind("\n".join(lines), do=f"the logs are {commands.logs}/party-*/log", culprit=culprit)
+    return kind("\n".join(lines), do=f"the logs are {_kept_logs(commands)}/party-*/log", culprit=culprit)
+
+
+def _kept_logs(commands: PartyCommands) -> Path:
+    """Where the parties' logs, and those of their engines, will be found by whoever reads of them."""
+    if not commands.logs_go:
+        return commands.logs
+    kept = Path(tempfile.mkdtemp(prefix=LOGS))
+    for log in commands.logs.glob("party-*/*log"):
+        (directory := kept / log.parent.name).mkdir(exist_ok=True)
+        shutil.copyfile(log, directory / log.name)
+    return kept
 
 
 def _last_line(commands: PartyCommands, m: int) -> str:
@@ -195,6 +244,8 @@ def run_processes(run: LocalRun, rows: Sequence[Path | Data], out: Path) -> list
     def command(m: int, study: Path) -> list[str]:
         own = paths if m in handed else paths | {"--data": rows[m]}
         arguments = ["party", str(study), "--id", str(m), *(flag for flag, is_set in flags.items() if is_set)]
+        arguments += [] if m in handed else run.reading.options()
         return arguments + [text for option, path in own.items() if path for text in (option, str(path))]
 
-    return supervise(PartyCommands(run.study, out, command, run.notify, run.environment, handed))
+    commands = PartyCommands(run.study, out, command, run.notify, run.environment, handed, logs_go=run.out is None)
+    return supervise(commands)

@@ -47,6 +47,7 @@ def run_threads(run: LocalRun, rows: Sequence[Path | Data], out: Path) -> list[d
             own_secret=own_secret.of_local_party(link.me),
             transcript=transcript,
             out_is_held=True,
+            reading=run.reading,
         )
         return run_party(given, link)
 

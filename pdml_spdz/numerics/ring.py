@@ -25,7 +25,8 @@ Term: TypeAlias = "tuple[Sequence[Vector | Narrow], int]"  # a scalar times a su
 WORD = np.dtype("<u8")  # limbs are little-endian in memory too, so that a vector's bytes are its numbers' bytes
 DIGIT = 16  # bits of a digit in products: views of a vector, without a copy
 COMBINE_PRODUCTS = 1 << 18  # up to here OpenBLAS uses one thread: more would wait for each other, and for the cache
-COMBINE_PIECES = 4  # products of that size that share a step of NumPy
+EXACT = 1 << 53 - 3 * DIGIT  # products of a digit and a long one that add up exactly in float64
+COMBINE_ROWS = 5400  # numbers in a step of NumPy, some products of that size
 DOT_ROWS = 1 << 20  # 2^20 products of 16-bit by 16-bit pieces stay below 2^53: exact in float64
 
 
@@ -214,18 +215,21 @@ def _digit_sums(
 ) -> Iterator[tuple[slice, NDArray[np.float64]]]:
     """The lowest `count` digits of `combine` before carries, shape (pieces, count, numbers), for some rows at a time.
 
-    Multiplication by c is a Toeplitz matrix on digits. A row has at most a few thousand products below 2^32, so that
-    float64, and with it the fastest matrix product there is, is exact. Digits stand in rows of their own, as BLAS likes
-    them. Pieces are as long as BLAS takes in one thread, several make one step of NumPy; buffers are made once and stay
-    in the cache: fresh memory would cost more than the arithmetic.
+    Multiplication by c is a Toeplitz matrix on digits. Those of the vectors are twice as long as those of c and of the
+    result, as long as a row's products of 48 bits, some dozens of them, stay below 2^53: float64, and with it the
+    fastest matrix product there is, is exact. Digits stand in rows of their own, as BLAS likes them. Pieces are as long
+    as BLAS takes in one thread, several make one step of NumPy; buffers are made once and stay in the cache: fresh
+    memory would cost more than the arithmetic.
     """
     n = len(terms[0][0][0])
-    matrix = np.hstack([_toeplitz(c, count) for _, c in terms])
-    single = sum((_digits(a)[0, :count].astype(np.float64) for a in plus if len(a) == 1 < n), np.zeros(count))
     long = [a for a in plus if len(a) == n]
+    span = 2 if (sum(len(vectors) for vectors, _ in terms) + 1) * -(-count // 2) + len(plus) < EXACT else 1
+    high = -(-count // span)  # digits of a vector
+    matrix = np.hstack([_toeplitz(c, count, span) for _, c in terms])
+    single = sum((_digits(a)[0, :count].astype(np.float64) for a in plus if len(a) == 1 < n), np.zeros(count))
     shapes = list(_piecewise(n, COMBINE_PRODUCTS // matrix.size))
     most = max((pieces * length for pieces, length in shapes), default=0)
-    added, table, total = np.empty((most, count), np.int32), np.empty(most * matrix.shape[1]), np.empty(most * count)
+    added, table, total = np.empty((most, high), np.int64), np.empty(most * matrix.shape[1]), np.empty(most * count)
     start = 0
     for pieces, length in shapes:
         m = pieces * length
@@ -236,15 +240,15 @@ def _digit_sums(
         def planes(
             vectors: Sequence[Vector | Narrow], rows: slice = rows, shape: tuple[int, int] = (pieces, length)
         ) -> Any:
-            """The digits of a sum of vectors, in the shape of `sums`."""
-            whole = _add_digits(vectors, rows, added[: rows.stop - rows.start])
-            return whole.reshape(*shape, count).transpose(0, 2, 1)
+            """The digits of a sum of vectors, in the shape of `digits`."""
+            whole = _add_digits(vectors, rows, added[: rows.stop - rows.start], span)
+            return whole.reshape(*shape, high).transpose(0, 2, 1)
 
         for j, (vectors, _) in enumerate(terms):
-            digits[:, j * count : (j + 1) * count] = planes(vectors)
+            digits[:, j * high : (j + 1) * high] = planes(vectors)
         np.matmul(matrix, digits, out=sums)
         if long:
-            sums += planes(long)
+            sums[:, ::span] += planes(long)
         for i in np.flatnonzero(single):
             sums[:, i] += single[i]
         yield rows, sums
@@ -253,37 +257,39 @@ def _digit_sums(
 def _piecewise(n: int, length: int) -> Iterator[tuple[int, int]]:
     """(pieces, numbers in each) that together are n."""
     while n >= length:
-        pieces = min(COMBINE_PIECES, n // length)
+        pieces = min(max(1, COMBINE_ROWS // length), n // length)
         yield pieces, length
         n -= pieces * length
     if n:
         yield 1, n
 
 
-def _add_digits(vectors: Sequence[Vector | Narrow], rows: slice, added: NDArray[np.int32]) -> NDArray[np.integer[Any]]:
+def _add_digits(
+    vectors: Sequence[Vector | Narrow], rows: slice, added: NDArray[np.int64], span: int
+) -> NDArray[np.integer[Any]]:
     """The sums of these rows, digit by digit, in the shape of `added`."""
-    count = added.shape[1]
-    first, *others = (_digits(a[rows])[:, :count] for a in vectors)
+    high = added.shape[1]
+    first, *others = (_digits(a[rows], span)[:, :high] for a in vectors)
     if not others:
         return first
-    np.add(first, others[0], out=added, dtype=np.int32)
+    np.add(first, others[0], out=added, dtype=np.int64)
     for digits in others[1:]:
         np.add(added, digits, out=added)
     return added
 
 
-def _toeplitz(c: int, count: int) -> NDArray[np.float64]:
-    """What each digit of a number counts in each digit of c times that number; shape (count, count)."""
+def _toeplitz(c: int, count: int, span: int) -> NDArray[np.float64]:
+    """What each long digit of a number counts in each digit of c times that number; shape (count, count / span)."""
     digits = _digits(from_ints([c], 64 * -(-count // 4)))[0]
-    weights = np.zeros((count, count), order="F")
-    for i in range(count):
-        weights[i:, i] = digits[: count - i]
+    weights = np.zeros((count, -(-count // span)), order="F")
+    for j in range(weights.shape[1]):
+        weights[span * j :, j] = digits[: count - span * j]
     return weights
 
 
-def _digits(a: Vector | Narrow) -> NDArray[np.uint16]:
-    """16-bit digits, without a copy."""
-    return np.ascontiguousarray(a).view("<u2")
+def _digits(a: Vector | Narrow, span: int = 1) -> NDArray[np.uint16 | np.uint32]:
+    """Digits of 16 bits, or `span` times that, without a copy."""
+    return np.ascontiguousarray(a).view(f"<u{2 * span}")
 
 
 def low(bits: int) -> np.uint64:

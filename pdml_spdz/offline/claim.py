@@ -15,8 +15,7 @@ from pdml_spdz.errors import StockError
 from pdml_spdz.offline.ledger import Claim, Ledger, Position
 from pdml_spdz.offline.stock import MAKE, Choice, D, P, Stock, T
 from pdml_spdz.ot.prg import digest
-from pdml_spdz.transport.base import Link
-from pdml_spdz.transport.content import read_object
+from pdml_spdz.transport.base import Link, read_object
 
 ATTEMPTS = 12  # at stocks that another run of a party has locked: 5 to 13 seconds in all
 PAUSE, LONGEST = 0.02, 1.28  # seconds after the first attempt, doubled after each, and the most
@@ -32,6 +31,10 @@ class Offer:
 
     stocks: dict[str, Position]
     busy: bool
+
+    def after(self, stock: str, claimed: Position) -> Offer:
+        """What it would be."""
+        return Offer(self.stocks | {stock: self.stocks[stock].join(claimed)}, self.busy)
 
 
 @dataclass(frozen=True)
@@ -86,16 +89,22 @@ def burn(link: Link, stocks: Sequence[Stock[D, P, T]], plan: P, run: bytes) -> I
     raise _nothing(offers, stocks, plan, link.me)
 
 
-def check(link: Link, stocks: Sequence[Stock[D, P, T]], plan: P, run: bytes) -> None:
-    """Steps 1 and 2 of `burn`, with no lock between them: StockError, at all parties, if no common stock has enough."""
+def check(link: Link, stocks: Sequence[Stock[D, P, T]], plans: Sequence[P], run: bytes) -> None:
+    """Steps 1 and 2 of `burn` for one claim after another, with no lock between them: StockError, at all parties, if
+    there is a plan that no common stock has enough for after those before it."""
     own = Offer({stock.id: stock.scrub_left().position for stock in stocks}, busy=False)
-    offers = _exchange(link, own, stocks, plan, run)
+    offers: Offers = _exchange(link, own, stocks, plans, run)
     for stock in stocks:
         if _joined(offers, stock.id) != own.stocks[stock.id]:
             with stock.locked() as ledger:
                 _catch_up(stock, ledger, offers, run)
-    if _agree(offers, stocks, plan) is None:
-        raise _nothing(offers, stocks, plan, link.me)
+    for plan in plans:
+        agreed = _agree(offers, stocks, plan)
+        if agreed is None:
+            raise _nothing(offers, stocks, plan, link.me)
+        stock, choice = agreed
+        claimed = Position(choice.records[1], frozenset(choice.items))
+        offers = {l: offer.after(stock.id, claimed) for l, offer in offers.items()}
 
 
 def _lock(held: ExitStack, stocks: Sequence[Stock[D, P, T]], plan: P) -> tuple[dict[str, Ledger], Offer]:
@@ -120,7 +129,9 @@ def _lock(held: ExitStack, stocks: Sequence[Stock[D, P, T]], plan: P) -> tuple[d
     return ledgers, Offer(used, busy)
 
 
-def _exchange(link: Link, own: Offer, stocks: Sequence[Stock[D, P, T]], plan: P, run: bytes) -> dict[int, Offer]:
+def _exchange(
+    link: Link, own: Offer, stocks: Sequence[Stock[D, P, T]], plan: P | Sequence[P], run: bytes
+) -> dict[int, Offer]:
     """Step 1's message: everyone's offers, by party; of the others' stocks those that are ours too."""
     held = {stock.id: stock.manifest for stock in stocks}
     purpose = digest(b"pdml-stock-plan", run, json.dumps(plan, default=vars).encode()).hex()

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from itertools import chain, repeat
 
 from pdml_spdz.errors import EngineError
 from pdml_spdz.numerics import ring
-from pdml_spdz.offline.material import Material, Plan, ScalarMaterial
+from pdml_spdz.offline.material import Lots, Material, Plan, ScalarMaterial
 from pdml_spdz.ot import extension, silent, triples, vole
 from pdml_spdz.ot.lpn import LARGE, SMALL
 from pdml_spdz.ot.triples import Triples
@@ -39,15 +40,28 @@ class OnDemand(Material):
         with link.offline():
             self._ots = extension.set_up(link, session)
         self._ends: Iterator[vole.VoleEnds] = iter(())
-        self._planned: Iterator[int] = iter(())
+        self._planned: Iterator[tuple[int, int, int]] = iter(())  # of scalars: numbers at most, likely, and at a time
         self._triples, self._used = Triples(scalar_bits, [], [], []), 0
 
+    def begin(self, lots: Lots) -> None:
+        piece = lots.piece.vectors if lots.piece else ()
+        likely = lots.likely.vectors if lots.piece else ()
+        self._reserve(lots.whole, likely, piece)
+
     def reserve(self, plan: Plan) -> None:
-        link = self._link
+        self._reserve(plan, (), ())
+
+    def _reserve(self, plan: Plan, likely: Sequence[int], piece: Sequence[int]) -> None:
+        unknown = repeat(0)
+        link, first = self._link, min(GROUP, len(plan.vectors))
         with link.offline():
+            if plan.triples <= triples.BATCH:  # OTs for them and for the first deltas in one go
+                for_triples, for_deltas = plan.triples * self._scalar_bits, vole.ots_for(first, self._vector_bits)
+                extension.prepare(link, self._ots, for_triples + for_deltas)
             self._triples, self._used = triples.make(link, self._ots, plan.triples, self._scalar_bits), 0
         self._ends = self._set_up(len(plan.vectors))
-        self._planned = iter(plan.vectors)
+        self._planned = zip(plan.vectors, chain(likely, unknown), chain(piece, unknown), strict=False)
+        self.used += Plan(plan.triples, ())
 
     def _set_up(self, count: int) -> Iterator[vole.VoleEnds]:
         """Fresh deltas, some at a time: their keys take memory, and a run may stop early."""
@@ -72,20 +86,37 @@ class OnDemand(Material):
             ends = next(self._ends, None)
             if ends is None:
                 raise EngineError("the program multiplies vectors by more scalars than its plan has.")
-            lpn, planned = self._lpn and count == 1, next(self._planned)
-            supply = Supply(self._link, self._ots, ends, planned, piece=self._piece, lpn=lpn, together=together)
+            lpn, (planned, likely, step) = self._lpn and count == 1, next(self._planned)
+            supply = Supply(
+                self._link,
+                self._ots,
+                ends,
+                planned,
+                likely=likely,
+                step=step,
+                piece=self._piece,
+                lpn=lpn,
+                together=together,
+                made=self._count,
+            )
             together.append(supply)
         return list(together)
+
+    def _count(self, n: int) -> None:
+        self.used += Plan(0, (n,))
 
 
 class Supply(ScalarMaterial):
     """The numbers of one scalar.
 
     planned  : how many at the most
+    likely   : how many are to be reckoned with, if that is known
+    step     : how many are made at a time; 0: more and more
     piece    : by OT at a time, if not as many as usual
     lpn      : whether they may come from LPN
     whole    : whether all that is planned will be wanted; a run may stop early
     together : this one and those that are extended with it, in one round: all give the same numbers at the same time
+    made     : is told how many were made
     """
 
     def __init__(
@@ -95,12 +126,16 @@ class Supply(ScalarMaterial):
         ends: vole.VoleEnds,
         planned: int,
         *,
+        likely: int = 0,
+        step: int = 0,
         piece: int = 0,
         lpn: bool = True,
         whole: bool = False,
         together: Sequence[Supply] | None = None,
+        made: Callable[[int], None] = lambda n: None,
     ) -> None:
-        self._link, self._ots, self._left = link, ots, planned
+        self._link, self._ots, self._tell = link, ots, made
+        self._left, self._likely, self._step = planned, likely, step
         self._ends: vole.VoleEnds | None = ends
         self._piece, self._lpn, self._whole = piece or piece_for(link.M), lpn, whole
         self._together = [self] if together is None else together
@@ -109,6 +144,10 @@ class Supply(ScalarMaterial):
         self._level = 0  # of LPN that the source has
         self._made: list[Correlation] = []  # what was not given yet
         self._so_far = self._size = 0  # numbers made, and at a time
+
+    @property
+    def left(self) -> int:
+        return self._left + sum(map(len, self._made))
 
     def take(self, n: int) -> Correlation:
         parts = [Correlation(*(ring.zeros(0, self._bits) for _ in range(2)))] if n == 0 else []
@@ -128,13 +167,14 @@ class Supply(ScalarMaterial):
         return Correlation.join(parts)
 
     def _make(self, n: int) -> None:
-        """At least some of the n numbers that are wanted now. Pieces grow, so that a run that stops early has not made
-        much more than it used."""
-        size = self._left if self._whole else min(self._left, max(2 * self._size, 8 * n, LEAST))
+        """At least some of the n numbers that are wanted now. Pieces are as large as planned or grow, so that a run
+        that stops early has not made much more than it used."""
+        size = self._left if self._whole else min(self._left, max(self._step or max(2 * self._size, 8 * n, LEAST), n))
         if len(self._together) > 1:
             self._make_together(size)
             return
-        while self._lpn and self._level < levels(self._left, self._so_far + size):
+        likely = max(self._likely - self._so_far, size) if self._likely else self._left
+        while self._lpn and self._level < levels(min(self._left, likely), self._so_far + size):
             self._climb()
         self._keep(self._numbers(size, last=size == self._left).part(0, self._left))
 
@@ -174,6 +214,7 @@ class Supply(ScalarMaterial):
         self._size = len(made)
         self._so_far += len(made)
         self._left -= len(made)
+        self._tell(len(made))
 
 
 def levels(n: int, now: int) -> int:

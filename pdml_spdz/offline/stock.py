@@ -16,6 +16,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass, replace
+from functools import cached_property
 from pathlib import Path
 from typing import Any, ClassVar, Generic, Self, TypeVar
 
@@ -66,11 +67,11 @@ class Manifest(Generic[D]):
     created: str
     files: dict[str, File]
 
-    @property
+    @cached_property
     def heading(self) -> Heading:
         return Heading(self.stock, self.party, self.records, len(self.items))
 
-    @property
+    @cached_property
     def bytes(self) -> int:
         return sum(file.bytes for file in self.files.values())
 
@@ -122,7 +123,7 @@ class Stock(ABC, Generic[D, P, T]):
         """
         return [stock for stock in map(cls, parts(root, me)) if stock.manifest.kind.serves(kind)]
 
-    @property
+    @cached_property
     def id(self) -> str:
         return self.manifest.stock
 

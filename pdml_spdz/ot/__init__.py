@@ -3,7 +3,8 @@
     group      ristretto255, from libsodium
     prg        AES streams, AES hash, domain separation
     ggm        all-but-one OT: puncturable trees, and the arithmetic on streams of their leaves
-    extension  128 random OTs from Diffie-Hellman, and from these as many as wanted
+    base_ots   random OTs from Diffie-Hellman
+    extension  from 128 of them as many as wanted
     triples    Beaver triples of wide scalars
     vole       w = u*delta + v over Z_2^k
     lpn        the code under which many numbers follow from few

@@ -18,6 +18,7 @@ from typing import Any, cast
 from pdml_spdz.errors import EngineError
 
 SIZE = 32
+ZERO = bytes(SIZE)  # the identity
 
 _LOADING = threading.Lock()
 

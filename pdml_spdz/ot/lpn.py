@@ -33,7 +33,7 @@ Uncarried: TypeAlias = "NDArray[np.float64]"  # shape (n, c): digits base 2^32, 
 
 
 @dataclass(frozen=True)
-class Parameters:
+class LpnParameters:
     """secret : numbers of r, a power of two up to 2^16, so that an index is part of two bytes of a stream
     depth  : 2^depth numbers are a block, with one noisy one among them
     blocks : under one r at the most: every further one helps to find it
@@ -58,8 +58,8 @@ class Parameters:
         return min(self.blocks - self.kept, STEP // self.block)
 
 
-SMALL = Parameters(1 << 13, 5, 2304)
-LARGE = Parameters(1 << 16, 8, 3400)  # emp-ot's ferret_b10 (2^16, 10, 850) with four times the noise
+SMALL = LpnParameters(1 << 13, 5, 2304)
+LARGE = LpnParameters(1 << 16, 8, 3400)  # emp-ot's ferret_b10 (2^16, 10, 850) with four times the noise
 
 
 class Code:

@@ -34,11 +34,23 @@ def random_bits(n: int) -> NDArray[np.bool_]:
 
 def digest(purpose: bytes, *parts: bytes, size: int = BLOCK) -> bytes:
     """BLAKE2b of the parts, each with its length in front; `purpose` (at most 16 bytes) separates the domains."""
-    state = hashlib.blake2b(digest_size=size, person=purpose)
-    for part in parts:
-        state.update(len(part).to_bytes(8, "little"))
-        state.update(part)
-    return state.digest()
+    return Digest(purpose, *parts, size=size)()
+
+
+class Digest:
+    """`digest` of parts of which the first ones are always the same."""
+
+    def __init__(self, purpose: bytes, *parts: bytes, size: int = BLOCK) -> None:
+        self._state = hashlib.blake2b(_joined(parts), digest_size=size, person=purpose)
+
+    def __call__(self, *parts: bytes) -> bytes:
+        state = self._state.copy()
+        state.update(_joined(parts))
+        return state.digest()
+
+
+def _joined(parts: tuple[bytes, ...]) -> bytes:
+    return b"".join(len(part).to_bytes(8, "little") + part for part in parts)
 
 
 @functools.lru_cache(maxsize=2)
@@ -70,6 +82,15 @@ class Streams:
             return False
         encryptor.update_into(_zeros(out.nbytes), out.reshape(-1).view(np.uint8).data)
         return True
+
+    def rows(self, words: int) -> NDArray[np.uint64]:
+        """The next words of every stream, shape (m, words); zeros for the unknown one."""
+        out, size = np.zeros((len(self), words), WORD), WORD.itemsize * words
+        whole, zeros = out.reshape(-1).view(np.uint8).data, _zeros(size)
+        for j, encryptor in enumerate(self._encryptors):
+            if encryptor is not None:
+                encryptor.update_into(zeros, whole[size * j : size * (j + 1)])
+        return out
 
 
 class Permutation:

@@ -15,8 +15,8 @@ from numpy.typing import NDArray
 from pdml_spdz.errors import ProtocolError
 from pdml_spdz.numerics import ring
 from pdml_spdz.ot import extension, ggm, vole
-from pdml_spdz.ot.lpn import BASE, Code, Parameters, Uncarried, digits, settled
-from pdml_spdz.ot.prg import BLOCK, WORD, Blocks, Forest, random_bits
+from pdml_spdz.ot.lpn import BASE, Code, LpnParameters, Uncarried, digits, settled
+from pdml_spdz.ot.prg import BLOCK, WORD, Blocks, Forest
 from pdml_spdz.ot.vole import Correlation
 from pdml_spdz.transport.base import Link
 
@@ -27,7 +27,7 @@ ROWS = 1 << 14  # numbers worked on at a time: they stay in the cache
 class Budget:
     """Blocks that one secret has served, and when it must give way to a new one."""
 
-    lpn: Parameters
+    lpn: LpnParameters
     used: int = 0
 
     def take(self, blocks: int, *, last: bool) -> bool:
@@ -43,7 +43,7 @@ class Source:
     """Numbers under the deltas of `ends`, as many as wanted; r is made anew before it has served too often."""
 
     def __init__(
-        self, link: Link, ots: extension.Ends, ends: vole.VoleEnds, lpn: Parameters, secret: Correlation
+        self, link: Link, ots: extension.Ends, ends: vole.VoleEnds, lpn: LpnParameters, secret: Correlation
     ) -> None:
         self._link, self._ots, self._ends, self._lpn = link, ots, ends, lpn
         self._bits = ends.bits
@@ -87,14 +87,13 @@ class Source:
         odd = self._ends.random(blocks)
         odd[:, 0] |= np.uint64(1)
         noise = vole.extend(link, self._ends, odd)
-        choices = random_bits(blocks * depth)
-        holes = ggm.holes_of(choices, depth)
-        pairs, keys = extension.extend(link, ots, dict.fromkeys(link.peers, choices), len(choices))
+        made = extension.extend(link, ots, blocks * depth)
+        holes = ggm.holes_of(made.choices, depth)
         c = self._bits // BASE
         rest, outgoing = np.zeros((blocks << depth, c)), {}
         for peer in link.peers:
             forest = ots.senders[peer].hashing.forest(blocks)
-            leaves, trees = ggm.send(forest, pairs[peer], depth)
+            leaves, trees = ggm.send(forest, made.pairs[peer], depth)
             z = settled(_add_leaves(rest, forest, leaves, 1.0) - digits(noise.w[peer], self._bits))
             outgoing[peer] = trees + ring.to_wire(z, self._bits).tobytes()  # no bit that no leaf masks
         cut = ggm.message_size(blocks, depth)
@@ -103,7 +102,7 @@ class Source:
         for peer in link.peers:
             forest, message = ots.receivers[peer].hashing.forest(blocks), messages[peer]
             theirs = _masked(message[cut:], blocks, self._bits, peer)
-            leaves = ggm.receive(forest, keys[peer], choices, depth, message[:cut])
+            leaves = ggm.receive(forest, made.keys[peer], made.choices, depth, message[:cut])
             got = _add_leaves(rest, forest, leaves, -1.0, holes)
             rest[at] -= theirs + digits(noise.v[peer], self._bits) - got
         return self._combine(rest, at, digits(odd, self._bits))
@@ -123,12 +122,12 @@ class Source:
         return made
 
 
-def blocks_for(n: int, lpn: Parameters) -> int:
+def blocks_for(n: int, lpn: LpnParameters) -> int:
     """Blocks that one step makes when n numbers are wanted."""
     return min(lpn.step, -(-n // lpn.block))
 
 
-def message_sizes(n: int, bits: int, lpn: Parameters) -> Iterator[int]:
+def message_sizes(n: int, bits: int, lpn: LpnParameters) -> Iterator[int]:
     """Bytes of every message to a peer for n numbers, made in steps as large as they may be (the first r apart)."""
     budget, vole_digits = Budget(lpn), vole.Digits(bits, vole.KAPPA)
     while n > 0:

@@ -23,7 +23,7 @@ from pdml_spdz.numerics import ring
 from pdml_spdz.numerics.ring import Vector, limbs
 from pdml_spdz.ot import extension, ggm
 from pdml_spdz.ot.ggm import Columns, Horner, LeafSums, settle, to_columns, to_words
-from pdml_spdz.ot.prg import Blocks, random_bits
+from pdml_spdz.ot.prg import Blocks
 from pdml_spdz.transport.base import Link
 
 KAPPA = 4  # bits per digit: 5 sends 0.8 times the bytes in 1.35 times the time, which pays below 200 Mbit/s
@@ -153,29 +153,33 @@ def set_up(link: Link, ots: extension.Ends, bits: int, *, count: int = 1, kappa:
     if not 1 <= kappa <= 8:
         raise ValueError(f"digits of {kappa} bits: wanted 1 to 8")
     trees = len(Digits(bits, kappa))
-    n = count * trees * kappa
-    choices = dict.fromkeys(link.peers, random_bits(n))
-    pairs, keys = extension.extend(link, ots, choices, n)
+    made = extension.extend(link, ots, ots_for(count, bits, kappa))
     shape = (count, trees, 1 << kappa, 2)
     mine, outgoing, theirs = {}, {}, {}
     forests = {peer: ots.senders[peer].hashing.forest(count * trees) for peer in link.peers}
     sources = {peer: ots.receivers[peer].hashing.forest(count * trees) for peer in link.peers}
     for peer in link.peers:
-        leaves, outgoing[peer] = ggm.send(forests[peer], pairs[peer], kappa)
+        leaves, outgoing[peer] = ggm.send(forests[peer], made.pairs[peer], kappa)
         mine[peer] = leaves.reshape(shape)
     messages = link.exchange_all("vole:trees", outgoing, ggm.message_size(count * trees, kappa))
-    holes = {peer: ggm.holes_of(choices[peer], kappa).reshape(count, trees) for peer in link.peers}
+    holes = ggm.holes_of(made.choices, kappa).reshape(count, trees)
     for peer in link.peers:
-        theirs[peer] = ggm.receive(sources[peer], keys[peer], choices[peer], kappa, messages[peer]).reshape(shape)
-    made = []
+        leaves = ggm.receive(sources[peer], made.keys[peer], made.choices, kappa, messages[peer])
+        theirs[peer] = leaves.reshape(shape)
+    several = []
     for c in range(count):
         part = slice(c * trees, (c + 1) * trees)
         senders = {l: VoleSender(Digits(bits, kappa), mine[l][c], forests[l].nonces[part]) for l in link.peers}
         receivers = {
-            l: VoleReceiver(Digits(bits, kappa), theirs[l][c], sources[l].nonces[part], holes[l][c]) for l in link.peers
+            l: VoleReceiver(Digits(bits, kappa), theirs[l][c], sources[l].nonces[part], holes[c]) for l in link.peers
         }
-        made.append(VoleEnds(senders, receivers))
-    return made
+        several.append(VoleEnds(senders, receivers))
+    return several
+
+
+def ots_for(count: int, bits: int, kappa: int = KAPPA) -> int:
+    """OTs that `set_up` takes."""
+    return count * len(Digits(bits, kappa)) * kappa
 
 
 @dataclass(frozen=True)

@@ -33,17 +33,17 @@ def largest(link: Link, own: int, low: int, high: int, *, shift: int = 0, width:
     """
     if not (low <= own < high and 0 <= shift < width):
         raise QuotaError(f"{own} is not between {low} and {high - 1}.", "a smaller number")
-    keys = _CommonKey(link)
+    keys = CommonKey(link)
     turned = keys.turned(shift, width)
     marks = keys.marks(own - low, turned, high - low + width - 1)
     return low + keys.count(marks)
 
 
-class _CommonKey:
-    """Party me's part of the common key P, fresh for each maximum."""
+class CommonKey:
+    """Party me's part of a common key P, fresh for each use. what : it is for, in the names of steps"""
 
-    def __init__(self, link: Link) -> None:
-        self._link, self._x = link, group.random_scalar()
+    def __init__(self, link: Link, what: str = "largest") -> None:
+        self._link, self._x, self._what = link, group.random_scalar(), what
         own = group.base_times(self._x)
         self._P = _added([own, *(points[0] for points in self._exchange("key", [own]))])
         self._one = group.base_times((1).to_bytes(group.SIZE, "little"))
@@ -58,7 +58,7 @@ class _CommonKey:
             if root == self._link.me:
                 own = b"".join(point for i in range(width) for point in self._anew(T[i - shift]))
             sent = self._link.broadcast("largest:turn", own, root, most=2 * width * group.SIZE)
-            points = self._points(sent, 2 * width, root)
+            points = self.points(sent, 2 * width, root)
             T = list(zip(points[::2], points[1::2], strict=True))
         return T
 
@@ -76,11 +76,20 @@ class _CommonKey:
 
     def count(self, marks: Sequence[Ciphertext]) -> int:
         """Steps 4 and 5. Marks are ones up to the result and zeros beyond; a point that is not zero is a one."""
-        counts = self._sum("marks", marks)
-        masked = self._sum("masked", [self._times(c) for c in counts])
+        counts = self.sum("marks", marks)
+        return sum(self.nonzero(self.sum("masked", [self.times(c) for c in counts])))
+
+    def nonzero(self, masked: Sequence[Ciphertext]) -> list[bool]:
+        """Decrypt: whether each is anything but zero. Nobody may know of what it is a multiple."""
         shares = [group.times(self._x, A) for A, _ in masked]
         opened = [shares, *self._exchange("shares", shares)]
-        return sum(_added(column) != B for (_, B), *column in zip(masked, *opened, strict=True))
+        return [_added(column) != B for (_, B), *column in zip(masked, *opened, strict=True)]
+
+    def encrypt(self, x: bytes) -> Ciphertext:
+        """A fresh encryption of the scalar x, as x G."""
+        k = group.random_scalar()
+        secret = group.times(k, self._P)
+        return group.base_times(k), group.add(secret, group.base_times(x)) if any(x) else secret
 
     def _plain(self, bit: int) -> Ciphertext:
         """An encryption with a k that everyone knows: to be encrypted anew before it is sent."""
@@ -93,11 +102,11 @@ class _CommonKey:
         k = group.random_scalar()
         return group.add(c[0], group.base_times(k)), group.add(c[1], group.times(k, self._P))
 
-    def _times(self, c: Ciphertext) -> Ciphertext:
+    def times(self, c: Ciphertext) -> Ciphertext:
         r = group.random_scalar()
         return self._anew((group.times(r, c[0]), group.times(r, c[1])))
 
-    def _sum(self, step: str, own: Sequence[Ciphertext]) -> list[Ciphertext]:
+    def sum(self, step: str, own: Sequence[Ciphertext]) -> list[Ciphertext]:
         """The sums over all parties, one for each of our ciphertexts."""
         flat = [point for c in own for point in c]
         sums = [_added(column) for column in zip(flat, *self._exchange(step, flat), strict=True)]
@@ -105,10 +114,10 @@ class _CommonKey:
 
     def _exchange(self, step: str, points: Sequence[bytes]) -> list[list[bytes]]:
         """The others' points, as many from each as ours."""
-        received = self._link.all_to_all(f"largest:{step}", b"".join(points))
-        return [self._points(data, len(points), peer) for peer, data in received.items()]
+        received = self._link.all_to_all(f"{self._what}:{step}", b"".join(points))
+        return [self.points(data, len(points), peer) for peer, data in received.items()]
 
-    def _points(self, data: memoryview | bytes, count: int, peer: int) -> list[bytes]:
+    def points(self, data: memoryview | bytes, count: int, peer: int) -> list[bytes]:
         points = [bytes(data[i : i + group.SIZE]) for i in range(0, len(data), group.SIZE)]
         if len(points) != count or not all(map(group.is_point, points)):
             raise ProtocolError(

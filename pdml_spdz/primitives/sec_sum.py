@@ -154,12 +154,15 @@ class MaskedSum:
             masked >>= np.uint64(drop)
         return self._add_up(purpose, masked, bits - drop).reshape(z.shape)
 
-    def wide(self, z: list[int], purpose: str, bits: int) -> list[int]:
-        """The sums of the integers in z modulo 2^bits; for a few scalars of any size."""
-        size, modulus = bits // 8, 1 << bits
+    def wide(self, z: list[int], purpose: str, bits: int, drop: int = 0) -> list[int]:
+        """The sums of the integers in z modulo 2^bits, without their low `drop` bits; for a few scalars of any size.
+
+        What is dropped is dropped from masked numbers: the carries that are lost are the same for every split of a sum.
+        """
+        size, modulus = -(-(bits - drop) // 8), 1 << bits - drop
         with self.link.clock("crypto"):
             mask = self.masks.wide(purpose, self._next_call(), len(z), bits)
-            sums = [(a + b) % modulus for a, b in zip(z, mask, strict=True)]
+            sums = [(a + b) % (1 << bits) >> drop for a, b in zip(z, mask, strict=True)]
         own = b"".join(s.to_bytes(size, "little") for s in sums)
         for peer, data in self.link.all_to_all(f"sum:{purpose}", own).items():
             check_size(len(own), data.nbytes, peer)

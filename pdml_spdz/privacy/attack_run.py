@@ -25,7 +25,7 @@ from pdml_spdz.privacy.known import COALITION, TRANSCRIPT, Known, agreed, factor
 from pdml_spdz.privacy.scale import covariance_of, mean_of, norm_by_bound, scale_by_bound
 from pdml_spdz.programs.precision import Precision
 from pdml_spdz.rows.base import as_rows
-from pdml_spdz.study.levels import SUM
+from pdml_spdz.study.levels import LEVELS, SUM
 
 GRID_COLUMNS = 8  # lattice reductions: as many as there is patience for
 WELL = 1e-3  # directions that the V_t show so much of: rounding grows by no more than a thousand
@@ -44,6 +44,8 @@ def attack(transcript: Transcript, known: Known, repeats: Sequence[Transcript] =
     subtracted = less_own(transcript, moved, others)
     if algorithm == "nmf":
         return [*subtracted, features_of_others(transcript, known)]
+    if LEVELS[transcript.facts["reveal"]].sealed:
+        return [*subtracted, nothing_on_the_way(transcript)]
     known, mu = factorised(transcript, moved)
     findings = [*subtracted, grid(transcript, known)]
     hides = transcript.facts["reveal"] != SUM.name
@@ -59,6 +61,14 @@ def attack(transcript: Transcript, known: Known, repeats: Sequence[Transcript] =
     if hides and known.own and not hidden:  # a mean that is hidden hides the coalition's own part, too
         findings += scales(transcript, covariance_of(known.own, mu), S)
     return findings
+
+
+def nothing_on_the_way(transcript: Transcript) -> Finding:
+    """What the attacks on c S V_t find in a sealed run, whose V_t nobody has seen."""
+    opened = [entry.step for entry in transcript.entries if entry.step == "columns"]
+    ratios = sum(entry.arrays["value"].size for entry in transcript.steps("ritz"))
+    got = f"no column but those of the result; {ratios} ratios of Ritz values"
+    return Finding("covariance, scale and grid", TRANSCRIPT, got, bool(opened), {"ratios": ratios})
 
 
 def grid(transcript: Transcript, known: Known) -> Finding:

@@ -43,7 +43,7 @@ def norm_from_grid(u: Reals, f_in: int, uncertainty: float) -> float | None:
         raise EngineError(
             "the grid attack needs the package fpylll, which is not installed.",
             "a library for lattice reduction",
-            "pip install 'pdml-spdz[privacy]'",
+            "pip install fpylll cysignals",
         ) from None
     order = np.argsort(-np.abs(u))
     seen, held_out = order[:COORDINATES], order[COORDINATES:]
@@ -136,9 +136,13 @@ def scaled_covariance(transcript: Transcript, tolerance: float = 1e-6) -> Recons
     (2^-f_out) would be divided by it
     """
     V, Y, common = directions(transcript)
-    if not common:
-        Y = Y * norm_ratios(V, Y)
-    # Later iterations repeat the leading directions: an SVD of all V tells what they span.
+    return reconstruct(V, Y if common else Y * norm_ratios(V, Y), tolerance)
+
+
+def reconstruct(V: Reals, Y: Reals, tolerance: float) -> Reconstruction:
+    """From Y = c S V, all iterations side by side. Later ones repeat the leading directions: an SVD of all V tells what
+    they span.
+    """
     B, sigma, Rt = np.linalg.svd(V, full_matrices=False)
     kept = sigma > tolerance * sigma[0]
     return Reconstruction(B[:, kept], Y @ Rt[kept].T / sigma[kept])

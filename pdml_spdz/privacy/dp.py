@@ -53,7 +53,7 @@ def _unit_sigma(budget: PrivacyBudget) -> float:
         raise EngineError(
             "the DP baselines need the package dp-accounting, which is not installed.",
             "a library for privacy accounting",
-            "pip install 'pdml-spdz[privacy]'",
+            "pip install dp-accounting",
         ) from None
     wanted = common.DifferentialPrivacyParameters(budget.epsilon, budget.delta)
     loss = privacy_loss_mechanism.GaussianPrivacyLoss.from_privacy_guarantee(wanted)

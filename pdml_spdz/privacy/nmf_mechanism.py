@@ -7,6 +7,7 @@ from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from pdml_spdz.algorithms.nmf import Summands, SweepSettings, SweepState, pd_nmf_iter
 from pdml_spdz.algorithms.nmf_start import own_topics
@@ -16,11 +17,13 @@ from pdml_spdz.numerics.fixedpoint import Reals
 from pdml_spdz.primitives.normed_sum import Alone, own_sum
 from pdml_spdz.privacy.ksdp import digest
 from pdml_spdz.privacy.mechanism import Content, Mechanism, Observables
-from pdml_spdz.rows.base import RowsLike, stacked
-from pdml_spdz.transport.clock import Clock
+from pdml_spdz.rows.base import RowsLike, as_rows, stacked
+from pdml_spdz.transport.base import Clock
 
 STARTS = ("random", "pd")
 SEEN = ("T", "den", "num")
+ALL, TOPICS, WITH_DEN, WITH_NUM = "pd-nmf", "topics", "topics and den", "topics and num"
+NMF_VIEWS = {ALL: SEEN, TOPICS: ("T",), WITH_DEN: ("T", "den"), WITH_NUM: ("T", "num")}
 ROOM = 1e6  # numbers that are not encoded need no bound: one that is never met
 
 
@@ -28,6 +31,7 @@ ROOM = 1e6  # numbers that are not encoded need no bound: one that is never met
 class NmfMechanism(Mechanism):
     """others : the adversary's rows, fixed. It knows its own sums and so sees the victim's (M = 2, or M - 1 collude).
 
+    views : pd-nmf, all that is opened; and what T alone, or T with one of the victim's two sums, would tell
     start : "random", or "pd" (PD-NMF-Init, whose sums of the victim are seen too); sweeps : of PD-NMF-Iter, and of Init
     weighted : what a sparse row does not store is missing; then T is not on the simplex
     """
@@ -38,12 +42,16 @@ class NmfMechanism(Mechanism):
     start: str = "random"
     weighted: bool = False
     penalties: Penalties = Penalties()  # noqa: RUF009 - frozen
+    views: tuple[str, ...] = (ALL,)
     name: str = "nmf"
     _own: dict[str, Any] = field(default_factory=dict, compare=False)  # what only depends on the others' rows
 
     def __post_init__(self) -> None:
         if self.start not in STARTS:
             raise InputError(f"the start is {self.start!r}.", f"one of {', '.join(STARTS)}")
+        if unknown := set(self.views) - set(NMF_VIEWS):
+            raise InputError(f"the views {sorted(unknown)} are unknown.", f"some of {', '.join(NMF_VIEWS)}")
+        self._own["features"] = as_rows(self.others).column_sums() != 0
 
     def settings(self) -> dict[str, Any]:
         return {
@@ -54,7 +62,7 @@ class NmfMechanism(Mechanism):
             "sweeps": self.sweeps,
             "start": self.start,
             "weighted": self.weighted,
-            "views": ["pd-nmf"],
+            "views": list(self.views),
         }
 
     def run(self, X: RowsLike, seed: int) -> Content:
@@ -73,8 +81,8 @@ class NmfMechanism(Mechanism):
 
     def _own_topics(self, X: RowsLike) -> Reals:
         """That (k, d) of PD-NMF-Init: k rows that stand for X."""
-        W, T = own_topics(X, self.k, SweepSettings(self.sweeps, 0.0, 1.0))
-        return np.asarray(np.linalg.norm(W, axis=0)[:, None] * T)
+        lengths, T = own_topics(X, self.k, SweepSettings(self.sweeps, 0.0, 1.0))
+        return np.asarray(lengths[:, None] * T)
 
     def sample_without(self, X: RowsLike, rng: np.random.Generator) -> Content:
         return self.run(X, int(rng.integers(2**63)))
@@ -88,15 +96,21 @@ class NmfMechanism(Mechanism):
         return content if i is None else {name: value[i] for name, value in content.items()}
 
     def statistics(self, seen: Observables, x: Reals) -> dict[str, float]:
-        found = {f"pd-nmf/{name}": value for name, value in topic_statistics(seen, x).items()}
+        found = topic_statistics(seen, x, self._own["features"])
         if "init_T" in seen:
-            first = {name: seen[f"init_{name}"] for name in SEEN}
-            found |= {f"pd-nmf/init {name}": value for name, value in topic_statistics(first, x).items()}
-        return found
+            first = topic_statistics({name: seen[f"init_{name}"] for name in SEEN}, x, self._own["features"])
+            found = {what: found[what] | {f"init {n}": v for n, v in first[what].items()} for what in found}
+        return {
+            f"{view}/{name}": value
+            for view in self.views
+            for what in NMF_VIEWS[view]
+            for name, value in found[what].items()
+        }
 
     def features(self, seen: Observables, x: Reals) -> dict[str, Reals]:
         a = box_coefficients(seen["T"], x)
-        return {"pd-nmf": np.concatenate([np.sort(a), np.sort(a * seen["den"]), np.sort(seen["num"] @ x)])}
+        by = {"T": np.sort(a), "den": np.sort(a * seen["den"]), "num": np.sort(seen["num"] @ x)}
+        return {view: np.concatenate([by[what] for what in NMF_VIEWS[view]]) for view in self.views}
 
 
 def _swept(tables: tuple[RowsLike, RowsLike], T: Reals, settings: SweepSettings) -> Content:
@@ -138,14 +152,15 @@ def box_coefficients(T: Reals, x: Reals, sweeps: int = 500) -> Reals:
     return u
 
 
-def topic_statistics(seen: Observables, x: Reals) -> dict[str, float]:
-    """The paper's statistic and others.
+def topic_statistics(seen: Observables, x: Reals, known: NDArray[np.bool_]) -> dict[str, dict[str, float]]:
+    """The paper's statistic and others, by what they need. known : (d,), features that the adversary's rows have
 
-    weighted coefficients : a.w^2, a the box-constrained coefficients of x, w^2 the victim's den  [PDML]
-    residual : ||x - a T||^2;  coefficients : sum of a;  total weight : sum of w^2
-    best cosine : of x to any topic;  weighted cosine : mean cosine by w^2
-    likelihood : mean log-probability of x's words in the victim's mixture of topics, smoothed
-    num projection : largest x.num_t/||x||;  num support : share of x's features of which the victim's num is positive
+    T: residual, ||x - a T||^2;  coefficients, the sum of a;  best cosine, of x to any topic;
+    topic support, the share of x's features in any topic;  new features, of those that the adversary has not
+    den: weighted coefficients, a.w^2, a the box-constrained coefficients of x, w^2 the victim's den  [PDML]
+    total weight, sum of w^2;  weighted cosine, mean cosine by w^2
+    likelihood, mean log-probability of x's words in the victim's mixture of topics, smoothed
+    num: num projection, largest x.num_t/||x||;  num support, share of features of x whose num at the victim is positive
     """
     T, den, num = seen["T"], seen["den"], seen["num"]
     a = box_coefficients(T, x)
@@ -156,19 +171,28 @@ def topic_statistics(seen: Observables, x: Reals) -> dict[str, float]:
     mixture = den @ T / weight
     mixture = 0.99 * mixture / max(float(mixture.sum()), 1e-300) + 0.01 / len(x)
     place = np.flatnonzero(x)
-    # Where no row has a feature, what is left of it for a topic is never positive.
-    shown = np.any(num[:, place] > 1e-12 * max(float(np.abs(num).max(initial=0.0)), 1e-300), axis=0)
-    return {
-        "weighted coefficients": float(a @ den),
+    shown = np.any(T[:, place] > 0, axis=0)
+    of_T = {
         "residual": float(left @ left),
         "coefficients": float(a.sum()),
-        "total weight": float(den.sum()),
         "best cosine": float(cosines.max()),
+        "topic support": _mean(shown),
+        "new features": _mean(shown[~known[place]]),
+    }
+    of_den = {
+        "weighted coefficients": float(a @ den),
+        "total weight": float(den.sum()),
         "weighted cosine": float(cosines @ den / weight),
         "likelihood": float(x[place] @ np.log(mixture[place]) / max(float(x[place].sum()), 1e-300)),
-        "num projection": float(np.max(num @ x) / norm),
-        "num support": float(shown.mean()) if len(place) else 0.0,
     }
+    # Where no row has a feature, what is left of it for a topic is never positive.
+    used = np.any(num[:, place] > 1e-12 * max(float(np.abs(num).max(initial=0.0)), 1e-300), axis=0)
+    of_num = {"num projection": float(np.max(num @ x) / norm), "num support": _mean(used)}
+    return {"T": of_T, "den": of_den, "num": of_num}
+
+
+def _mean(found: NDArray[np.bool_]) -> float:
+    return float(found.mean()) if len(found) else 0.0
 
 
 class Joined:

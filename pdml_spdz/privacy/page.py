@@ -16,9 +16,9 @@ from pdml_spdz import __version__
 from pdml_spdz.errors import InputError
 from pdml_spdz.privacy.assess import EffectiveSize, OwnRisks
 from pdml_spdz.privacy.attacks import Finding
-from pdml_spdz.privacy.plots import Curve, chart
 from pdml_spdz.privacy.verdict import Observer
 from pdml_spdz.programs.render import environment, template_directory
+from pdml_spdz.results.charts import Curve, chart
 from pdml_spdz.system.files import parse_json, replaced, save_json
 
 KSDP, ATTACK, OWN, PAGE, CONTENT = "ksdp.json", "attack.json", "own.json", "privacy.html", "privacy.json"
@@ -98,6 +98,7 @@ def _content(ksdp: dict[str, Any] | None, attack: dict[str, Any] | None, own: di
     views = [_completed(v) for v in (ksdp or {}).get("views", [])]
     findings = (attack or {}).get("findings", [])
     first = views[0] if views else {}
+    names = (ksdp or {}).get("settings", {}).get("names", {})
     return {
         "title": "Privacy report",
         "version": __version__,
@@ -114,7 +115,10 @@ def _content(ksdp: dict[str, Any] | None, attack: dict[str, Any] | None, own: di
         "wanted_pi": first.get("wanted_pi"),
         "level": first.get("level"),
         "resolved": first.get("tpr_resolved"),
-        "risky": _risky(views)[:RISKY],
+        "risky": [
+            record | {"name": names.get(str(record["document"]), record["document"])}
+            for record in _risky(views)[:RISKY]
+        ],
         "attacks": [finding | {"meaning": words()["meaning"].get(finding["attack"], "")} for finding in findings],
         "seen": ((attack or {}).get("run") or {}).get("observables") or [],
         "sizes": (attack or {}).get("sizes") or (own or {}).get("sizes") or [],

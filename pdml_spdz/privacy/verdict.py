@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
@@ -23,6 +23,7 @@ class Record:
 
     statistic, ks : the statistic with that p, and its sup |F - G|
     auc, tpr : of the statistic that looked best on the other half of the samples (tpr: by false positive rate)
+    p_by_statistic : p of each
     epsilon, epsilon_upper : bounds for one event, each wrong with probability 5 %; epsilon_family : lower bound that
     holds for all records together
     """
@@ -37,6 +38,18 @@ class Record:
     epsilon: float
     epsilon_upper: float
     epsilon_family: float
+    p_by_statistic: dict[str, float]
+
+
+@dataclass(frozen=True)
+class ByStatistics:
+    """What an observer can tell by some statistics only: as of the whole `Observer`, which has more of them."""
+
+    pi: float
+    mean_min_p: float
+    sd_min_p: float
+    by_chance: float
+    flagged: tuple[int, ...]
 
 
 @dataclass(frozen=True)
@@ -68,6 +81,13 @@ class Observer:
     @property
     def passes(self) -> bool:
         return self.pi >= self.wanted_pi
+
+    def by(self, names: Collection[str]) -> ByStatistics:
+        """By these statistics alone; Holm's correction is over them alone, too."""
+        p = np.array([[r.p_by_statistic[name] for name in self.statistics if name in names] for r in self.records])
+        smallest, adjusted = p.min(axis=1), measures.holm(p.reshape(1, -1)).reshape(p.shape).min(axis=1)
+        told = tuple(r.document for r, a in zip(self.records, adjusted, strict=True) if a <= self.level)
+        return ByStatistics(float(smallest.min()), *_mean_and_sd(smallest), 1.0 / (p.shape[1] + 1), told)
 
     def to_json(self) -> dict[str, Any]:
         content: dict[str, Any] = _finite(asdict(self) | {"passes": self.passes})
@@ -115,8 +135,8 @@ def _view(samples: Samples, name: str, documents: Sequence[int], pi: float, leve
         samples=n,
         pi=float(smallest.min()),
         wanted_pi=pi,
-        mean_min_p=float(smallest.mean()),
-        sd_min_p=float(smallest.std(ddof=1)) if len(smallest) > 1 else float("nan"),
+        mean_min_p=_mean_and_sd(smallest)[0],
+        sd_min_p=_mean_and_sd(smallest)[1],
         by_chance=1.0 / (p.shape[1] + 1),
         level=level,
         delta=delta,
@@ -125,6 +145,10 @@ def _view(samples: Samples, name: str, documents: Sequence[int], pi: float, leve
         tpr_resolved={f"{rate:g}": (n // 2) * rate >= 1 for rate in RATES},
         records=records,
     )
+
+
+def _mean_and_sd(p: Reals) -> tuple[float, float]:
+    return float(p.mean()), float(p.std(ddof=1)) if len(p) > 1 else float("nan")
 
 
 def _constant(values: Reals) -> bool:
@@ -161,6 +185,7 @@ def _records(
             epsilon=float(single.lower[i]),
             epsilon_upper=float(single.upper[i]),
             epsilon_family=float(family.lower[i]),
+            p_by_statistic={name: float(value) for name, value in zip(statistics, p[i], strict=True)},
         )
         for i in range(len(p))
     )

@@ -7,9 +7,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import cached_property
 from math import ceil, log2
 
 from pdml_spdz.errors import StudyError
+from pdml_spdz.programs.steps import COEFFICIENT_BITS, FLOOR_BITS, INVERSE_ROOT, RECIPROCAL, Step, largest_factor, steps
 
 SIGMA = 80  # statistical security of masks, in bits
 # Fraction bits of the public direction g. Any vector near V_0 would do, as long as rho = g.S V_0 stays positive: with
@@ -22,10 +24,6 @@ COLUMN_BITS = 12  # c is COLUMNS / rho: up to 4096 columns
 MIN_RANGE, MAX_RANGE = 4, 96  # a window for all ordinary data; a wider one would take a ring of 256 bits
 
 MAX_VECTOR_BITS, MAX_SCALAR_BITS = 224, 512
-
-# The growing step t <- t h(t) takes t from 2^-R to the neighbourhood of 1, the polishing step is Newton's.
-# Reciprocal:      h = (56 - 49 t) / 16, then 2 - t.       On (0, 1] t h stays in (0, 1], and grows 3.5-fold while
-# small. Inverse square:  h = (36 - 27 t^2) / 16, then (3 - t^2)/2.   The same, 2.25-fold.
 
 
 @dataclass(frozen=True)
@@ -60,90 +58,100 @@ class Precision:
             if used > room:
                 raise StudyError(f"the bit budget does not add up: {line} needs {used} bits of {room}.")
 
-    @property
+    @cached_property
     def f_in(self) -> int:
         """Inputs: so fine that the norm cannot be read off the grid that they leave in the output."""
         return self.f_out + self.R + self.G
 
-    @property
+    @cached_property
     def f_inv(self) -> int:
         """The scalar that multiplies the vector: its error, which grows with rho, stays G bits below the output."""
         return self.f_out + self.G
 
-    @property
+    @cached_property
     def f_rho(self) -> int:
         """rho as it comes from g.s, without truncation."""
         return self.f_in + self.f_g
 
-    @property
+    @cached_property
     def f_t(self) -> int:
         """t = rho x, from rho to 1: relative to the smallest rho, 6 bits finer than inv has to be."""
         return self.R + self.f_inv + 6
 
-    @property
+    @cached_property
     def f_x(self) -> int:
-        """x, from 1 to 1/rho: 8 bits finer than inv has to be, for the roundings of all steps."""
-        return self.f_inv + 8
+        """x, from 1 to 1/rho: 8 bits finer than inv has to be, for the roundings of all steps, where it is smallest."""
+        return self.f_inv + 8 + FLOOR_BITS
 
-    @property
+    @cached_property
+    def half(self) -> int:
+        """|1 - t| is below 2^-half when Newton's step comes, which takes it below 2^-(f_inv + 8)."""
+        return (self.f_inv + 8) // 2 + 1
+
+    @cached_property
+    def f_y(self) -> int:
+        """y, which is t to fewer bits: off by less than M units, it leaves an error of t below 2^-(half + 1)."""
+        return self.half + 1 + self.M.bit_length()
+
+    @cached_property
+    def f_h(self) -> int:
+        return COEFFICIENT_BITS
+
+    @cached_property
     def x_bits(self) -> int:
         """x stays below 2^x_bits whatever rho is: it is largest for rho = 0, where steps have their largest factors."""
-        (grow, polish), (grow_root, polish_root) = self.reciprocal_steps, self.inverse_root_steps
-        largest = max(grow * log2(3.5) + polish, grow_root * log2(2.25) + polish_root * log2(1.5))
-        return ceil(largest)
+        largest = largest_factor(self.reciprocal_steps) + 1, largest_factor(self.inverse_root_steps) + log2(1.5)
+        return ceil(max(largest))
 
-    @property
+    @cached_property
     def drop(self) -> int:
         """Bits of y below the last one of the output: dithered and never opened."""
         return self.f_in + self.f_inv - self.f_out
 
-    @property
+    @cached_property
     def vector_bits(self) -> int:
         """The ring of vectors: y is never truncated, so it holds a sign, H and all fraction bits; rho fits too."""
         return _whole(32, max(1 + self.H + self.f_in + self.f_inv, 2 + self.f_rho, self.x_bits + 1 + self.f_inv))
 
-    @property
+    @cached_property
     def open_bits(self) -> int:
         """What is opened of a number of y: sign, H, f_out and, where the ring has room, the carries of M tails."""
         return min(1 + self.H + self.f_out + self.M.bit_length() + 1, self.vector_bits - self.drop)
 
-    @property
+    @cached_property
     def scalar_value_bits(self) -> int:
-        """The largest scalar that is truncated, with its sign: x h, where 16 h has f_t fraction bits."""
-        return 1 + max(self.x_bits + 4 + self.f_x + self.f_t, 2 * self.f_t + 1, *self.mean_bits)
+        """The largest scalar that is truncated, with its sign: x h, where h has 2 f_y + f_h fraction bits, and 2 h has
+        f_t in Newton's step; t^2.
+        """
+        h = max(2 * self.f_y + self.f_h, self.f_t + 1)
+        return 1 + max(self.x_bits + self.f_x + h, 2 * self.f_t + 1, *self.mean_bits)
 
-    @property
+    @cached_property
     def mean_bits(self) -> tuple[int, int]:
         """What a hidden mean adds to rho, t.v times g.t, both at most 1; and c t, with c at most 2^R for a column."""
         return self.f_in + self.f_rho + 1, self.R + COLUMN_BITS + self.f_inv + self.f_in
 
-    @property
+    @cached_property
     def scalar_bits(self) -> int:
         """The ring of scalars: a value, sigma bits of mask above it, and room for the sum of M masks."""
         return _whole(64, self.scalar_value_bits + SIGMA + self.M.bit_length() + 2)
 
-    @property
+    @cached_property
     def margin_bits(self) -> int:
         """What rounding may have made of rho, with a hidden mean, is input 2^that times as large, so that some of its
         bits are left. Of dense rows with up to 10^9 features that is below 1; the gate has room for 2^10.
         """
         return min(self.R, MARGIN)
 
-    @property
-    def reciprocal_steps(self) -> tuple[int, int]:
-        """(growing, polishing) steps after which |1 - rho x| is below 2^-(f_inv + 8) for every rho in [2^-R, 1]."""
-        t, grow = 2.0**-self.R, 0
-        while t < 0.4375:  # h(1) = 7/16: the least that a t near 1 can be thrown back to
-            t, grow = t * (56 - 49 * t) / 16, grow + 1
-        return grow, _until(0.5625, self.f_inv + 8, lambda e: e * e)
+    @cached_property
+    def reciprocal_steps(self) -> list[Step]:
+        """Coefficients of the steps after which |1 - rho x| is below 2^-(half + 1) for every rho in [2^-R, 1]."""
+        return list(steps(RECIPROCAL, self.R, self.half + 1))
 
-    @property
-    def inverse_root_steps(self) -> tuple[int, int]:
+    @cached_property
+    def inverse_root_steps(self) -> list[Step]:
         """The same for x = 1/|rho|."""
-        t, grow = 2.0**-self.R, 0
-        while t < 0.5625:
-            t, grow = t * (36 - 27 * t * t) / 16, grow + 1
-        return grow, _until(1 - 0.5625, self.f_inv + 8, lambda e: 1.5 * e * e - 0.5 * e**3)
+        return list(steps(INVERSE_ROOT, self.R, self.half + 1))
 
     def budget(self) -> Iterator[tuple[str, int, int, str]]:
         """(line, bits used, bits there are, why) for every width that must not overflow."""
@@ -165,19 +173,19 @@ class Precision:
 
     def explain(self) -> str:
         """The budget in words."""
-        grow, polish = self.reciprocal_steps
-        grow_root, polish_root = self.inverse_root_steps
         lines = [
             f"output            f_out = {self.f_out} fraction bits, opened in {self.open_bits} bits a number",
             f"range             R = {self.R}: rho = g.s/B may be as small as 2^-{self.R}; smaller ends at the gate",
             f"guard             G = {self.G} bits between what is computed and what is opened",
             f"input             f_in = f_out + R + G = {self.f_in} fraction bits",
             f"inverse           f_inv = f_out + G = {self.f_inv} fraction bits",
-            f"scalars           f_t = R + f_inv + 6 = {self.f_t} (rho x), f_x = f_inv + 8 = {self.f_x} (x) fraction, "
+            f"scalars           f_t = R + f_inv + 6 = {self.f_t} (rho x), "
+            f"f_x = f_inv + {8 + FLOOR_BITS} = {self.f_x} (x) fraction, "
             f"values up to {self.scalar_value_bits} bits, masks {SIGMA} bits wider, ring Z_2^{self.scalar_bits}",
             f"vectors           ring Z_2^{self.vector_bits}, {self.drop} bits of y dithered and not opened",
-            f"1/rho             {grow} growing and {polish} polishing steps",
-            f"1/|rho|           {grow_root} growing and {polish_root} polishing steps",
+            f"1/rho             {len(self.reciprocal_steps)} steps of degree three, and Newton's",
+            f"1/|rho|           {len(self.inverse_root_steps)} steps of degree three, and Newton's",
+            f"steps             see rho x to f_y = {self.f_y} fraction bits",
             "",
         ]
         lines += [f"{used:4} of {room:4} bits  {line}: {why}" for line, used, room, why in self.budget()]
@@ -186,11 +194,3 @@ class Precision:
 
 def _whole(word: int, bits: int) -> int:
     return word * -(-bits // word)
-
-
-def _until(e: float, bits: int, step: object) -> int:
-    """Steps of an error recursion until e < 2^-bits."""
-    n = 0
-    while e >= 2.0**-bits:
-        e, n = step(e), n + 1  # type: ignore[operator]
-    return n

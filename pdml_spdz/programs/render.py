@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import hashlib
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from pdml_spdz.errors import EngineError
 from pdml_spdz.programs import paper as paper_programs
 from pdml_spdz.programs.precision import Precision
+from pdml_spdz.programs.sealed_precision import SEALED_PROGRAM, SealedPrecision
 
 if TYPE_CHECKING:
     import jinja2
@@ -31,7 +33,7 @@ class Program:
     text: str
     twin: Program | None = None
 
-    @property
+    @cached_property
     def digest(self) -> str:
         return hashlib.sha256(self.text.encode()).hexdigest()
 
@@ -58,6 +60,12 @@ def render(
     return Program(name, text, twin)
 
 
+def render_sealed(precision: SealedPrecision) -> Program:
+    """The program of a sealed fit."""
+    template = environment().get_template(f"{SEALED_PROGRAM}.mpc.j2")
+    return Program(SEALED_PROGRAM, template.render(p=precision))
+
+
 # What mpc_programs/ holds: the programs of `make svd` and of a NormedSecSum of 1,000 numbers, three parties.
 REFERENCES = {
     "normed_sum.mpc": ("normed_sum", Precision(3), 1000, 1),
@@ -66,6 +74,9 @@ REFERENCES = {
     "normed_sum_paper.mpc": ("normed_sum_paper", Precision(3), 100, 1),
     "fixed_point_sqrt.mpc": ("fixed_point_sqrt", Precision(3), 10, 1),
 }
+
+
+SEALED_REFERENCE = (f"{SEALED_PROGRAM}.mpc", SealedPrecision(3, 64, 7, 14))
 
 
 def template_directory() -> Path:

@@ -10,25 +10,39 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Sequence
 from functools import cached_property
-from typing import Any, Literal, TypeAlias
+from typing import Any, Literal, NamedTuple, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 from threadpoolctl import threadpool_info
 
 from pdml_spdz.numerics.fixedpoint import Reals
+from pdml_spdz.rows.digests import Groups, group_digest
 
 BLOCK = 1 << 20  # numbers that are looked at together
+
+
+class Work(NamedTuple):
+    """About how long things take, in flops on dense arrays.
+
+    gram : X^T X; column : X^T (X v) for one column; product : what X^T (X V) takes besides, however many columns V has
+    """
+
+    gram: float
+    column: float
+    product: float = 0.0
 
 
 class Rows(ABC):
     """X of shape (n, d), float64. Nothing here changes X: what is made of it is other rows.
 
     sparse : what is not stored is zero, so that taking a vector off every row would fill them
+    lazy : they have not been looked at yet: what is wrong with them is found in the first pass
     ndim, dtype : as those of an array
     """
 
     sparse = False
+    lazy = False
     ndim = 2
     dtype = np.dtype(np.float64)
     __iter__ = None  # `blocks` goes through them: one by one would take hours, and arrays are made so by accident
@@ -104,6 +118,10 @@ class Rows(ABC):
         by_row = by.ndim == 2
         return Mapped(self, self.shape[1], lambda block, rows: block / (by[rows] if by_row else by))
 
+    def filled(self, values: Reals) -> Rows:
+        """X with values[j] where an entry of column j is missing (NaN)."""
+        return Mapped(self, self.shape[1], lambda block, _: np.where(np.isnan(block), values, block))
+
     def times(self, V: Reals) -> Reals:
         """X V, for V of shape (d, k) or (d,)."""
         product = np.empty((self.shape[0], *V.shape[1:]))
@@ -132,10 +150,22 @@ class Rows(ABC):
             total += block.T @ (block @ V)
         return total
 
-    def work(self) -> tuple[float, float]:
-        """About how long `gram` and, for one column, `gram_times` take: in flops on dense arrays."""
+    def work(self) -> Work:
+        """About how long `gram` and `gram_times` take."""
         n, d = self.shape
-        return float(n) * d * d, 4.0 * n * d
+        return Work(float(n) * d * d, 4.0 * n * d)
+
+    def expect(self, columns: int, calls: int) -> None:
+        """So many calls of `gram_times` will come, each with so many columns, if nobody forms X^T X: a hint."""
+        return
+
+    def follow(self, progress: Callable[[int, int], None]) -> None:
+        """Tell of long passes: how many pieces of how many are done."""
+        return
+
+    def close(self) -> None:
+        """They are not asked for anything any more."""
+        return
 
     def column_sums(self) -> Reals:
         """(d,)"""
@@ -171,14 +201,36 @@ class Rows(ABC):
     def nonzero(self) -> int:
         return sum(int(np.count_nonzero(values)) for values in self.stored())
 
+    @property
+    def negative(self) -> int:
+        """How many entries are below zero."""
+        return sum(int(np.count_nonzero(values < 0)) for values in self.stored())
+
+    @property
+    def largest(self) -> float:
+        """The largest entry that is stored; -inf if none is."""
+        return max((float(np.max(values)) for values in self.stored() if values.size), default=-np.inf)
+
+    def sample(self) -> Rows:
+        """The rows, or the first of them, where all would have to be read for it."""
+        return self
+
     def present(self) -> Any:
         """(n, d): where X is not zero, as a CSR array of booleans."""
         import scipy.sparse as sp
 
         return sp.csr_array(sp.vstack([sp.csr_array(block != 0) for block in self.blocks()]))
 
-    def buffers(self) -> Iterator[Any]:
-        """Arrays whose bytes, one after the other, are the same for the same rows."""
+    def group_digests(self) -> Iterator[bytes]:
+        """Digests of fixed groups of rows, the same for the same rows, whatever they are kept in blocks of."""
+        groups = Groups(0, self.shape[1])
+        for block in self.digested():
+            groups.add(block)
+        digests, parts = groups.end()
+        return (digest for _, digest in [*digests, *((n, group_digest([content])) for n, _, content in parts)])
+
+    def digested(self) -> Iterator[Any]:
+        """The rows, some at a time, as what is digested: arrays, or CSR."""
         return self.blocks()
 
 
@@ -238,6 +290,9 @@ class Dense(Rows):
 
     def over(self, scale: Reals | float) -> Dense:
         return Dense(self.array / scale)
+
+    def filled(self, values: Reals) -> Dense:
+        return Dense(np.where(np.isnan(self.array), values, self.array))
 
     def times(self, V: Reals) -> Reals:
         return self.array @ V

@@ -141,6 +141,7 @@ def covariance(X: RowsLike, k: int, tau: int) -> Covariance:
     """The cheaper form of X^T X for tau products with k columns."""
     rows = as_rows(X)
     d, products = rows.shape[1], k * min(tau, EXPECTED_ITERATIONS)
-    build, column = rows.work()
+    cost, calls = rows.work(), min(tau, EXPECTED_ITERATIONS)
+    by_operator = products * cost.column + calls * cost.product
     fits = 8 * d * d <= GRAM_BYTES
-    return GramMatrix(rows) if fits and build + 2.0 * products * d * d <= products * column else GramOperator(rows)
+    return GramMatrix(rows) if fits and cost.gram + 2.0 * products * d * d <= by_operator else GramOperator(rows)

@@ -4,33 +4,42 @@ from __future__ import annotations
 
 import hashlib
 import json
-import re
-import warnings
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from pdml_spdz.errors import InputError
-from pdml_spdz.numerics.fixedpoint import Reals
-from pdml_spdz.rows import names
+from pdml_spdz.rows import missing, names
 from pdml_spdz.rows.base import Rows, RowsLike, as_rows, is_sparse
-from pdml_spdz.rows.formats import READERS, Columns, is_series, is_table, read_table
-from pdml_spdz.rows.names import Names, column
+from pdml_spdz.rows.formats import PACKED, READERS, TABLES, Columns, chosen
+from pdml_spdz.rows.frames import Loaded, is_series, is_table, read_table
+from pdml_spdz.rows.missing import IMPUTE, finite
+from pdml_spdz.rows.names import Names
+from pdml_spdz.rows.reading import Reading, RowSettings, RowsWanted
+from pdml_spdz.rows.triplets import read_triplets
 
 
 @dataclass(frozen=True, repr=False)
 class Data:
     """Rows of whatever kind, and the names of their columns where they have some;
     warnings : what this party, and nobody else, should know of them
+    ids : (n,) texts, whose rows these are, where the file says so: kept aside, never sent, never a feature
+    kept : numbers of the file's rows that these are, if some were left out
+    holes : whether entries are missing (NaN), to be filled in when all parties have met
     """
 
     rows: Rows
     features: Names | None
     source: str
     warnings: Names = ()
+    ids: NDArray[Any] | None = None
+    holes: bool = False
+    kept: NDArray[np.int64] | None = None
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "rows", as_rows(self.rows))
@@ -39,11 +48,11 @@ class Data:
         """Sizes, never the numbers or their names."""
         return f"Data({self.source}: {self.n:,} rows x {self.d:,} columns)"
 
-    @property
+    @cached_property
     def n(self) -> int:
         return self.rows.shape[0]
 
-    @property
+    @cached_property
     def d(self) -> int:
         return self.rows.shape[1]
 
@@ -53,11 +62,56 @@ class Data:
         return self.rows.unwrapped()
 
     @property
+    def known(self) -> Rows:
+        """The rows, with zeros for what is missing: for a party's own eyes, and for bounds."""
+        return self.rows.filled(np.zeros(self.d)) if self.holes else self.rows
+
+    def looked_at(self, setting: str) -> Data:
+        """The rows after a first pass, if there was none: what is missing is dealt with as the parties agreed."""
+        if not self.rows.lazy:
+            return self
+        return missing.of_pass(self, self.source, setting)
+
+    def missing(self) -> NDArray[np.int64]:
+        """(d,) how many entries of each column are missing."""
+        if not self.holes:
+            return np.zeros(self.d, np.int64)
+        if self.rows.lazy:
+            counted: NDArray[np.int64] = self.rows.summary().missing  # type: ignore[attr-defined]
+            return counted
+        return missing.holes(self.rows, self.source, self.features)[0].by_column
+
+    def names(self) -> list[str]:
+        """What the rows are called: their ids, or their numbers in the file, from 0."""
+        if self.ids is not None:
+            return [str(name) for name in self.ids]
+        return [str(i) for i in (range(self.n) if self.kept is None else self.kept.tolist())]
+
+    def without(self, names: Sequence[str], where: str) -> Data:
+        """All rows but those that are called so. where : who says it, for messages"""
+        out = np.isin(np.array(self.names(), dtype=object).astype(str), np.array(sorted(set(names)), dtype=str))
+        if out.all():
+            raise InputError(f"{where} leaves no row of {self.source}.", "at least one that stays")
+        left = np.flatnonzero(~out)
+        said = f"left out {int(out.sum()):,} of {self.n:,} rows, which {where} names"
+        if (unknown := len(set(names)) - int(out.sum())) > 0:
+            said += f"; {unknown:,} of its names are not here"
+        return replace(
+            self,
+            rows=self.rows[left],
+            ids=None if self.ids is None else self.ids[left],
+            kept=left if self.kept is None else self.kept[left],
+            warnings=(*self.warnings, said),
+        )
+
+    @property
     def density(self) -> float:
         return self.rows.nonzero / (self.n * self.d)
 
     def summary(self) -> str:
         kind = "sparse" if self.rows.sparse else "dense"
+        if self.rows.lazy:
+            return f"{self.source}: {self.n:,} rows x {self.d:,} columns, {kind}, not loaded whole"
         return (
             f"{self.source}: {self.n:,} rows x {self.d:,} columns, {kind}, "
             f"{self.rows.nbytes / 1e6:,.1f} MB, density {self.density:.3g}"
@@ -67,8 +121,8 @@ class Data:
         """A salted digest by which a party recognises its own data; it never leaves the party."""
         h = hashlib.blake2b(salt, digest_size=32)
         h.update(json.dumps([self.n, self.d, self.features]).encode())
-        for array in self.rows.buffers():
-            h.update(np.ascontiguousarray(array).reshape(-1).view(np.uint8).data)
+        for digest in self.rows.group_digests():
+            h.update(digest)
         return h.hexdigest()
 
     def in_order(self, wanted: Names | None, whose: str) -> Data:
@@ -119,47 +173,105 @@ def vector_settings(settings: Mapping[str, Any]) -> dict[str, Any]:
     return done
 
 
-def load(path: Path, *, vector: bool = False) -> Data:
+def load(path: Path, *, vector: bool = False, wanted: RowsWanted | None = None) -> Data:
     """Read a party's rows and check that they are numbers; with `vector` one row, which may be a plain vector."""
-    suffix = "".join(path.suffixes[-2:]) if path.name.endswith(".gz") else path.suffix
-    if suffix.lower() not in READERS:
-        raise InputError(
-            f"{path} has an ending that is not known ({suffix or 'none'!r}).", f"one of {', '.join(READERS.names())}"
-        )
+    wanted = wanted or RowsWanted()
+    if in_pieces(path, wanted.reading):
+        from pdml_spdz.rows.piecewise import read_pieces  # with Dask
+
+        return _checked(read_pieces(path, wanted), str(path), path.name, wanted.agreed, vector=vector)
+    ending = ending_of(path)
     if not path.is_file():
         raise InputError(f"{path} is not there.", "a file with this party's rows", "check the path after --data")
     try:
-        columns = READERS[suffix.lower()](path)
+        if wanted.reading.triplets:
+            loaded = read_triplets(path, ending, wanted)
+        elif ending in TABLES:
+            loaded = TABLES[ending](path, wanted)
+        else:
+            loaded = chosen(Loaded(*READERS[ending](path)), wanted, str(path))
     except InputError:
         raise
-    except Exception as error:  # noqa: BLE001 - five libraries' words for a file that is broken
+    except Exception as error:  # noqa: BLE001 - many libraries' words for a file that is broken
         raise InputError(
-            f"{path} cannot be read as {suffix}: {str(error) or type(error).__name__}.", "a table of numbers"
+            f"{path} cannot be read as {ending}: {str(error) or type(error).__name__}.", "a table of numbers"
         ) from None
-    return _checked(columns, str(path), path.name, vector=vector)
+    return _left(_checked(loaded, str(path), path.name, wanted.agreed, vector=vector), wanted)
 
 
-def from_rows(given: Any, source: str, *, vector: bool = False) -> Data:
-    """Rows that are there: an array, a sparse matrix, a table of pandas or Arrow, whose columns have names, or Rows."""
+def _left(data: Data, wanted: RowsWanted) -> Data:
+    """The rows that their party wants to be there."""
+    for path in wanted.reading.exclude:
+        data = data.without(read_names(Path(path)), Path(path).name)
+    return data
+
+
+def read_names(path: Path) -> list[str]:
+    """What rows are called, one a line."""
+    try:
+        lines = path.read_text(encoding="utf-8").splitlines()
+    except (OSError, ValueError) as error:
+        raise InputError(
+            f"{path} cannot be read ({error}).", "ids of rows, or their numbers from 0, one a line"
+        ) from None
+    return [line.strip() for line in lines if line.strip()]
+
+
+def in_pieces(path: Path, reading: Reading) -> bool:
+    """Whether this names rows that are not loaded whole: a directory, a pattern, a Zarr array, files of a cluster."""
+    pattern = any(sign in path.name for sign in "*?") and not path.is_file()
+    return bool(reading.dask) or path.suffix == ".zarr" or path.is_dir() or pattern
+
+
+def is_collection(given: Any) -> bool:
+    """An array or data frame of Dask."""
+    return hasattr(given, "__dask_graph__") and hasattr(given, "to_delayed")
+
+
+def ending_of(path: Path) -> str:
+    """By which a file's reader is known: with what was packed, if it is packed."""
+    known = {name.lower() for name in (*READERS.names(), *TABLES.lines)}
+    suffix = path.suffix.lower()
+    ending = "".join(path.suffixes[-2:]).lower() if suffix in PACKED else suffix
+    if ending not in known:
+        found = f"{path} has an ending that is not known ({ending or 'none'!r})."
+        raise InputError(found, f"one of {', '.join(sorted(known))}")
+    return ending
+
+
+def from_rows(given: Any, source: str, *, vector: bool = False, wanted: RowsWanted | None = None) -> Data:
+    """Rows that are there: an array, a sparse matrix, a table of pandas, polars or Arrow, whose columns have names, or
+    Rows.
+    """
     if isinstance(given, Data):
         return given
-    return _checked(columns_of(given, source), source, source, vector=vector)
+    wanted = wanted or RowsWanted()
+    return _left(_checked(_in_memory(given, source, wanted), source, source, wanted.agreed, vector=vector), wanted)
 
 
 def columns_of(given: Any, source: str) -> Columns:
     """The numbers, unchecked, and names of rows that are in memory."""
+    X, names, _ = _in_memory(given, source, RowsWanted())
+    return X, names
+
+
+def _in_memory(given: Any, source: str, wanted: RowsWanted) -> Loaded:
+    if is_collection(given):
+        from pdml_spdz.rows.piecewise import of_collection  # with Dask
+
+        return of_collection(given, source, wanted)
     if is_table(given) or is_series(given):
-        return read_table(given, source)
+        return read_table(given, source, wanted)
     if np.ma.is_masked(given):
-        raise InputError(f"{source} have masked entries.", "finite numbers", _IMPUTE)
+        raise InputError(f"{source} have masked entries.", "finite numbers", IMPUTE)
     array = given if isinstance(given, Rows) or is_sparse(given) else np.asarray(given)
     if array.dtype == object:
         raise InputError(f"{source} are not an array of numbers.", "an array of shape (n, d), a table, or a path")
-    return array, None
+    return chosen(Loaded(array, None), wanted, source)
 
 
-def _checked(columns: Columns, where: str, source: str, *, vector: bool) -> Data:
-    X, features = columns
+def _checked(loaded: Loaded, where: str, source: str, agreed: RowSettings, *, vector: bool) -> Data:
+    X, features, aside = loaded
     if vector:
         X = X[None, :] if X.ndim == 1 and X.size else X
         if X.ndim == 2 and X.shape[0] != 1:
@@ -177,87 +289,24 @@ def _checked(columns: Columns, where: str, source: str, *, vector: bool) -> Data
     if features is not None:
         names.check(features, X.shape[1], where)
     rows = as_rows(X, order="C")
-    if not all(_finite(values) for values in rows.stored()):
-        raise InputError(f"{where} has entries that are not finite{_where(rows, features)}.", "finite numbers", _IMPUTE)
-    return Data(rows, features, source)
+    whole = Data(rows, features, source, ids=None if aside is None else _identifiers(aside[:, 0], where))
+    if rows.lazy or all(finite(values) for values in rows.stored()):
+        return whole
+    return missing.handled(whole, where, agreed.missing)
 
 
-_IMPUTE = "fill in or drop missing values (NaN) and infinities first"
-
-
-def _finite(values: Reals) -> bool:
-    # A sum is finite only if every entry is; the exact search (which needs memory) is made only if it is not.
-    with np.errstate(over="ignore", invalid="ignore"):
-        return bool(np.isfinite(values.sum()) or np.all(np.isfinite(values)))
-
-
-def _where(rows: Rows, features: Names | None) -> str:
-    """The first entry that is not finite; of sparse rows, which are not searched for it, nothing."""
-    for place, block in () if rows.sparse else rows.numbered_blocks():
-        for row, j in np.argwhere(~np.isfinite(block)):
-            name = "" if features is None else f" {features[j]!r}"
-            return f" (the first in row {place.start + row + 1}, column {j + 1}{name})"
-    return ""
-
-
-# Columns that are probably not features: a party is warned of them, and nobody else hears of it.
-SHARE = 0.99  # of all squares: a component of unit length is then nearly that column
-LEAST_ROWS = 8  # by chance alone fewer numbers may go up by equal steps
-IDENTIFIER = "looks like an identifier or a row number"
-DOMINANT = "carries nearly all of the"
-ID = re.compile(r"(?:.*[\W_])?(?:id|ID|Id|iD)|.*[a-z](?:Id|ID)")
-
-
-def identifiers(data: Data) -> list[str]:
-    """Warnings of columns that look like identifiers: integers by equal steps, or all different under such a name."""
-    found = set(_counters(data.rows)) | {j for j in _called_id(data) if _all_different(_column(data.rows, j))}
-    text = f"{IDENTIFIER}; leave it out if it is not a feature"
-    return [f"{column(data.features, j)} {text}" for j in sorted(found)]
-
-
-def dominant_column(data: Data, *, centred: bool) -> list[str]:
-    """A warning of a column that has nearly all of the variance, or of the squares where rows are not centred."""
-    rows = data.rows
-    squares = rows.column_squares(rows.column_sums() / data.n if centred else None)
-    j, total = int(np.argmax(squares)), float(squares.sum())
-    if data.d < 2 or not total * SHARE < squares[j]:
-        return []
-    what = "variance" if centred else "sum of squares"
-    text = f"{DOMINANT} {what} of this party's rows: the first vector will be that column"
-    return [f"{column(data.features, j)} {text}; scale the features (--scale), or leave it out if it is not one"]
-
-
-def warn_of_columns(said: Iterable[str], caller: int) -> None:
-    """Those of a report's warnings that are about columns, as Python's: whoever calls a function does not see what
-    parties print. caller : how many frames above this one
-    """
-    for text in said:
-        if IDENTIFIER in text or DOMINANT in text:
-            warnings.warn(text, UserWarning, stacklevel=caller + 1)
-
-
-def _counters(X: Rows) -> list[int]:
-    """Dense columns of integers that go up, or down, by equal steps."""
-    if X.sparse or X.shape[0] < LEAST_ROWS:
-        return []
-    first = X[:LEAST_ROWS].dense()
-    steps = np.diff(first, axis=0)
-    candidates = np.flatnonzero((steps[0] != 0) & np.all(steps == steps[0], axis=0) & (first[0] == np.rint(first[0])))
-    return [int(j) for j in candidates if _equal_steps(_column(X, int(j)))]
-
-
-def _column(X: Rows, j: int) -> Reals:
-    return X.columns([j]).dense()[:, 0]
-
-
-def _equal_steps(x: Reals) -> bool:
-    steps = np.diff(x)
-    return bool(np.all(steps == steps[0]) and np.all(x == np.rint(x)))
-
-
-def _called_id(data: Data) -> list[int]:
-    return [j for j, name in enumerate(data.features or ()) if ID.fullmatch(name.strip())]
-
-
-def _all_different(x: Reals) -> bool:
-    return bool(len(x) > 1 and np.all(x == np.rint(x)) and len(np.unique(x)) == len(x))
+def _identifiers(ids: NDArray[Any], where: str) -> NDArray[Any]:
+    """One for each row, all different."""
+    absent = [row for row, text in enumerate(ids) if text is None]
+    if absent:
+        found = f"{where}: {len(absent):,} rows have no identifier, the first of them row {absent[0] + 1}."
+        raise InputError(found, "one for each row")
+    different, first, counts = np.unique(ids.astype(str), return_index=True, return_counts=True)
+    if len(different) < len(ids):
+        row = int(np.min(first[counts > 1]))
+        raise InputError(
+            f"{where}: {int(np.sum(counts > 1)):,} identifiers are there more than once, that of row {row + 1} first.",
+            "one row for each",
+            "leave the others out, or choose another --id-column",
+        )
+    return ids

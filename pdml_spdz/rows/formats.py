@@ -1,35 +1,30 @@
-"""Rows and the names of their columns, out of files and out of tables of other libraries.
+"""Rows and the names of their columns, out of files.
 
 Every reader returns an array, a sparse matrix or Rows as they are there and the names, or None; `data` checks both.
-Tables of pandas and Arrow are known by what they offer: neither library is imported for them. Only columns of integers,
-floating-point numbers, booleans and decimals are numbers; dates and texts would turn into some.
 """
 
 from __future__ import annotations
 
-import csv
-import gzip
 import io
-import json
-import re
 import warnings
 import zipfile
-from collections.abc import Callable
-from decimal import Decimal
+from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import IO, Any, TypeAlias
+from typing import Any, TypeAlias
 
 import numpy as np
 
 from pdml_spdz.errors import InputError
 from pdml_spdz.registry import Line, Registry
-from pdml_spdz.rows.base import Rows, RowsLike, is_sparse
-from pdml_spdz.rows.names import Names, listed, refuse_index
+from pdml_spdz.rows.base import BLOCK, Rows, RowsLike, as_rows, is_sparse
+from pdml_spdz.rows.choosing import plan
+from pdml_spdz.rows.frames import Loaded, block_of, needs_pyarrow, read_table, table_plan, texts_of
+from pdml_spdz.rows.names import Names
+from pdml_spdz.rows.reading import RowsWanted
 
 Columns: TypeAlias = tuple[RowsLike, Names | None]
-ARROW_NUMBER = re.compile(r"u?int\d+|halffloat|float|double|bool|decimal\d+\(.*\)")
-MISSING = {"", "na", "n/a", "#n/a", "#na", "<na>", "n.a.", "null", "none", "?", "-", "--", "."}  # in lower case
-CONVERT = "drop these columns, or make numbers of them first"
+ROWS = 65_536  # of a batch, at most
+PACKED = (".gz", ".bz2", ".zst", ".lz4")
 
 
 def read_npy(path: Path) -> Columns:
@@ -101,62 +96,6 @@ def _trusted(X: Any) -> Any:
     return X
 
 
-def read_csv(path: Path) -> Columns:
-    with _text(path) as file:
-        names = tuple(name.strip() for name in next((line for line in csv.reader(file) if line), []))
-        _check_header(names, path)
-        try:
-            with warnings.catch_warnings():
-                warnings.simplefilter("ignore", UserWarning)  # that there is nothing to read
-                X = np.loadtxt(file, delimiter=",", ndmin=2, dtype=np.float64, quotechar='"', comments=None)
-        except ValueError as error:
-            raise _no_number(error, names, path) from None
-    if not X.size:
-        raise InputError(f"{path} has a header and no rows.", "at least one row", "leave this party out")
-    return X, names
-
-
-def _text(path: Path) -> IO[str]:
-    if path.suffix == ".gz":
-        return gzip.open(path, "rt", encoding="utf-8-sig", newline="")
-    return path.open("r", encoding="utf-8-sig", newline="")
-
-
-def _check_header(names: Names, path: Path) -> None:
-    """A line that could be a row is not taken for the header: that row would be lost."""
-    if not names:
-        raise InputError(f"{path} is empty.", "a header line and one line for each row")
-    numbers = [name for name in names if _is_number(name)]
-    if numbers or {name.lower() for name in names} <= MISSING:
-        found = f"there are numbers in its first line ({listed(numbers)})" if numbers else "its first line has no names"
-        raise InputError(
-            f"{path} has no header: {found}.",
-            "the names of the features in the first line, none of them a number",
-            "put the same header line into every party's file",
-        )
-
-
-def _is_number(text: str) -> bool:
-    try:
-        float(text)
-    except ValueError:
-        return False
-    return True
-
-
-def _no_number(error: ValueError, names: Names, path: Path) -> InputError:
-    """NumPy's message, with the column's name."""
-    found = re.search(r"could not convert string (.*) to float64 at row (\d+), column (\d+)", str(error))
-    if found is None or not 0 < int(found[3]) <= len(names):
-        return InputError(f"{path} cannot be read as .csv: {error}.", "a table of numbers")
-    name, row = names[int(found[3]) - 1], int(found[2]) + 1
-    return InputError(
-        f"{path} cannot be read as .csv: column {name!r} has {found[1]} in row {row}.",
-        "a table of numbers",
-        "drop columns of texts and dates, or make numbers of them; fill in or drop missing values first",
-    )
-
-
 def read_mtx(path: Path) -> Columns:
     import scipy.io  # which takes long, and few have such files
 
@@ -176,119 +115,89 @@ def _check_mtx(path: Path, rows: int, columns: int, entries: int, form: str) -> 
         raise InputError(f"{path} has {found} entries.", f"{most}, as its head says")
 
 
-def read_parquet(path: Path) -> Columns:
+def read_parquet(path: Path, wanted: RowsWanted) -> Loaded:
     try:
         import pyarrow.parquet as pq
     except ImportError:
-        raise _needs_pyarrow(str(path)) from None
-    return read_table(pq.read_table(path), str(path))
+        raise needs_pyarrow(str(path)) from None
+    with pq.ParquetFile(path, pre_buffer=False) as file:
+        return _batches_read(file.schema_arrow, file.iter_batches, file.metadata.num_rows, str(path), wanted)
 
 
-def _needs_pyarrow(where: str) -> InputError:
-    found = f"{where} needs the package pyarrow, which is not installed."
-    return InputError(found, do="pip install 'pdml-spdz[parquet]'")
+def read_feather(path: Path, wanted: RowsWanted) -> Loaded:
+    """Arrow's own format, in a file of it or as a stream."""
+    try:
+        import pyarrow.feather as feather
+    except ImportError:
+        raise needs_pyarrow(str(path)) from None
+    return read_table(feather.read_table(path, memory_map=True), str(path), wanted)
+
+
+def _batches_read(schema: Any, batches: Callable[..., Iterator[Any]], n: int, where: str, wanted: RowsWanted) -> Loaded:
+    """Rows that come in batches, into one array: there is no second copy of them."""
+    made = table_plan(schema, wanted, where)
+    X, aside, at = np.empty((n, made.d)), [], 0
+    inner = made.within()
+    whole = made.read == tuple(range(len(schema.names)))
+    chosen = None if whole else [made.names[j] for j in made.read]
+    for batch in batches(batch_size=max(1, min(ROWS, BLOCK // made.d)), columns=chosen):
+        # Of a name with a dot in it Parquet finds more than was asked for, and all in the order of the file.
+        block, texts = block_of(batch if chosen is None else batch.select(chosen), inner)
+        X[at : at + len(block)] = block
+        at += len(block)
+        aside += [] if texts is None else [texts]
+    return Loaded(X, made.features, np.concatenate(aside) if aside else None)
+
+
+def read_h5ad(path: Path, wanted: RowsWanted) -> Loaded:
+    """The matrix X of AnnData: observations are rows, variables are columns."""
+    try:
+        import anndata
+    except ImportError:
+        raise _needs("anndata", path) from None
+    held = anndata.read_h5ad(path)
+    X = held.X.tocsr() if is_sparse(held.X) else np.asarray(held.X)
+    names = tuple(map(str, held.var_names))
+    return chosen(Loaded(X, names, np.array([[str(n)] for n in held.obs_names], dtype=object)), wanted, str(path))
+
+
+def chosen(loaded: Loaded, wanted: RowsWanted, where: str) -> Loaded:
+    """Some columns of what has been read as a whole."""
+    own, agreed = wanted.reading, wanted.agreed
+    if agreed.plain and not own.id_column:
+        return loaded
+    if loaded.features is None:
+        found = f"{where} has no names for its columns."
+        raise InputError(found, "names, by which columns are chosen", "leave --columns, --drop and --id-column out")
+    if agreed.encode:
+        found = f"{where} holds an array of numbers, and `encode` is for tables."
+        raise InputError(found, "a table (.csv, .parquet, ...)")
+    made = plan(loaded.features, wanted, where)
+    rows = as_rows(loaded.X)
+    aside = loaded.aside
+    for j in made.aside:
+        aside = texts_of(rows.columns([j]).dense()[:, 0])[:, None]
+    return Loaded(rows.columns([source.j for source in made.sources]), made.features, aside)
+
+
+def _needs(package: str, path: Path) -> InputError:
+    found = f"{path} needs the package {package}, which is not installed."
+    return InputError(found, do=f"pip install {package}")
 
 
 _HERE = "pdml_spdz.rows.formats:read_"
 READERS: Registry[Callable[[Path], Columns]] = Registry(
-    "reader",
+    "reader", {ending: Line(f"{_HERE}{ending[1:]}") for ending in (".npy", ".npz", ".mtx")}
+)
+# Of tables whose columns are chosen while they are read.
+_TEXT = "pdml_spdz.rows.delimited:read_delimited"
+TABLES: Registry[Callable[[Path, RowsWanted], Loaded]] = Registry(
+    "table",
     {
-        ".npy": Line(f"{_HERE}npy"),
-        ".npz": Line(f"{_HERE}npz"),
-        ".csv": Line(f"{_HERE}csv"),
-        ".csv.gz": Line(f"{_HERE}csv"),
-        ".mtx": Line(f"{_HERE}mtx"),
+        **{f"{ending}{packed}": Line(_TEXT) for ending in (".csv", ".tsv") for packed in ("", *PACKED)},
         ".parquet": Line(f"{_HERE}parquet"),
+        ".feather": Line(f"{_HERE}feather"),
+        ".arrow": Line(f"{_HERE}feather"),
+        ".h5ad": Line(f"{_HERE}h5ad"),
     },
 )
-
-
-def is_table(value: Any) -> bool:
-    """A data frame, or anything that hands out its columns by Arrow's C interface."""
-    arrow = hasattr(value, "__arrow_c_stream__") and (hasattr(value, "columns") or hasattr(value, "schema"))
-    return _is_frame(value) or hasattr(value, "column_names") or arrow
-
-
-def is_series(value: Any) -> bool:
-    """One column of pandas, whose labels name a vector's numbers."""
-    return hasattr(value, "iloc") and hasattr(value, "index") and not hasattr(value, "columns")
-
-
-def _is_frame(value: Any) -> bool:
-    return all(hasattr(value, name) for name in ("iloc", "columns", "dtypes"))
-
-
-def read_table(value: Any, where: str) -> Columns:
-    """The numbers and names of a table (`is_table`), or of a vector (`is_series`)."""
-    table = check_table(value, where)
-    if is_series(table):
-        return table.to_numpy(dtype=np.float64, na_value=np.nan), _labels(table.index, where)
-    names = column_names(table, where)
-    if _is_frame(table):
-        return table.to_numpy(dtype=np.float64, na_value=np.nan), names
-    columns = [column.to_numpy(zero_copy_only=False).astype(np.float64) for column in table.columns]
-    return (np.column_stack(columns) if columns else np.empty((0, 0))), names
-
-
-def check_table(value: Any, where: str) -> Any:
-    """The table, if all of its columns are numbers and none is an index; of an unknown library, as Arrow's."""
-    if is_series(value):
-        found = [] if _is_number_type(value.dtype) or _are_decimals(value) else [("values", value.dtype)]
-    elif _is_frame(value):
-        kinds = enumerate(zip(value.columns, value.dtypes, strict=True))
-        odd = [(j, repr(label), kind) for j, (label, kind) in kinds if not _is_number_type(kind)]
-        found = [(label, kind) for j, label, kind in odd if not _are_decimals(value.iloc[:, j])]
-    else:
-        value = value if hasattr(value, "to_batches") else _as_arrow(value, where)
-        described = json.loads((value.schema.metadata or {}).get(b"pandas", b"{}"))
-        refuse_index([name for name in described.get("index_columns", []) if name in value.column_names], where)
-        types = [(repr(name), str(c.type)) for name, c in zip(value.column_names, value.columns, strict=True)]
-        found = [(name, kind) for name, kind in types if not ARROW_NUMBER.fullmatch(kind)]
-    if found:
-        said = listed(f"{name} ({kind})" for name, kind in found)
-        wanted = "integers, floating-point numbers, booleans or decimals in every column"
-        raise InputError(f"{where} has columns that are not numbers: {said}.", wanted, CONVERT)
-    return value
-
-
-def _as_arrow(value: Any, where: str) -> Any:
-    try:
-        import pyarrow as pa
-    except ImportError:
-        raise _needs_pyarrow(where) from None
-    return pa.Table.from_batches([value]) if isinstance(value, pa.RecordBatch) else pa.table(value)
-
-
-def _is_number_type(dtype: Any) -> bool:
-    return getattr(dtype, "kind", "O") in "iufb" or str(dtype).startswith("decimal")
-
-
-def _are_decimals(column: Any) -> bool:
-    """What pandas makes of decimals: objects."""
-    return len(column) > 0 and all(isinstance(x, Decimal) for x in column)
-
-
-def column_texts(table: Any, where: str) -> Names:
-    """What a table (`check_table`) calls its columns, numbers as texts."""
-    return _texts(table.columns, where) if _is_frame(table) else tuple(table.column_names)
-
-
-def column_names(table: Any, where: str) -> Names | None:
-    """The same where these are names."""
-    return _labels(table.columns, where) if _is_frame(table) else tuple(table.column_names)
-
-
-def _labels(labels: Any, where: str) -> Names | None:
-    """Texts and whole numbers are names, but 0, 1, 2, ... is what pandas calls columns that have none."""
-    texts = _texts(labels, where)
-    return None if list(labels) == list(range(len(texts))) else texts
-
-
-def _texts(labels: Any, where: str) -> Names:
-    found = list(labels)
-    if not all(isinstance(label, str | int | np.integer) and not isinstance(label, bool) for label in found):
-        raise InputError(
-            f"{where} has columns whose names are not texts: {listed(x for x in found if not isinstance(x, str))}.",
-            "a text for each column",
-        )
-    return tuple(str(label) for label in found)

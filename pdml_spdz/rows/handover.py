@@ -68,7 +68,10 @@ def received(descriptor: int) -> Data:
     except (struct.error, ValueError):  # a pipe whose writer is gone
         raise PeerError("the process that started this party ended before it had handed over the rows.") from None
     features = None if header["features"] is None else tuple(header["features"])
-    return Data(_joined(arrays, header["shape"]), features, header["source"])
+    ids = None if header["ids"] is None else np.array(header["ids"], dtype=object)
+    rows, kept = _joined(arrays, header["shape"]), header["kept"]
+    kept = None if kept is None else np.array(kept, np.int64)
+    return Data(rows, features, header["source"], tuple(header["warnings"]), ids, header["holes"], kept)
 
 
 def _in_memory(data: Data) -> int | None:
@@ -106,7 +109,9 @@ def _through_pipe(data: Data) -> int:
 def _write(file: BinaryIO, data: Data) -> None:
     arrays = _parts(data)
     places: list[tuple[str, tuple[int, ...], int]] = []
-    head = {"features": data.features, "source": data.source, "shape": data.rows.shape, "arrays": places}
+    head: dict[str, Any] = {"shape": data.rows.shape, "arrays": places}
+    head |= {name: getattr(data, name) for name in ("features", "source", "warnings", "holes")}
+    head |= {name: None if held is None else held.tolist() for name, held in (("ids", data.ids), ("kept", data.kept))}
     # Longer than the header can be: where the arrays begin is part of it.
     start = _aligned(LENGTH.size + len(json.dumps(head)) + 256 * len(arrays))
     for array in arrays:

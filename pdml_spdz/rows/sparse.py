@@ -10,7 +10,7 @@ import scipy.sparse as sp
 from numpy.typing import NDArray
 
 from pdml_spdz.numerics.fixedpoint import Reals
-from pdml_spdz.rows.base import BLOCK, Dense, Rows
+from pdml_spdz.rows.base import BLOCK, Dense, Rows, Work
 
 PENALTY = 4.0  # a flop on sparse rows costs about this many dense ones
 
@@ -72,9 +72,9 @@ class Sparse(Rows):
     def gram_times(self, V: Reals) -> Reals:
         return np.asarray(self.matrix.T @ (self.matrix @ V))
 
-    def work(self) -> tuple[float, float]:
+    def work(self) -> Work:
         row_sizes = np.diff(self.matrix.indptr).astype(np.float64)
-        return PENALTY * float(row_sizes @ row_sizes), PENALTY * 4.0 * self.matrix.nnz
+        return Work(PENALTY * float(row_sizes @ row_sizes), PENALTY * 4.0 * self.matrix.nnz)
 
     def column_sums(self) -> Reals:
         return np.asarray(self.matrix.sum(axis=0), np.float64).reshape(-1)
@@ -91,7 +91,8 @@ class Sparse(Rows):
 
     @property
     def nbytes(self) -> int:
-        return sum(int(array.nbytes) for array in self.buffers())
+        parts = (self.matrix.data, self.matrix.indices, self.matrix.indptr)
+        return sum(int(array.nbytes) for array in parts)
 
     @property
     def nonzero(self) -> int:
@@ -102,5 +103,5 @@ class Sparse(Rows):
         found.eliminate_zeros()
         return found
 
-    def buffers(self) -> Iterator[Any]:
-        yield from (self.matrix.data, self.matrix.indices, self.matrix.indptr)
+    def digested(self) -> Iterator[Any]:
+        yield self.matrix

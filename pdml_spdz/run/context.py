@@ -10,10 +10,12 @@ from __future__ import annotations
 import hashlib
 import json
 import secrets
+import shutil
 import socket
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import asdict, dataclass, field
+from functools import cached_property
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -28,11 +30,11 @@ from pdml_spdz.rows import data as data_files
 from pdml_spdz.rows.base import RowsLike
 from pdml_spdz.rows.data import Data
 from pdml_spdz.rows.names import Names
+from pdml_spdz.rows.reading import READ_AS_FOUND, Reading, RowsWanted
 from pdml_spdz.run import output as results
 from pdml_spdz.study.model import Study
 from pdml_spdz.system.files import locked, parse_json, replaced, save_json, writing
-from pdml_spdz.transport.base import Link
-from pdml_spdz.transport.content import read_object
+from pdml_spdz.transport.base import Link, read_object
 
 Event = dict[str, Any]
 Opened = TypeVar("Opened")
@@ -43,6 +45,7 @@ class PartyRun:
     """What one party brings to a run: the agreed study and its own rows, paths and choices.
 
     data : this party's rows, or the file that holds them
+    reading : how that file is written
     """
 
     study: Study
@@ -61,10 +64,11 @@ class PartyRun:
     own_secret: Path | None = None
     mp_spdz: Path | None = None
     transcript: Transcript | None = None  # what this party sees is written down there
+    reading: Reading = READ_AS_FOUND
     opened: list[str] = field(default_factory=list)  # what the run has shown to every party so far, in words
     out_is_held: bool = False  # by the local command, for all of its parties
 
-    @property
+    @cached_property
     def directory(self) -> Path:
         return self.out / f"party-{self.me}"
 
@@ -118,12 +122,14 @@ def showing(opening: Callable[..., Opened], run: PartyRun, *observables: str) ->
     return shown
 
 
-def rows_of(given: RowsLike | Data | str | Path, study: Study, source: str = "the rows") -> Data:
+def rows_of(
+    given: RowsLike | Data | str | Path, study: Study, source: str = "the rows", reading: Reading = READ_AS_FOUND
+) -> Data:
     """Rows, or the file that holds them, as numbers that can be used; a vector where the study is about vectors."""
-    vector = study.spec.vector
+    vector, wanted = study.spec.vector, RowsWanted(reading, study.rows, study.features)
     if isinstance(given, str | Path):
-        return data_files.load(Path(given), vector=vector)
-    return data_files.from_rows(given, source, vector=vector)
+        return data_files.load(Path(given), vector=vector, wanted=wanted)
+    return data_files.from_rows(given, source, vector=vector, wanted=wanted)
 
 
 def stock_root(given: Path | None = None) -> Path:
@@ -138,7 +144,7 @@ def stock_root(given: Path | None = None) -> Path:
 
 KEPT = 2  # parties that are cut off in the middle of an iteration differ by one
 MOST = 4096  # bytes of a message here
-FORMAT = 2  # of checkpoints; 2: with what the end of a fit needs of its last iteration
+FORMAT = 3  # of checkpoints; 3: digests of fixed groups of rows
 
 
 @dataclass(frozen=True)
@@ -168,6 +174,8 @@ class Checkpoints:
             self.directory.mkdir(parents=True, exist_ok=True)
             for old in self.directory.glob("iteration-*.npz"):
                 old.unlink()
+            for place in self.directory.glob("W-*"):
+                shutil.rmtree(place)
         salt = secrets.token_bytes(16)
         content: dict[str, Any] = {"problem": study.problem_digest, "salt": salt.hex(), "data": data.digest(salt)}
         content |= {"features": data.features, "format": FORMAT, "algorithm": study.algorithm}

@@ -17,10 +17,9 @@ from pdml_spdz import __version__
 from pdml_spdz.errors import EngineError, MismatchError, StudyError
 from pdml_spdz.rows import names
 from pdml_spdz.rows.data import Data
-from pdml_spdz.study.checks import shown
+from pdml_spdz.study.fields import shown
 from pdml_spdz.study.model import Study
-from pdml_spdz.transport.base import Link
-from pdml_spdz.transport.content import read_object
+from pdml_spdz.transport.base import Link, read_object
 
 PROTOCOL = 2
 MOST = 4096  # bytes of a greeting
@@ -184,7 +183,7 @@ def _compare(peer: int, what: str, own: object, theirs: object, do: str) -> None
 
 PACKAGE = Path(__file__).parents[1]
 # What people use, and what starts parties: nothing here sends a word or decides how long it is. All else counts.
-OUTSIDE = ("__main__.py", "api.py", "applications", "bench", "cli", "estimators", "local", "privacy")
+OUTSIDE = ("__main__.py", "api.py", "applications", "bench", "cli", "estimators", "local", "privacy", "results")
 
 
 @cache  # modules that are loaded stay as they are, whatever becomes of their files

@@ -4,8 +4,10 @@ and its results on the disk, every array first, and the report, the mark of a fi
 
 from __future__ import annotations
 
+import json
 import platform
 import resource
+import shutil
 import ssl
 import sys
 from collections.abc import Iterator, Mapping
@@ -23,7 +25,8 @@ from pdml_spdz.errors import StorageError
 from pdml_spdz.numerics.fixedpoint import Reals
 from pdml_spdz.primitives.bound import Bound
 from pdml_spdz.rows.data import Data
-from pdml_spdz.study.algorithm import ALGORITHMS, Algorithm
+from pdml_spdz.rows.reading import MEAN
+from pdml_spdz.study.algorithm import ALGORITHMS, IDS, Algorithm
 from pdml_spdz.study.model import Study
 from pdml_spdz.system.files import parse_json, save_array, save_json, sync, writing
 from pdml_spdz.transport.base import Link
@@ -50,10 +53,10 @@ def commit(
     3. report.json: whoever finds it finds all the rest
     """
     with writing(directory):
-        older = {name for algorithm in _algorithms(directory) for name in (algorithm.result, *algorithm.kept)}
+        older = {name for algorithm in _algorithms(directory) for name in algorithm.results}
         (directory / REPORT).unlink(missing_ok=True)
         sync(directory)
-        for name in older - set(arrays):
+        for name in older - {*arrays, IDS}:
             (directory / name).unlink(missing_ok=True)
     if transcript is not None:
         transcript.save(directory / transcripts.FILE)
@@ -66,8 +69,8 @@ def remove(directory: Path) -> None:
     """The results of an older run, its mark first."""
     with writing(directory):
         older = [name for algorithm in _algorithms(directory) for name in algorithm.files]
-        for name in (REPORT, *older, transcripts.FILE):
-            (directory / name).unlink(missing_ok=True)
+        for path in (directory / name for name in (REPORT, *older, transcripts.FILE)):
+            shutil.rmtree(path) if path.is_dir() else path.unlink(missing_ok=True)
 
 
 def _algorithms(directory: Path) -> Iterator[Algorithm]:
@@ -141,6 +144,7 @@ def two_parties(study: Study) -> list[str]:
         **of_two,
         "the number of its rows": deviations or of_two.get("the number of its rows", False),
         "the mean square of each feature": deviations,
+        "how many values of each feature it has, and their sum": study.rows.missing == MEAN,
         "the norm of its rows": study.bound_kind == "secsum" and not deviations,  # these make the bound public
     }
     parts = [what for what, is_shown in shown.items() if is_shown]
@@ -175,12 +179,14 @@ def run_report(study: Study, engine: Engine, link: Link, bound: Bound, outcome: 
         "security": asdict(engine.security),
         "insecure": engine.insecure,
         "parties": study.M,
+        "names": [party.name for party in study.parties],  # of the organisations, where the study has them
         "party_id": link.me,
         "d": outcome.data.d,
         "features": None if outcome.data.features is None else list(outcome.data.features),  # in the order of V
         "columns": study.columns,
+        "rows": json.loads(json.dumps(asdict(study.rows))),  # how files became rows; lists, as they are read back
         "seconds": seconds(link),
-        "bytes_sent": sum(link.traffic.sent.values()),
+        "bytes_sent": link.traffic.bytes_sent,
         "bytes_received": sum(link.traffic.received.values()),
         "traffic": {
             f"P{p}": {"sent": link.traffic.sent.get(p, 0), "received": link.traffic.received.get(p, 0)}
@@ -188,7 +194,7 @@ def run_report(study: Study, engine: Engine, link: Link, bound: Bound, outcome: 
         },
         "rounds": link.traffic.rounds,
         "offline": {
-            "bytes_sent": sum(link.offline_traffic.sent.values()),
+            "bytes_sent": link.offline_traffic.bytes_sent,
             "bytes_received": sum(link.offline_traffic.received.values()),
             "rounds": link.offline_traffic.rounds,
         },
@@ -208,4 +214,5 @@ def run_report(study: Study, engine: Engine, link: Link, bound: Bound, outcome: 
             *outcome.warnings,
             *outcome.data.warnings,
         ],
+        "warnings_own": list(outcome.data.warnings),  # those of them that are about this party's rows
     }

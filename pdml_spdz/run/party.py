@@ -4,27 +4,33 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, ExitStack, closing, contextmanager, nullcontext
+from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from pdml_spdz.engines import transcript as transcripts
 from pdml_spdz.engines.base import Engine
-from pdml_spdz.engines.spec import Context, OfflinePhase
+from pdml_spdz.engines.spec import Context, Note, OfflinePhase, OfflinePlan, shape_of
 from pdml_spdz.engines.transcript import RecordedSum
 from pdml_spdz.errors import PdmlError, StudyError
-from pdml_spdz.fits.prepare import agreed, fitting
+from pdml_spdz.fits.fill import fit_filled
+from pdml_spdz.fits.prepare import agreed, expect, fitting
 from pdml_spdz.rows.data import Data
 from pdml_spdz.run import handshake
 from pdml_spdz.run.context import Checkpoints, PartyRun, finished_everywhere, rows_of, stock_root
 from pdml_spdz.run.output import Fitted, commit, two_parties
+from pdml_spdz.study.algorithm import IDS
 from pdml_spdz.study.model import Study
+from pdml_spdz.system.files import save_json
 from pdml_spdz.transport import certs
-from pdml_spdz.transport.base import Link
+from pdml_spdz.transport.base import Clock, Link
 from pdml_spdz.transport.certs import Identity
-from pdml_spdz.transport.clock import Clock
 from pdml_spdz.transport.connect import Meeting, connect, listen
 from pdml_spdz.transport.patience import Patience
+
+TELLING_SECONDS = 60.0  # for which a party that cannot take part tries to say so
 
 
 def run_party(run: PartyRun, link: Link | None = None) -> dict[str, Any]:
@@ -35,9 +41,12 @@ def run_party(run: PartyRun, link: Link | None = None) -> dict[str, Any]:
     place = _Network(run) if link is None else _Connected(run, link)
     with ExitStack() as held:
         try:
+            run.study.engine_spec.ready(run.study, run.mp_spdz)
             held.enter_context(run.output())
             with place.clock("local"):
                 data = _load(run)
+            if isinstance(run.data, Path):
+                held.callback(data.rows.close)
             run.note(data.summary())
             place.wait()
         except Exception as error:
@@ -45,7 +54,12 @@ def run_party(run: PartyRun, link: Link | None = None) -> dict[str, Any]:
             raise
         link = held.enter_context(place.meet())
         session = handshake.meet(link, run.study, place.identity.fingerprints, resume=run.resume)
-        data = agreed(handshake.compare_features(link, data, run.study, session), run.study)
+        data = handshake.compare_features(link, data, run.study, session)
+        data.rows.follow(lambda done, of: run.notify({"event": "rows", "done": done, "of": of}))
+        with link.clock("local"):
+            data = agreed(data.looked_at(run.study.rows.missing), run.study)
+            if run.resume and data.rows.lazy:
+                Checkpoints(run.directory / "checkpoint").check_resumable(run.study, data)
         for warning in data.warnings:
             run.note(warning)
         return run_fit(run, data, link, session, place.identity)
@@ -63,7 +77,9 @@ def run_fit(run: PartyRun, data: Data, link: Link, session: bytes, identity: Ide
     if not run.resume:
         run.begin(data)
     with closing(make_engine(run, link, session, identity)) as engine:
-        fitted = _recorded(run, lambda: run.study.spec.fit(run, data, link, engine))
+        fitted = _recorded(run, lambda: fit_filled(run, data, link, engine))
+    if data.ids is not None or data.kept is not None:
+        save_json(run.directory / IDS, data.names(), private=True)
     commit(run.directory, fitted.arrays, fitted.report, run.transcript)
     return fitted.report
 
@@ -110,23 +126,38 @@ def _telling(run: PartyRun, fit: Callable[[], Fitted]) -> Callable[[], Fitted]:
     return told
 
 
-def make_stock(run: PartyRun) -> dict[str, Any]:
+def make_stock(run: PartyRun, plan: OfflinePlan) -> dict[str, Any]:
     """The offline phase of party `me`, with the others: a stock for one run of the study; returns what was made."""
     phase = offline_phase(run.study)
-    network = _Network(run)
-    network.wait()
-    with network.meet() as link:
-        session = handshake.meet(link, run.study, network.identity.fingerprints, resume=False)
-        made = phase.make_stock(context_of(run, link, session, network.identity))
+    with meeting(run, lambda: phase.ready(run.study, run.mp_spdz)) as (link, session, identity):
+        made = phase.make_stock(context_of(run, link, session, identity), plan)
         traffic = link.offline_traffic
         return {
             "engine": run.study.engine,
             "party_id": run.me,
             "parties": run.study.M,
-            "bytes_sent": sum(traffic.sent.values()),
+            "bytes_sent": traffic.bytes_sent,
             "rounds": traffic.rounds,
             "seconds": round(link.clock.seconds["offline"], 3),
         } | made
+
+
+@contextmanager
+def meeting(run: PartyRun, check: Callable[[], object] = lambda: None) -> Iterator[tuple[Link, bytes, Identity]]:
+    """All parties of the study, who have found out that they mean the same thing: the link to them, the identity of
+    this meeting, and this party's own.
+
+    check : raises if this party cannot take part, of which the others are told
+    """
+    network = _Network(run)
+    try:
+        check()
+    except Exception as error:
+        network.tell(error)
+        raise
+    network.wait()
+    with network.meet() as link:
+        yield link, handshake.meet(link, run.study, network.identity.fingerprints, resume=False), network.identity
 
 
 class _Network:
@@ -142,11 +173,17 @@ class _Network:
         addresses = [(p.host, p.port) for p in study.parties]
         times = study.timeouts
         patience = Patience(times.round, times.work, times.least_rate)
-        self.meeting = Meeting(me, addresses, self.identity, times.connect, patience, run.note)
+        self.meeting = Meeting(me, addresses, self.identity, times.connect, patience, run.note, self._waiting)
 
     def wait(self) -> None:
-        others = self.meeting.M - 1
-        self.run.note(f"waiting up to {self.meeting.connect_timeout:g} s for the other {others} parties")
+        others, seconds = self.meeting.M - 1, self.meeting.connect_timeout
+        long = f"{seconds / 3600:g} h" if seconds >= 3600 else f"{seconds:g} s"
+        self.run.note(f"waiting up to {long} for the other {others} parties")
+
+    def _waiting(self, missing: list[int], seconds: float) -> None:
+        entries = self.run.study.parties
+        names = [f"P{p} ({entries[p].name})" if entries[p].name else f"P{p}" for p in missing]
+        self.run.notify({"event": "waiting", "missing": names, "of": len(entries), "seconds": round(seconds, 1)})
 
     @contextmanager
     def meet(self) -> Iterator[Link]:
@@ -157,9 +194,11 @@ class _Network:
     def tell(self, error: Exception) -> None:
         """This party cannot take part: let the others know now rather than let them wait."""
         self.run.notify({"event": "failing", "class": type(error).__name__, "message": str(error)})
-        self.run.note(f"telling the other parties, for up to {self.meeting.connect_timeout:g} s")
+        # Those who come later see who is missing: nobody waits for hours to say that it cannot take part.
+        meeting = replace(self.meeting, connect_timeout=min(self.meeting.connect_timeout, TELLING_SECONDS))
+        self.run.note(f"telling the other parties, for up to {meeting.connect_timeout:g} s")
         try:
-            connect(self.meeting, self.listener).__exit__(type(error), error, None)
+            connect(meeting, self.listener).__exit__(type(error), error, None)
         except PdmlError as unreachable:
             self.run.note(f"not all parties could be told: {unreachable.found}")
 
@@ -185,8 +224,11 @@ def _load(run: PartyRun) -> Data:
     """This party's rows, checked against the study."""
     study = run.study
     begun = Checkpoints(run.directory / "checkpoint")
-    data = fitting(rows_of(run.data, study), study, begun.features() if run.resume else None)
-    if run.resume:
+    data = fitting(
+        rows_of(run.data, study, reading=run.reading.of(run.me)), study, begun.features() if run.resume else None
+    )
+    expect(data, study)
+    if run.resume and not data.rows.lazy:
         begun.check_resumable(study, agreed(data, study))
     return data
 
@@ -210,3 +252,8 @@ def offline_phase(study: Study) -> OfflinePhase:
         found = f"the study has engine {study.engine!r} and reveal {study.reveal!r}."
         raise StudyError(found, "an engine that has an offline phase, and programs on secret shares")
     return study.engine_spec.offline
+
+
+def offline_plan(study: Study, home: Path | None, note: Note = lambda text: None) -> OfflinePlan:
+    """What one run of the study takes from the offline phase, before there is any data. home : as `PartyRun.mp_spdz`"""
+    return offline_phase(study).plan(study, shape_of(study), home, note)

@@ -38,8 +38,8 @@ def _read(path: Path) -> dict[str, Any]:
         ) from None
 
 
-def count(vector: bytes, path: Path | None = None) -> int:
-    """Note one more use of `vector`, before anything is sent, and return how many there are.
+def count(vector: bytes, path: Path | None = None, what: str = "NormedSecSum") -> int:
+    """Note one more use of `vector` (or matrix; by `what`), before anything is sent, and return how many there are.
 
     QuotaError beyond the limit. The file, for its owner only, holds a salted digest and a number for each vector.
     """
@@ -56,9 +56,9 @@ def count(vector: bytes, path: Path | None = None) -> int:
         uses = int(kept["uses"].get(name, 0)) + 1
         if uses > LIMIT:
             raise QuotaError(
-                f"this vector was given to normed-sum {LIMIT} times already; nothing was sent.",
+                f"the same numbers were given to {what} {LIMIT} times already; nothing was sent.",
                 "few openings of one sum: their average shows more digits than one of them",
-                f"use the result you have; if the vector is new, remove it from {path}",
+                f"use the result you have; if the numbers are new, remove them from {path}",
             )
         kept["uses"][name] = uses
         save_json(path, kept, private=True)

@@ -13,6 +13,7 @@ if TYPE_CHECKING:
 
 DIRECTIONS, SUMS = "directions", "sums"  # what an algorithm needs of the parties' numbers
 GRAM, SQUARES = "||X_m^T X_m||_F", "||X_m||_F^2"
+PAGE, IDS = "result.html", "ids.json"  # of every run: a page for people; a party's own: what its rows are called
 Want = Callable[[bool, str, str], None]
 
 
@@ -20,8 +21,26 @@ def _no_check(study: Study, want: Want) -> None:
     """Nothing beyond what every study has to be."""
 
 
-def _of_solver(study: Study) -> tuple[int, int]:
-    return study.solver_spec.columns(study.rank, study.d or len(study.features)), study.iterations
+@dataclass(frozen=True)
+class Shape:
+    """What a fit will ask for: blocks of k columns of length d, at most tau times.
+
+    expected : how often it is likely to; 0: as often as it may
+    lot : how many times offline material is claimed, or made, for at once; 0: for all
+    lengths : public, how long the first sums will be, about and up to one factor, where an earlier run has shown it
+    """
+
+    d: int
+    k: int
+    tau: int
+    expected: int = 0
+    lot: int = 0
+    lengths: tuple[float, ...] = ()
+
+
+def _of_solver(study: Study, d: int) -> Shape:
+    solver = study.solver_spec
+    return Shape(d, solver.columns(study.rank, d), study.iterations, solver.expected, solver.lot)
 
 
 @dataclass(frozen=True)
@@ -32,6 +51,10 @@ class Algorithm:
     fit : fit(run, data, link, engine) -> Fitted, party m's part of it
     result : the file of the result that all parties have
     unit : what the rank counts
+    title : of a page about a run
+    label : what one column of the result is called, before its number
+    table : the file of the result for spreadsheets
+    by_row : the result has a row, not a column, for each of what the rank counts
     change : when a fit stops, by `tol`: "stop when ..."
     kept : files that a party may have besides the result
     starts : files that are written when a fit begins
@@ -43,9 +66,12 @@ class Algorithm:
     measure : what a party's quota bounds
     check : check(study, want) refuses settings that do not go with it; want(ok, found, wanted) raises unless ok
     accept : accept(study, m, data) refuses rows that party m cannot use, before anything is sent or replaced
-    calls : columns in one call of NormedSecSum, and calls at most, of a study that says how many features there are
+    shape : shape(study, d), what a fit with d features asks of NormedSecSum
+    reveals : reveals(study), in words, what every party sees of a fit besides its result, what finding a bound and a
+    mean shows left out
     of_two : of the other party's numbers, what opened sums show where there are two parties
     reference : reference(result, files), what the report says of the accuracy where one machine has all files
+    note : for people who have a result: what it has shown that they may not expect
     help : of the command that runs it on this machine
     """
 
@@ -53,12 +79,16 @@ class Algorithm:
     fit: Callable[..., Any]
     result: str
     unit: str
+    title: str = "A joint computation"
+    label: str = "component"
+    table: str = "loadings.csv"
+    by_row: bool = False
     change: str = (
         "V is known to this (krylov: a bound of the sine of every vector's error, and of their span's), or changes by "
         "less (power: sine of the largest angle)"
     )
-    kept: tuple[str, ...] = ("scale.npy",)
-    starts: tuple[str, ...] = ("centre.npz",)
+    kept: tuple[str, ...] = ("scale.npy", "fill.npy")
+    starts: tuple[str, ...] = ("centre.npz", "missing.npz")
     needs: str = DIRECTIONS
     vector: bool = False
     own: tuple[str, ...] = ()
@@ -67,15 +97,22 @@ class Algorithm:
     measure: str = GRAM
     check: Callable[[Study, Want], None] = _no_check
     accept: Callable[..., None] = field(default=lambda study, m, data: None)
-    calls: Callable[[Study], tuple[int, int]] = _of_solver
+    shape: Callable[[Study, int], Shape] = _of_solver
+    reveals: Callable[[Study], list[str]] = field(default=lambda study: [])
     of_two: Callable[[Study], dict[str, bool]] = field(default=lambda study: {})
     reference: Callable[..., dict[str, Any]] | None = None
+    note: str = ""
     help: str = ""
 
     @property
     def files(self) -> tuple[str, ...]:
         """Everything that a fit writes into its directory, but for the report."""
-        return (self.result, *self.kept, *self.starts)
+        return (*self.results, *self.starts)
+
+    @property
+    def results(self) -> tuple[str, ...]:
+        """Those of them that are there when it has ended."""
+        return (self.result, self.table, PAGE, IDS, *self.kept)
 
 
 ALGORITHMS: Registry[Algorithm] = Registry(

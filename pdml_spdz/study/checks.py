@@ -1,31 +1,30 @@
-"""A study's settings one by one: each of its type and within its limits, whether from a file or from Python; and what
-it may say of the rows before they are factorised, and of how large numbers are: a bound, where it comes from, and how
-far below it sums may lie.
+"""What a study may say: of each number by itself, of settings that go together, of the rows before they are
+factorised, and of how large numbers are: a bound, where it comes from, and how far below it sums may lie.
 """
 
 from __future__ import annotations
 
 import math
 import re
-from collections.abc import Collection
-from dataclasses import MISSING, Field, fields
-from numbers import Integral, Real
-from typing import TYPE_CHECKING, Any
-
-import numpy as np
+from collections.abc import Iterable, Mapping
+from dataclasses import fields, is_dataclass
+from typing import TYPE_CHECKING
 
 from pdml_spdz.errors import StudyError, did_you_mean
 from pdml_spdz.programs.precision import COLUMN_BITS, MAX_BITS, MAX_RANGE, MIN_BITS, MIN_RANGE
 from pdml_spdz.rows.names import quoted
-from pdml_spdz.study.algorithm import Want
+from pdml_spdz.rows.reading import MEAN, REFUSE
+from pdml_spdz.study.algorithm import having
 from pdml_spdz.study.engines import engines_that
+from pdml_spdz.study.fields import UNSAID, check_choice, shown, want
+from pdml_spdz.study.sealed_checks import check_sealed
 
 if TYPE_CHECKING:
+    from pdml_spdz.engines.spec import EngineSpec
     from pdml_spdz.study.model import PartyEntry, Study
 
 CENTRES = ("open", "hidden", "none")
 SCALES = ("agreed", "secsum")
-UNSAID = ("solver", "iterations", "tol")  # None: as the other settings make it
 MAX_ITERATIONS = 10**6  # at a millisecond each, a quarter of an hour of nothing but rounds
 MAX_RANK = 10**6
 MIN_MEMORY = 1e-3  # GB
@@ -38,71 +37,131 @@ MAX_SECONDS = 10**6  # the operating system counts milliseconds in 32 bits
 SMALLEST, LARGEST = 2.0**-900, 2.0**900
 LAST_PORT = 65535
 FINGERPRINT = re.compile(r"[0-9a-f]{64}")
+OWN = ("centre", "variance", "nmf")  # settings that only some algorithms have
+ENGINE_SETTINGS = ("protocol", "insecure_benchmark")  # which not every engine takes
 
 
-def usual_value(f: Field[Any]) -> Any:
-    """What a field is if nobody sets it."""
-    return f.default if f.default_factory is MISSING else f.default_factory()
+def validate(study: Study, choices: Mapping[str, Iterable[str]]) -> None:
+    """Everything that can be seen to be wrong before there is any data; what is not said becomes what is usual.
+
+    choices : of settings that are one of some words
+    """
+    spec = study.engine_spec  # StudyError if there is none of that name
+    for name, words in choices.items():
+        if getattr(study, name) is not None:
+            check_choice(name, getattr(study, name), tuple(words))
+    for name in UNSAID:
+        if getattr(study, name) is None:
+            object.__setattr__(study, name, study.usual(name))
+    _check_values(study)
+    check_sealed(study)
+    _check_engine(study, spec)
+    _check_rows(study)
+    _check_missing(study)
+    _check_own(study)
+    study.spec.check(study, want)
+    _check_numbers(study)
+    _check_parties(study)
+    _check_bound(study)
 
 
-def settle(settings: Any, where: str) -> None:
-    """Give every field of a frozen dataclass its own type, so that equal settings have equal digests."""
-    for f in fields(settings):
-        object.__setattr__(settings, f.name, typed(f.name, str(f.type), getattr(settings, f.name), where))
+def _check_engine(study: Study, spec: EngineSpec) -> None:
+    opening = study.opening
+    want(
+        study.online == "stream" or study.normalise == "per-column" or not study.on_shares,
+        "`online` is per-column and `normalise` is fit.",
+        'normalise = "per-column" with it: one scale for a fit is one stream of columns',
+    )
+    for name, usual in (("normalise", "fit"), ("online", "stream"), ("program", "projection")):
+        want(
+            study.on_shares or getattr(study, name) == usual,
+            f"`{name}` is {getattr(study, name)!r} with reveal = {study.reveal!r}.",
+            f"{usual!r}: sums that all parties see are not normalised",
+        )
+    want(
+        study.program == "projection" or study.normalise == "per-column" or study.spec.vector,
+        f"`program` is {study.program!r} with normalise = {study.normalise!r}.",
+        'normalise = "per-column": the paper\'s program normalises each column by itself',
+    )
+    if opening.name not in spec.openings:
+        settings = ("reveal", "normalise", "program", "centre")
+        others = engines_that(lambda e: opening.name in e.openings)
+        raise StudyError(
+            f"`engine` is {study.engine!r}, which has no opening {opening.name!r}: "
+            f"{', '.join(f'{name} {getattr(study, name)!r}' for name in settings)}.",
+            f"the engine {others} for it; of {study.engine}: {', '.join(spec.openings)}",
+        )
+    want(
+        opening.common_scale or not study.solver_spec.common_scale,
+        f"`solver` is {study.solver!r}, and each column is normalised by itself ({opening.name}).",
+        "another solver, or normalise fit and program projection: it needs one scale for all columns of a fit",
+    )
+    if study.offline == "stock" and not (spec.offline and study.on_shares):
+        others = engines_that(lambda e: e.offline is not None)
+        found = f"`offline` is stock with engine {study.engine!r} and reveal {study.reveal!r}."
+        raise StudyError(found, f"the engine {others}, on secret shares: sums have no offline phase")
+    others_own = {name: getattr(study, name) for name in ENGINE_SETTINGS if name not in spec.settings}
+    if any(others_own.values()):
+        engines = engines_that(lambda e: set(others_own) <= set(e.settings))
+        values = " and ".join(f"`{name}` is {value!r}" for name, value in others_own.items())
+        raise StudyError(f"{values} with engine {study.engine!r}.", f"the engine {engines} with them")
+    spec.check(study, want)
 
 
-def typed(name: str, kind: str, value: Any, where: str) -> Any:
-    """A value as the field's type: whole numbers do for floats, numbers do for `bound` and `aggregator`."""
-    number = isinstance(value, Real) and not isinstance(value, bool)
-    if value is None and name in UNSAID:
-        return None
-    try:
-        if kind == "float" and number:
-            return float(value)
-        if kind == "str" and number and name in ("bound", "aggregator"):
-            return str(int(value) if isinstance(value, Integral) else float(value))
-        if kind == "str" and isinstance(value, str):
-            return _text(value)
-        if kind == "bool" and isinstance(value, bool):
-            return value
-        if kind in ("int", "int | None") and number and isinstance(value, Integral):
-            return int(value)
-        if kind == "int | None" and value is None:
-            return None
-        if kind.startswith("tuple[") and isinstance(value, list | tuple | np.ndarray):
-            inner = kind.removeprefix("tuple[").removesuffix(", ...]")
-            return tuple(typed(name, inner, v, where) for v in value)
-    except (OverflowError, ValueError):  # beyond float64, beyond what Python prints, or half a character
-        pass
-    if type(value).__name__ == kind and kind[0].isupper():  # one of the tables
-        return value
-    raise StudyError(f"`{name}` in {where} is {shown(value)}.", f"a value of type {kind}")
+def _check_missing(study: Study) -> None:
+    setting = study.rows.missing
+    want(
+        not study.spec.vector or setting == REFUSE,
+        f"`rows.missing` is {setting!r} for {study.algorithm}.",
+        f"{REFUSE!r}: a vector has no other rows to go by",
+    )
+    want(
+        setting != MEAN or study.centre != "hidden",
+        f"`rows.missing` is {MEAN!r} and `centre` is hidden.",
+        "another of the two: the mean that is filled in is seen by every party",
+    )
 
 
-def _text(value: str) -> str:
-    value.encode()  # UnicodeEncodeError, a ValueError, for what no file can hold
-    return str(value)
+def _check_own(study: Study) -> None:
+    """Settings of another algorithm are as they usually are."""
+    for f in fields(study):
+        value = getattr(study, f.name)
+        if f.name not in OWN or f.name in study.spec.own or value == study.usual(f.name):
+            continue
+        found = f"settings of [{f.name}] are given" if is_dataclass(value) else f"`{f.name}` is {value!r}"
+        raise StudyError(f"{found} for {study.algorithm}.", f"the algorithm {having(f.name)} with that")
 
 
-def shown(value: object) -> str:
-    """A value in a message, however long."""
-    try:
-        text = repr(value)
-    except ValueError:
-        text = "a number with thousands of digits"
-    return text if len(text) <= 100 else f"{text[:97]}..."
+def _check_numbers(study: Study) -> None:
+    want(not study.d or study.rank <= study.d, f"`rank` is {study.rank} and `d` is {study.d}.", "a rank of at most d")
+    want(
+        not (study.d and study.features) or len(study.features) == study.d,
+        f"`d` is {study.d} and `features` has {len(study.features)} names.",
+        "as many names as d, or only one of the two",
+    )
+    want(
+        (study.start == "seed") == (study.seed is not None), "`start` and `seed` disagree.", 'start = "seed" and a seed'
+    )
 
 
-def check_values(study: Study, want: Want) -> None:
-    """Every number by itself. want(ok, found, wanted) raises unless ok"""
+def _check_parties(study: Study) -> None:
+    for name in ("port", "mp_spdz_port"):
+        taken = [(p.host, getattr(p, name)) for p in study.parties if getattr(p, name)]
+        want(len(set(taken)) == len(taken), f"two parties have the same host and {name}.", "an address for each party")
+    named = study.aggregator in ("auto", "none", *map(str, range(study.M)))
+    want(named, f"`aggregator` is {shown(study.aggregator)}.", "auto, none, or a party's number")
+
+
+def _check_values(study: Study) -> None:
+    """Every number by itself."""
     more = study.solver_spec.columns(1, MAX_FEATURES) - 1  # columns that are opened beside those asked for
-    _within(want, "rank", study.rank, 1, MAX_COLUMNS - more if study.on_shares else MAX_RANK)
+    _within("rank", study.rank, 1, MAX_COLUMNS - more if study.on_shares else MAX_RANK)
     want(MIN_MEMORY <= study.memory <= LARGEST, f"`memory` is {study.memory}.", f"GB, at least {MIN_MEMORY}")
-    _within(want, "iterations", study.iterations, 1, MAX_ITERATIONS)
-    _within(want, "nmf.init_iterations", study.nmf.init_iterations, 1, MAX_ITERATIONS)
-    _within(want, "precision.bits", study.precision.bits, MIN_BITS, MAX_BITS)
+    _within("iterations", study.iterations, 1, MAX_ITERATIONS)
+    _within("nmf.init_iterations", study.nmf.init_iterations, 1, MAX_ITERATIONS)
+    _within("precision.bits", study.precision.bits, MIN_BITS, MAX_BITS)
     if study.precision.range:
-        _within(want, "precision.range", study.precision.range, MIN_RANGE, MAX_RANGE)
+        _within("precision.range", study.precision.range, MIN_RANGE, MAX_RANGE)
     want(0 <= study.tol < 1, f"`tol` is {study.tol}.", "zero or more, and below 1: no sine is above it")
     d = f"the number of features, at most {MAX_FEATURES:,}, or 0 to take it from the files"
     want(0 <= study.d <= MAX_FEATURES, f"`d` is {shown(study.d)}.", d)
@@ -117,19 +176,14 @@ def check_values(study: Study, want: Want) -> None:
         value = getattr(study.nmf, name)
         want(0 <= value <= LARGEST, f"`nmf.{name}` is {value}.", f"zero or a positive number, at most {LARGEST:.0e}")
     for i, party in enumerate(study.parties):
-        _check_party(i, party, want)
+        _check_party(i, party)
 
 
-def check_choice(name: str, value: object, choices: Collection[str]) -> None:
-    if value not in choices:
-        raise StudyError(f"`{name}` is {shown(value)}.", f"one of {', '.join(choices)}", did_you_mean(value, choices))
-
-
-def _within(want: Want, name: str, value: int, low: int, high: int) -> None:
+def _within(name: str, value: int, low: int, high: int) -> None:
     want(low <= value <= high, f"`{name}` is {shown(value)}.", f"{low} to {high}")
 
 
-def _check_party(i: int, party: PartyEntry, want: Want) -> None:
+def _check_party(i: int, party: PartyEntry) -> None:
     for port in (party.port, party.mp_spdz_port):
         want(0 <= port <= LAST_PORT, f"P{i}'s port is {shown(port)}.", "a port from 0 to 65535")
     want(
@@ -158,8 +212,7 @@ def is_host(host: str) -> bool:
     return bool(host) and all(c.isprintable() and not c.isspace() for c in host)
 
 
-def check_rows(study: Study, want: Want) -> None:
-    """want(ok, found, wanted) raises unless ok"""
+def _check_rows(study: Study) -> None:
     want(study.scale == "agreed" or not study.scales, "`scale` is secsum and `scales` are given.", "one of the two")
     d = study.d or len(study.features)
     for name in ("offsets", "scales"):
@@ -167,10 +220,10 @@ def check_rows(study: Study, want: Want) -> None:
         want(all(abs(v) <= LARGEST for v in values), f"`{name}` are not all finite and of a size to use.", "numbers")
         want(not (d and values) or len(values) == d, f"`{name}` are {len(values)} for d = {d}.", "one for each feature")
     want(all(map(usable, study.scales)), "`scales` are not all positive and of a size to use.", "positive numbers")
-    _check_names(study, want)
+    _check_names(study)
 
 
-def _check_names(study: Study, want: Want) -> None:
+def _check_names(study: Study) -> None:
     """Names that the study lists are names, and those of offsets and scales are the same."""
     for name, values in (("offset_features", study.offsets), ("scale_features", study.scales)):
         listed = getattr(study, name)
@@ -200,11 +253,10 @@ def kind_of(study: Study) -> str:
         return study.bound
     if study.opening.shows_norms:
         return "secsum"
-    return "window" if study.engine_spec.has_window else "exponent"
+    return "window" if study.engine_spec.has_window and not study.level.sealed else "exponent"
 
 
-def check_bound(study: Study, want: Want) -> None:
-    """want(ok, found, wanted) raises unless ok"""
+def _check_bound(study: Study) -> None:
     some = [p.quota > 0 for p in study.parties]
     want(
         parse_bound(study.bound) is not None or all(some) or not any(some),

@@ -12,14 +12,21 @@ from pathlib import Path
 from typing import Any
 
 from pdml_spdz.errors import StudyError, did_you_mean
+from pdml_spdz.rows.reading import RowSettings
 from pdml_spdz.study.algorithm import SUMS
-from pdml_spdz.study.checks import typed
 from pdml_spdz.study.engines import ENGINES
+from pdml_spdz.study.fields import typed
 from pdml_spdz.study.model import NmfSettings, PartyEntry, PrecisionSettings, Study, Timeouts
 from pdml_spdz.study.solvers import SOLVERS
 from pdml_spdz.system.files import replaced
 
-TABLES: dict[str, type[Any]] = {"timeouts": Timeouts, "precision": PrecisionSettings, "nmf": NmfSettings}
+WAIT = 4 * 3600.0  # seconds that a party of a study waits for people, unless the study says otherwise
+TABLES: dict[str, type[Any]] = {
+    "timeouts": Timeouts,
+    "precision": PrecisionSettings,
+    "nmf": NmfSettings,
+    "rows": RowSettings,
+}
 
 
 def render(study: Study) -> str:
@@ -87,7 +94,10 @@ def parse(content: Mapping[str, Any]) -> Study:
         if not isinstance(content.get(name, {}), dict):
             raise StudyError(f"`{name}` is not a table.", f"a [{name}] table")
     parties = tuple(_build(PartyEntry, entry, f"[[parties]] number {i}") for i, entry in enumerate(entries))
-    tables = {name: _build(cls, content.get(name, {}), f"[{name}]") for name, cls in TABLES.items()}
+    usual = {"timeouts": {"connect": WAIT}}
+    tables = {
+        name: _build(cls, usual.get(name, {}) | content.get(name, {}), f"[{name}]") for name, cls in TABLES.items()
+    }
     rest = {k: v for k, v in content.items() if k not in ("parties", *tables)}
     if "rank" not in rest:
         raise StudyError("the study has no `rank`.", "rank = k, the number of vectors wanted")

@@ -24,6 +24,7 @@ class Level:
     engine : for whoever names none
     opening : opening(study), the name of the opening with which the study's settings do it
     shows_sums : every party sees the sums themselves
+    sealed : no column is opened before the last
     """
 
     name: str
@@ -31,6 +32,7 @@ class Level:
     engine: str
     opening: Callable[[Study], str]
     shows_sums: bool = False
+    sealed: bool = False
 
 
 def _of_directions(study: Study) -> str:
@@ -43,8 +45,14 @@ def _of_directions(study: Study) -> str:
 
 NORMED = Level("normed", "directions only.", "embedded", _of_directions)
 SUM = Level("sum", "the sums, and so their norms.", "secsum", lambda study: "sum", shows_sums=True)
+SEALED = Level("sealed", "V, and nothing on the way to it.", "embedded", lambda study: "sealed", sealed=True)
 LEVELS: Registry[Level] = Registry(
-    "level", {"normed": Line("pdml_spdz.study.levels:NORMED"), "sum": Line("pdml_spdz.study.levels:SUM")}
+    "level",
+    {
+        "normed": Line("pdml_spdz.study.levels:NORMED"),
+        "sum": Line("pdml_spdz.study.levels:SUM"),
+        "sealed": Line("pdml_spdz.study.levels:SEALED"),
+    },
 )
 OPENINGS: Registry[Opening] = Registry(
     "opening",
@@ -54,6 +62,7 @@ OPENINGS: Registry[Opening] = Registry(
         "per-column": Line("pdml_spdz.engines.openings.per_column:PER_COLUMN"),
         "paper": Line("pdml_spdz.engines.mp_spdz.paper:PAPER"),
         "sum": Line("pdml_spdz.engines.openings.sums:SUM"),
+        "sealed": Line("pdml_spdz.engines.openings.sealed:SEALED"),
     },
 )
 DEFAULT_LEVEL = next(iter(LEVELS.lines))

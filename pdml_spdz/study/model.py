@@ -5,28 +5,16 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Iterable, Mapping
-from dataclasses import asdict, dataclass, field, fields, is_dataclass
+from dataclasses import asdict, dataclass, field, fields
+from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
-from pdml_spdz.errors import StudyError
-from pdml_spdz.study.algorithm import ALGORITHMS, DEFAULT, SUMS, Algorithm, having
-from pdml_spdz.study.checks import (
-    CENTRES,
-    SCALES,
-    UNSAID,
-    USUAL_RANGE,
-    WIDE_RANGE,
-    check_bound,
-    check_choice,
-    check_rows,
-    check_values,
-    kind_of,
-    parse_bound,
-    settle,
-    shown,
-    usual_value,
-)
-from pdml_spdz.study.engines import ENGINES, engines_that
+from pdml_spdz.registry import Registry
+from pdml_spdz.rows.reading import RowSettings
+from pdml_spdz.study.algorithm import ALGORITHMS, DEFAULT, SUMS, Algorithm
+from pdml_spdz.study.checks import CENTRES, SCALES, USUAL_RANGE, WIDE_RANGE, kind_of, parse_bound, validate
+from pdml_spdz.study.engines import ENGINES
+from pdml_spdz.study.fields import UNSAID, settle, usual_value, want
 from pdml_spdz.study.levels import DEFAULT_LEVEL, LEVELS, OPENINGS, Level
 from pdml_spdz.study.solvers import SOLVERS, usual_solver
 
@@ -44,8 +32,18 @@ PROGRAMS = ("projection", "paper")
 STARTS = ("secsum", "seed")
 INITS = ("pd", "random", "nnsvd", "best_of_M")
 W_STARTS = ("zero", "nnls")
-OWN = ("centre", "variance", "nmf")  # settings that only some algorithms have
-ENGINE_SETTINGS = ("protocol", "insecure_benchmark")  # which not every engine takes
+CHOICES: dict[str, Iterable[str]] = {
+    "normalise": NORMALISE,
+    "online": ONLINE,
+    "offline": OFFLINE,
+    "vole": VOLE,
+    "columns": COLUMNS,
+    "program": PROGRAMS,
+    "start": STARTS,
+    "centre": CENTRES,
+    "scale": SCALES,
+}
+REGISTERED: dict[str, Registry[Any]] = {"algorithm": ALGORITHMS, "solver": SOLVERS, "reveal": LEVELS}
 MAX_PARTIES = 30
 
 
@@ -58,6 +56,7 @@ class PartyEntry:
     fingerprint: str = ""
     quota: float = 0.0  # ||X_m^T X_m||_F at most; 0: the study's `bound` says it
     mp_spdz_port: int = 0  # where MP-SPDZ listens; 0: any free port
+    name: str = ""  # of the organisation, for people
 
     def __post_init__(self) -> None:
         settle(self, "[[parties]]")
@@ -149,13 +148,22 @@ class Study:
     scales: tuple[float, ...] = ()  # one for each feature: what is left is divided by it
     scale_features: tuple[str, ...] = ()
     scale: str = "agreed"  # by `scales`, or by what SecSum finds
+    accuracy_goal: float = 1e-6  # reveal sealed: of the sine of V's error; V is opened no finer
+    decay: float = 0.6  # of lambda_(b+1) / lambda_k: what the number of iterations is meant for
+    block: int = 0  # b, the columns that are iterated; 0: twice the rank
+    rows: RowSettings = field(default_factory=RowSettings)  # what is made of columns and missing values
     nmf: NmfSettings = field(default_factory=NmfSettings)
     precision: PrecisionSettings = field(default_factory=PrecisionSettings)
     timeouts: Timeouts = field(default_factory=Timeouts)
 
     def __post_init__(self) -> None:
         settle(self, "the study")
-        _validate(self)
+        want(2 <= self.M <= MAX_PARTIES, f"the study has {self.M} parties.", f"2 to {MAX_PARTIES} parties")
+        validate(self, {name: words.names() for name, words in REGISTERED.items()} | CHOICES)
+
+    def __getstate__(self) -> dict[str, Any]:
+        """What the study says; the rest follows from it."""
+        return {f.name: getattr(self, f.name) for f in fields(self)}
 
     def usual(self, name: str) -> Any:
         """What a setting is for those who do not say."""
@@ -165,31 +173,31 @@ class Study:
             return getattr(self.solver_spec, name)
         return usual_value(Study.__dataclass_fields__[name])
 
-    @property
+    @cached_property
     def M(self) -> int:  # noqa: N802
         return len(self.parties)
 
-    @property
+    @cached_property
     def spec(self) -> Algorithm:
         """What there is to know of the study's algorithm."""
         return ALGORITHMS[self.algorithm]
 
-    @property
+    @cached_property
     def level(self) -> Level:
         """Of reveal."""
         return LEVELS[self.reveal]
 
-    @property
+    @cached_property
     def opening(self) -> Opening:
         """How sums become columns that all parties see."""
         return OPENINGS[self.level.opening(self)]
 
-    @property
+    @cached_property
     def on_shares(self) -> bool:
         """Whether programs run on secret shares."""
         return bool(self.opening.template)
 
-    @property
+    @cached_property
     def quotas(self) -> list[float] | None:
         """B_m by party, or None if the bound is to come from the data."""
         value = parse_bound(self.bound)
@@ -197,29 +205,29 @@ class Study:
             return None
         return [party.quota or float(value or 0.0) for party in self.parties]
 
-    @property
+    @cached_property
     def engine_spec(self) -> EngineSpec:
         return ENGINES[self.engine]
 
-    @property
+    @cached_property
     def solver_spec(self) -> Solver:
         return SOLVERS[self.solver]
 
-    @property
+    @cached_property
     def bound_kind(self) -> str:
         """Where the bound comes from: "agreed", "window", "exponent" or "secsum"."""
         return kind_of(self)
 
-    @property
+    @cached_property
     def range(self) -> int:
         """Sums may be as small as 2^-range of the bound."""
         return self.precision.range or (WIDE_RANGE if self.bound_kind == "window" else USUAL_RANGE)
 
-    @property
+    @cached_property
     def digest(self) -> str:
         return _digest(asdict(self))
 
-    @property
+    @cached_property
     def problem_digest(self) -> str:
         """Of what determines V_t: a resumed run may have other hosts, time-outs, or more iterations, nothing else."""
         free = {"parties", "timeouts", "iterations", "tol", "memory", "aggregator", "offline", "vole"}
@@ -239,119 +247,3 @@ def choose_engine(engine: str | None, reveal: str | None, algorithm: str = DEFAU
 
 def _digest(content: Mapping[str, Any]) -> str:
     return hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()
-
-
-def want(ok: bool, found: str, wanted: str) -> None:
-    if not ok:
-        raise StudyError(found, wanted)
-
-
-def _validate(study: Study) -> None:
-    """Everything that can be seen to be wrong before there is any data."""
-    want(2 <= study.M <= MAX_PARTIES, f"the study has {study.M} parties.", f"2 to {MAX_PARTIES} parties")
-    spec = study.engine_spec  # StudyError if there is none of that name
-    _check_choices(study)
-    for name in UNSAID:
-        if getattr(study, name) is None:
-            object.__setattr__(study, name, study.usual(name))
-    check_values(study, want)
-    _check_engine(study, spec)
-    check_rows(study, want)
-    _check_own(study)
-    study.spec.check(study, want)
-    _check_numbers(study)
-    _check_parties(study)
-    check_bound(study, want)
-
-
-def _check_choices(study: Study) -> None:
-    choices: Iterable[str]
-    for name, choices in (
-        ("algorithm", ALGORITHMS.names()),
-        ("solver", SOLVERS.names()),
-        ("reveal", LEVELS.names()),
-        ("normalise", NORMALISE),
-        ("online", ONLINE),
-        ("offline", OFFLINE),
-        ("vole", VOLE),
-        ("columns", COLUMNS),
-        ("program", PROGRAMS),
-        ("start", STARTS),
-        ("centre", CENTRES),
-        ("scale", SCALES),
-    ):
-        if getattr(study, name) is not None:
-            check_choice(name, getattr(study, name), choices)
-
-
-def _check_engine(study: Study, spec: EngineSpec) -> None:
-    opening = study.opening
-    want(
-        study.online == "stream" or study.normalise == "per-column" or not study.on_shares,
-        "`online` is per-column and `normalise` is fit.",
-        'normalise = "per-column" with it: one scale for a fit is one stream of columns',
-    )
-    for name, usual in (("normalise", "fit"), ("online", "stream"), ("program", "projection")):
-        want(
-            study.on_shares or getattr(study, name) == usual,
-            f"`{name}` is {getattr(study, name)!r} with reveal = {study.reveal!r}.",
-            f"{usual!r}: sums that all parties see are not normalised",
-        )
-    want(
-        study.program == "projection" or study.normalise == "per-column" or study.spec.vector,
-        f"`program` is {study.program!r} with normalise = {study.normalise!r}.",
-        'normalise = "per-column": the paper\'s program normalises each column by itself',
-    )
-    if opening.name not in spec.openings:
-        settings = ("reveal", "normalise", "program", "centre")
-        others = engines_that(lambda e: opening.name in e.openings)
-        raise StudyError(
-            f"`engine` is {study.engine!r}, which has no opening {opening.name!r}: "
-            f"{', '.join(f'{name} {getattr(study, name)!r}' for name in settings)}.",
-            f"the engine {others} for it; of {study.engine}: {', '.join(spec.openings)}",
-        )
-    want(
-        opening.common_scale or not study.solver_spec.common_scale,
-        f"`solver` is {study.solver!r}, and each column is normalised by itself ({opening.name}).",
-        "another solver, or normalise fit and program projection: it needs one scale for all columns of a fit",
-    )
-    if study.offline == "stock" and not (spec.offline and study.on_shares):
-        others = engines_that(lambda e: e.offline is not None)
-        found = f"`offline` is stock with engine {study.engine!r} and reveal {study.reveal!r}."
-        raise StudyError(found, f"the engine {others}, on secret shares: sums have no offline phase")
-    others_own = {name: getattr(study, name) for name in ENGINE_SETTINGS if name not in spec.settings}
-    if any(others_own.values()):
-        engines = engines_that(lambda e: set(others_own) <= set(e.settings))
-        values = " and ".join(f"`{name}` is {value!r}" for name, value in others_own.items())
-        raise StudyError(f"{values} with engine {study.engine!r}.", f"the engine {engines} with them")
-    spec.check(study, want)
-
-
-def _check_own(study: Study) -> None:
-    """Settings of another algorithm are as they usually are."""
-    for f in fields(study):
-        value = getattr(study, f.name)
-        if f.name not in OWN or f.name in study.spec.own or value == study.usual(f.name):
-            continue
-        found = f"settings of [{f.name}] are given" if is_dataclass(value) else f"`{f.name}` is {value!r}"
-        raise StudyError(f"{found} for {study.algorithm}.", f"the algorithm {having(f.name)} with that")
-
-
-def _check_numbers(study: Study) -> None:
-    want(not study.d or study.rank <= study.d, f"`rank` is {study.rank} and `d` is {study.d}.", "a rank of at most d")
-    want(
-        not (study.d and study.features) or len(study.features) == study.d,
-        f"`d` is {study.d} and `features` has {len(study.features)} names.",
-        "as many names as d, or only one of the two",
-    )
-    want(
-        (study.start == "seed") == (study.seed is not None), "`start` and `seed` disagree.", 'start = "seed" and a seed'
-    )
-
-
-def _check_parties(study: Study) -> None:
-    for name in ("port", "mp_spdz_port"):
-        taken = [(p.host, getattr(p, name)) for p in study.parties if getattr(p, name)]
-        want(len(set(taken)) == len(taken), f"two parties have the same host and {name}.", "an address for each party")
-    named = study.aggregator in ("auto", "none", *map(str, range(study.M)))
-    want(named, f"`aggregator` is {shown(study.aggregator)}.", "auto, none, or a party's number")

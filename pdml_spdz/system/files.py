@@ -124,12 +124,16 @@ def save_array(path: Path, array: NDArray[Any]) -> None:
 
 
 def save_json(path: Path, content: Any, *, private: bool = False) -> None:
+    save_text(path, json.dumps(content, indent=2) + "\n", private=private)
+
+
+def save_text(path: Path, text: str, *, private: bool = False) -> None:
     """private : for its owner only, whatever the umask, from the first byte"""
     with replaced(path, synced=True) as temporary:
         temporary.unlink(missing_ok=True)
         descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600 if private else 0o666)
-        with os.fdopen(descriptor, "w", encoding="utf-8") as file:
-            file.write(json.dumps(content, indent=2) + "\n")
+        with os.fdopen(descriptor, "w", encoding="utf-8", errors="backslashreplace", newline="") as file:
+            file.write(text)
 
 
 def parse_json(text: str | bytes) -> Any:

@@ -98,14 +98,24 @@ def end(processes: Sequence[subprocess.Popen[str]], grace: float = 3.0) -> None:
                 stream.close()
 
 
-def is_stopped(guarded: subprocess.Popen[str]) -> bool:
-    """Whether a guarded program is stopped, by a signal or a debugger, as far as the system says so (Linux)."""
-    for path in Path("/proc").glob("[0-9]*/stat"):
-        with suppress(OSError):  # it has just ended
-            state, parent = path.read_text(encoding="utf-8", errors="replace").rpartition(")")[2].split()[:2]
-            if int(parent) == guarded.pid and state in "Tt":
-                return True
-    return False
+def is_stopped(number: int) -> bool:
+    """Whether a process is stopped, by a signal or a debugger, as far as the system says so (Linux)."""
+    return _state(Path(f"/proc/{number}/stat"))[0] in ("T", "t")
+
+
+def program_is_stopped(guarded: subprocess.Popen[str]) -> bool:
+    """The same of a guarded program, or of its guard."""
+    children = (state for state, parent in map(_state, Path("/proc").glob("[0-9]*/stat")) if parent == guarded.pid)
+    return is_stopped(guarded.pid) or any(state in ("T", "t") for state in children)
+
+
+def _state(path: Path) -> tuple[str, int]:
+    """Of a process, and the number of its parent."""
+    try:
+        state, parent = path.read_text(encoding="utf-8", errors="replace").rpartition(")")[2].split()[:2]
+    except (OSError, ValueError):  # it has just ended
+        return "", 0
+    return state, int(parent)
 
 
 def watch_parent() -> None:

@@ -7,9 +7,12 @@ noticed at its first frame, before its payload is used, and so is one that annou
 
 from __future__ import annotations
 
+import json
 import struct
+import time
 from abc import ABC, abstractmethod
-from collections.abc import Iterator, Mapping
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any, TypeAlias
@@ -18,7 +21,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pdml_spdz.errors import INTERRUPTED, PUBLIC, RESUME, PdmlError, PeerAborted, PeerError, ProtocolError
-from pdml_spdz.transport.clock import Clock
 
 Buffer: TypeAlias = "bytes | bytearray | memoryview | NDArray[Any]"
 
@@ -40,11 +42,24 @@ class Frame:
 
 @dataclass
 class Traffic:
-    """What one party sent and received: bytes of frames (headers included, TLS records not) by peer."""
+    """What one party sent and received: bytes of frames (headers included, TLS records not) by peer.
+
+    machines : bytes that an engine's own programs have sent, on connections of their own
+    rounds : of the link, and theirs
+    """
 
     sent: dict[int, int] = field(default_factory=dict)
     received: dict[int, int] = field(default_factory=dict)
     rounds: int = 0
+    machines: int = 0
+
+    @property
+    def bytes_sent(self) -> int:
+        return sum(self.sent.values()) + self.machines
+
+    def add_machine(self, n: int, rounds: int) -> None:
+        self.machines += n
+        self.rounds += rounds
 
     def add_sent(self, peer: int, n: int) -> None:
         self.sent[peer] = self.sent.get(peer, 0) + n
@@ -58,6 +73,22 @@ def view(data: Buffer) -> memoryview:
     if isinstance(data, np.ndarray):
         return np.ascontiguousarray(data).reshape(-1).view(np.uint8).data
     return memoryview(data).cast("B")
+
+
+def read_object(raw: Buffer) -> dict[str, Any]:
+    """The JSON object that a peer sent as `raw`; ValueError for whatever else.
+
+    Python's reader takes more than JSON has: NaN, Infinity and numbers that become it, halves of characters that no
+    file or terminal takes; it gives up on deep nesting with an error of another class.
+    """
+    try:
+        content = json.loads(bytes(view(raw)))
+        json.dumps(content, ensure_ascii=False, allow_nan=False).encode()
+    except RecursionError:
+        raise ValueError("nested too deep") from None
+    if not isinstance(content, dict):
+        raise ValueError("not an object")
+    return content
 
 
 def header(kind: int, step: str, sequence: int, length: int) -> bytes:
@@ -76,6 +107,44 @@ def parse_header(raw: bytes | bytearray, peer: int) -> tuple[int, str, int, int]
     return kind, step.rstrip(b"\0").decode("ascii", "replace"), sequence, length
 
 
+class Clock:
+    """Where time goes: `with clock("crypto"):` adds what passes inside to it, and takes that from what is around."""
+
+    def __init__(self) -> None:
+        self.seconds: dict[str, float] = defaultdict(float)
+        self._stack: list[tuple[str, bool]] = []
+        self._since = self._start = time.perf_counter()
+
+    def _settle(self) -> None:
+        now = time.perf_counter()
+        if self._stack:
+            self.seconds[self._stack[-1][0]] += now - self._since
+        self._since = now
+
+    @contextmanager
+    def __call__(self, category: str, *, whole: bool = False) -> Iterator[None]:
+        """whole : categories inside this one are not told apart from it"""
+        self._settle()
+        inside = self._stack[-1] if self._stack else ("", False)
+        self._stack.append(inside if inside[1] else (category, whole))
+        try:
+            yield
+        finally:
+            self._settle()
+            self._stack.pop()
+
+    def move(self, seconds: float, source: str, to: str) -> None:
+        """Time that was counted in one category, as far as it was, belongs to another."""
+        self._settle()
+        moved = min(seconds, self.seconds[source])
+        self.seconds[source] -= moved
+        self.seconds[to] += moved
+
+    @property
+    def total(self) -> float:
+        return time.perf_counter() - self._start
+
+
 class Link(ABC):
     """One party's connection to all others.
 
@@ -89,10 +158,16 @@ class Link(ABC):
         self.offline_traffic = Traffic()
         self._offline = False
         self._sequence = 0
+        self.peers = [l for l in range(M) if l != me]
 
     @property
-    def peers(self) -> list[int]:
-        return [l for l in range(self.M) if l != self.me]
+    def below(self) -> list[int]:
+        """The peers with lower numbers."""
+        return list(range(self.me))
+
+    @property
+    def above(self) -> list[int]:
+        return list(range(self.me + 1, self.M))
 
     @contextmanager
     def offline(self) -> Iterator[None]:
@@ -124,17 +199,22 @@ class Link(ABC):
         self.traffic.rounds += 1
         payloads = {peer: view(data) for peer, data in outgoing.items()}
         received = self._round(step, self._sequence, payloads, expect)
-        for peer, data in received.items():
-            check_length(data.nbytes, expect[peer], peer, step)
         for peer, data in payloads.items():
             self.traffic.add_sent(peer, HEADER.size + data.nbytes)
         for peer, data in received.items():
+            check_length(data.nbytes, expect[peer], peer, step)
             self.traffic.add_received(peer, HEADER.size + data.nbytes)
         return received
 
     def exchange_all(self, step: str, outgoing: Mapping[int, Buffer], size: int) -> dict[int, memoryview]:
         """One round with every peer, in which each sends exactly `size` bytes."""
-        received = self.exchange(step, outgoing, self.each(size))
+        return self.exchange_exactly(step, outgoing, self.peers, size)
+
+    def exchange_exactly(
+        self, step: str, outgoing: Mapping[int, Buffer], senders: Iterable[int], size: int
+    ) -> dict[int, memoryview]:
+        """One round in which each of the senders sends this party exactly `size` bytes, and nobody else any."""
+        received = self.exchange(step, outgoing, dict.fromkeys(senders, size))
         for peer, data in received.items():
             if data.nbytes != size:
                 raise misfit(data.nbytes, f"exactly {size} bytes", peer, step)

@@ -10,7 +10,8 @@ from __future__ import annotations
 import datetime as dt
 import os
 import re
-from collections.abc import Mapping
+import urllib.parse
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -22,17 +23,26 @@ from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 from pdml_spdz.errors import CertificateError
 
 VALID_DAYS = 365
+SCHEME = "pdml-spdz"  # of the address that a certificate may state
+LONGEST_NAME = 64
+Address = tuple[str, int]
 
 
 @dataclass(frozen=True)
 class Certificate:
-    """What people and the transport need to know of one certificate."""
+    """What people and the transport need to know of one certificate.
+
+    name, address : of the organisation, and where its party listens, if it says so; for people who put a study
+    together, not for the transport
+    """
 
     party: int
     fingerprint: str
     not_before: dt.datetime
     not_after: dt.datetime
     path: Path
+    name: str = ""
+    address: Address | None = None
 
     def check_valid_now(self) -> None:
         now = dt.datetime.now(dt.UTC)
@@ -65,8 +75,18 @@ class Identity:
         return [self.certificates[party].fingerprint for party in sorted(self.certificates)]
 
 
-def make(directory: Path, party: int, *, days: int = VALID_DAYS, force: bool = False) -> Certificate:
+def make(
+    directory: Path,
+    party: int,
+    *,
+    days: int = VALID_DAYS,
+    force: bool = False,
+    name: str = "",
+    address: Address | None = None,
+) -> Certificate:
     """Make party's key and self-signed certificate in `directory`."""
+    if len(name) > LONGEST_NAME or not name.isprintable():
+        raise CertificateError(f"the name {name[:100]!r} does not fit.", f"at most {LONGEST_NAME} printable characters")
     key_path, cert_path = directory / f"P{party}.key", directory / f"P{party}.pem"
     if not force and (key_path.exists() or cert_path.exists()):
         raise CertificateError(
@@ -75,18 +95,19 @@ def make(directory: Path, party: int, *, days: int = VALID_DAYS, force: bool = F
         )
     directory.mkdir(parents=True, exist_ok=True)
     key = ec.generate_private_key(ec.SECP256R1())
-    name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, f"P{party}")])
+    # MP-SPDZ looks for a subject with this and nothing else.
+    subject = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, f"P{party}")])
     now = dt.datetime.now(dt.UTC)
     certificate = (
         x509.CertificateBuilder()
-        .subject_name(name)
-        .issuer_name(name)
+        .subject_name(subject)
+        .issuer_name(subject)
         .public_key(key.public_key())
         .serial_number(x509.random_serial_number())
         .not_valid_before(now - dt.timedelta(minutes=5))  # clocks differ a little
         .not_valid_after(now + dt.timedelta(days=days))
         .add_extension(x509.BasicConstraints(ca=True, path_length=0), critical=True)
-        .add_extension(x509.SubjectAlternativeName([x509.DNSName(f"P{party}")]), critical=False)
+        .add_extension(x509.SubjectAlternativeName(_alternatives(party, name, address)), critical=False)
         .add_extension(
             x509.ExtendedKeyUsage([ExtendedKeyUsageOID.SERVER_AUTH, ExtendedKeyUsageOID.CLIENT_AUTH]), critical=False
         )
@@ -102,6 +123,32 @@ def make(directory: Path, party: int, *, days: int = VALID_DAYS, force: bool = F
     return read(cert_path)
 
 
+def _alternatives(party: int, name: str, address: Address | None) -> list[x509.GeneralName]:
+    found: list[x509.GeneralName] = [x509.DNSName(f"P{party}")]
+    if name:
+        found.append(x509.DirectoryName(x509.Name([x509.NameAttribute(NameOID.ORGANIZATION_NAME, name)])))
+    if address is not None:
+        host = address[0].encode("idna").decode() if ":" not in address[0] else f"[{address[0]}]"
+        found.append(x509.UniformResourceIdentifier(f"{SCHEME}://{host}:{address[1]}"))
+    return found
+
+
+def _said(certificate: x509.Certificate) -> tuple[str, Address | None]:
+    """The organisation's name and the party's address, as far as the certificate says them."""
+    try:
+        names = certificate.extensions.get_extension_for_class(x509.SubjectAlternativeName).value
+        told = names.get_values_for_type(x509.DirectoryName)
+        organisations = [a for n in told for a in n.get_attributes_for_oid(NameOID.ORGANIZATION_NAME)]
+        name = str(organisations[0].value)[:LONGEST_NAME] if organisations else ""
+        for uri in names.get_values_for_type(x509.UniformResourceIdentifier):
+            parts = urllib.parse.urlsplit(uri)
+            if parts.scheme == SCHEME and parts.hostname and parts.port:
+                return name, (parts.hostname, parts.port)
+    except (x509.ExtensionNotFound, ValueError):
+        return "", None
+    return name, None
+
+
 def read(path: Path) -> Certificate:
     """Read one PEM certificate whose common name says which party it is."""
     try:
@@ -112,6 +159,11 @@ def read(path: Path) -> Certificate:
             "a party's certificate, P<i>.pem",
             "make your own with `pdml-spdz certs make --id I`, pin a peer's with `pdml-spdz certs add FILE`",
         ) from None
+    return parse(pem, path)
+
+
+def parse(pem: bytes, path: Path) -> Certificate:
+    """path : where it is, for messages"""
     if b"PRIVATE KEY" in pem:
         raise CertificateError(
             f"{path} holds a private key.",
@@ -131,13 +183,26 @@ def read(path: Path) -> Certificate:
             "make it with `pdml-spdz certs make --id I`",
         )
     digest = certificate.fingerprint(hashes.SHA256()).hex()
-    return Certificate(int(match[1]), digest, certificate.not_valid_before_utc, certificate.not_valid_after_utc, path)
+    valid = certificate.not_valid_before_utc, certificate.not_valid_after_utc
+    return Certificate(int(match[1]), digest, *valid, path, *_said(certificate))
 
 
 def add(directory: Path, file: Path, *, force: bool = False) -> Certificate:
     """Pin a peer's certificate; a different one that is pinned already is not replaced unless forced."""
     new = read(file)
     new.check_valid_now()
+    return pin(directory, new, file.read_bytes(), force=force)  # read before it is opened: it may be the same file
+
+
+def add_all(directory: Path, files: Sequence[Path], *, force: bool = False) -> list[Certificate]:
+    """The same for several; all of them are read, and found to be valid, before one is pinned."""
+    for file in files:
+        read(file).check_valid_now()
+    return [add(directory, file, force=force) for file in files]
+
+
+def pin(directory: Path, new: Certificate, pem: bytes, *, force: bool = False) -> Certificate:
+    """A certificate that was read, as `add` pins it."""
     target = directory / f"P{new.party}.pem"
     if target.exists() and not force:
         old = read(target)
@@ -148,7 +213,6 @@ def add(directory: Path, file: Path, *, force: bool = False) -> Certificate:
                 do=f"ask P{new.party}, by telephone, whether it made a new one; then add it with --force",
             )
     directory.mkdir(parents=True, exist_ok=True)
-    pem = file.read_bytes()  # before the target is opened: they may be the same file
     target.write_bytes(pem)
     return read(target)
 
@@ -169,6 +233,7 @@ def load_identity(directory: Path, me: int, fingerprints: Mapping[int, str]) -> 
 
     fingerprints : for every party the fingerprint that the study states
     """
+    check_key(directory, me)
     certificates = {}
     for party, stated in fingerprints.items():
         certificate = pinned(directory, party)
@@ -180,16 +245,28 @@ def load_identity(directory: Path, me: int, fingerprints: Mapping[int, str]) -> 
                 culprit=party,
             )
         certificates[party] = certificate
+    return Identity(me, directory / f"P{me}.key", certificates)
+
+
+def keys(directory: Path) -> list[int]:
+    """The parties whose private keys are in a directory: on a host of its own, one."""
+    found = (re.fullmatch(r"P(\d{1,4})\.key", path.name) for path in directory.glob("P*.key"))
+    return sorted(int(match[1]) for match in found if match)
+
+
+def check_key(directory: Path, me: int) -> None:
+    """Party me's own key is here, and nobody else's to read."""
     key_path = directory / f"P{me}.key"
     if not key_path.is_file():
-        raise CertificateError(
-            f"{key_path} is missing.", "this party's own key", f"make it here: `pdml-spdz certs make --id {me}`"
-        )
+        others = keys(directory)
+        do = f"make it here: `pdml-spdz certs make --id {me}`"
+        if others:
+            do = f"this directory has {' and '.join(f'P{i}.key' for i in others)}: did you mean --id {others[0]}?"
+        raise CertificateError(f"{key_path} is missing.", "this party's own key", do)
     if key_path.stat().st_mode & 0o077:
         raise CertificateError(
             f"{key_path} can be read by other users of this machine.", "mode 0600", f"chmod 600 {key_path}"
         )
-    return Identity(me, key_path, certificates)
 
 
 def spoken(fingerprint: str) -> str:

@@ -8,7 +8,6 @@ goes on listening (`acceptor`), so that a stranger who finds the port cannot end
 from __future__ import annotations
 
 import contextlib
-import hashlib
 import re
 import select
 import socket
@@ -21,17 +20,18 @@ from typing import Any
 
 from pdml_spdz.errors import CertificateError, PdmlError, PeerError
 from pdml_spdz.transport.acceptor import Acceptor
-from pdml_spdz.transport.base import Link
+from pdml_spdz.transport.base import Clock, Link
 from pdml_spdz.transport.certs import Identity
-from pdml_spdz.transport.clock import Clock
 from pdml_spdz.transport.connection import Connection
+from pdml_spdz.transport.mutual import REACH, WELCOME, answer_reach, party_of, tls_context
 from pdml_spdz.transport.patience import Patience
 from pdml_spdz.transport.tls import TlsLink
 
-WELCOME, TAKEN = b"\x01", b"\x02"
+TAKEN = b"\x02"
 ATTEMPT_SECONDS = 10.0  # for one attempt to reach a party
-RETRY_SECONDS = 0.1
+RETRY_SECONDS, PATIENT_SECONDS = 0.1, 2.0  # between attempts: in the first seconds, and later
 LOOK_SECONDS = 0.5  # after which a party that waits looks whether the others are still there
+SAID_SECONDS, REPEATED_SECONDS = 2.0, 600.0  # who is missing is said after the first, and again after the second
 TAKEN_SECONDS = 6.0  # a connection that has died unseen is found out by then
 # What a party says that refuses a certificate; any other alert is about bytes that were damaged on their way.
 REFUSAL = re.compile("ALERT.*(CERTIFICATE|UNKNOWN_CA|ACCESS_DENIED)")
@@ -41,7 +41,11 @@ HUNG_UP = getattr(select, "POLLRDHUP", 0) | select.POLLHUP | select.POLLERR
 
 @dataclass(frozen=True)
 class Meeting:
-    """What a party needs to meet the others: addresses by party number, its identity, its patience."""
+    """What a party needs to meet the others: addresses by party number, its identity, its patience.
+
+    notice : told of strangers
+    waiting : told now and then who is missing, and how many seconds this party has waited; nobody: all are here
+    """
 
     me: int
     addresses: Sequence[tuple[str, int]]
@@ -49,6 +53,7 @@ class Meeting:
     connect_timeout: float
     patience: Patience
     notice: Callable[[str], None] = field(default=lambda text: None)
+    waiting: Callable[[list[int], float], None] = field(default=lambda missing, seconds: None)
 
     @property
     def M(self) -> int:
@@ -83,26 +88,32 @@ def connect(meeting: Meeting, listener: socket.socket, clock: Clock | None = Non
 class _Mesh:
     def __init__(self, meeting: Meeting, listener: socket.socket, clock: Clock) -> None:
         self.meeting, self.listener, self.clock = meeting, listener, clock
-        self.deadline = time.monotonic() + meeting.connect_timeout
-        self.parties = {c.fingerprint: p for p, c in meeting.identity.certificates.items()}
+        self.began = time.monotonic()
+        self.deadline = self.began + meeting.connect_timeout
+        self._said: tuple[list[int], float] = [], 0.0  # who was missing when that was last said, and when
+        self._reasons: dict[int, list[str]] = {}  # why a party could not be reached, of late
         self.here: dict[int, Connection] = {}  # to whom there is a connection
         self._changed = threading.Condition()  # also the lock of `here`
         self._taken: dict[int, float] = {}  # since when a party says that it has a connection from this one
-        server, self._client = (self._context(p) for p in (ssl.PROTOCOL_TLS_SERVER, ssl.PROTOCOL_TLS_CLIENT))
+        protocols = (ssl.PROTOCOL_TLS_SERVER, ssl.PROTOCOL_TLS_CLIENT)
+        server, self._client = (tls_context(meeting.identity, p) for p in protocols)
         self.acceptor = Acceptor(listener, server, meeting.M, self._welcome, meeting.notice)
 
     def build(self) -> Link:
         try:
             with self.clock("wait"), self.acceptor:
                 while missing := self._missing():
+                    self._say_who_is_missing(missing)
                     for party in [p for p in missing if p < self.meeting.me]:
-                        self.here[party] = Connection(party, self._dial(party))
+                        self._dial(party)
                     self._await_others()
         except BaseException as error:
             # Those who are here already are told why nothing will come of it.
             with self._link() as link:
                 link.abort(error)
             raise
+        if self._said[0]:
+            self.meeting.waiting([], time.monotonic() - self.began)
         return self._link()
 
     def _link(self) -> TlsLink:
@@ -111,52 +122,45 @@ class _Mesh:
         meeting = self.meeting
         return TlsLink(meeting.me, meeting.M, self.here, patience=meeting.patience, clock=self.clock)
 
-    def _context(self, protocol: int) -> ssl.SSLContext:
-        identity = self.meeting.identity
-        context = ssl.SSLContext(protocol)
-        context.minimum_version = ssl.TLSVersion.TLSv1_3
-        context.check_hostname = False  # identity is the pinned certificate, not a name in the DNS
-        context.verify_mode = ssl.CERT_REQUIRED
-        try:
-            context.load_cert_chain(identity.cert_path, identity.key_path)
-        except (ssl.SSLError, OSError) as error:
-            raise CertificateError(
-                f"{identity.key_path} does not belong to {identity.cert_path} ({error}).",
-                "the key and the certificate that were made together",
-                f"`pdml-spdz certs make --id {identity.me} --force`, then send P{identity.me}.pem to the others",
-            ) from None
-        for party, certificate in identity.certificates.items():
-            if party != identity.me:
-                context.load_verify_locations(certificate.path)
-        if protocol == ssl.PROTOCOL_TLS_SERVER:
-            context.num_tickets = 0  # nobody resumes a session; unread tickets would turn close into reset
-        return context
+    def _say_who_is_missing(self, missing: list[int]) -> None:
+        now = time.monotonic()
+        before, when = self._said
+        if now - self.began < SAID_SECONDS or (missing == before and now - when < REPEATED_SECONDS):
+            return
+        self._said = missing, now
+        self.meeting.waiting(missing, now - self.began)
 
     def _party_of(self, sock: ssl.SSLSocket) -> int | None:
-        der = sock.getpeercert(binary_form=True)
-        return self.parties.get(hashlib.sha256(der).hexdigest()) if der else None
+        return party_of(self.meeting.identity, sock)
 
     # ---- the parties with lower numbers: we connect
 
-    def _dial(self, party: int) -> ssl.SSLSocket:
+    def _dial(self, party: int) -> None:
+        """One attempt to reach a party; the next one comes after some time, in which others are tried."""
         host, port = self.meeting.addresses[party]
-        reasons: list[str] = []
-        while (left := self.deadline - time.monotonic()) > 0:
-            try:
-                return self._greet(party, socket.create_connection((host, port), timeout=min(left, ATTEMPT_SECONDS)))
-            except PdmlError:
-                raise
-            except ssl.SSLEOFError:  # perhaps the party is about to start
-                reason = "it went away again"
-            except ssl.SSLError as error:
-                reason = f"what it sent is damaged, or it is no party: {error.reason}"
-            except OSError as error:
-                reason = str(error.strerror or error)
-            reasons = [*(r for r in reasons if r != reason), reason][-3:]  # attempts may fail in more than one way
-            time.sleep(RETRY_SECONDS)
-        raise PeerError(
-            f"P{party} at {shown(host, port)} could not be reached within {self.meeting.connect_timeout:g} s "
-            f"({'; '.join(reasons) or 'no attempt was made in time'}).",
+        left = self.deadline - time.monotonic()
+        if left <= 0:
+            raise self._unreachable(party)
+        try:
+            sock = self._greet(party, socket.create_connection((host, port), timeout=min(left, ATTEMPT_SECONDS)))
+            self.here[party] = Connection(party, sock)
+            return
+        except PdmlError:
+            raise
+        except ssl.SSLEOFError:  # perhaps the party is about to start
+            reason = "it went away again"
+        except ssl.SSLError as error:
+            reason = f"what it sent is damaged, or it is no party: {error.reason}"
+        except OSError as error:
+            reason = str(error.strerror or error)
+        before = self._reasons.get(party, [])
+        self._reasons[party] = [*(r for r in before if r != reason), reason][-3:]  # they may fail in more than one way
+
+    def _unreachable(self, party: int) -> PeerError:
+        reasons = "; ".join(self._reasons.get(party, [])) or "no attempt was made in time"
+        return PeerError(
+            f"P{party} at {shown(*self.meeting.addresses[party])} could not be reached within "
+            f"{self.meeting.connect_timeout:g} s ({reasons}).",
             "every party to start within the connect time-out",
             f"start P{party}, check host, port and firewall, or raise `timeouts.connect` in the study",
             culprit=party,
@@ -216,6 +220,9 @@ class _Mesh:
     def _welcome(self, sock: ssl.SSLSocket) -> None:
         """Take a connection that has shown a pinned certificate, or say why not; in the acceptor's thread."""
         party = self._party_of(sock)
+        if sock.selected_alpn_protocol() == REACH:
+            answer_reach(sock)
+            return
         if party is None or party <= self.meeting.me:
             sock.close()
             return
@@ -231,15 +238,20 @@ class _Mesh:
         sock.close()
 
     def _await_others(self) -> None:
-        """Until all are there at the same time."""
+        """Until all are there at the same time, or it is time to try again those that this party has to reach."""
+        waited = time.monotonic() - self.began
+        retry = time.monotonic() + (RETRY_SECONDS if waited < ATTEMPT_SECONDS else PATIENT_SECONDS)
         with self._changed:
             while missing := self._missing():
-                if missing[0] < self.meeting.me:
-                    return  # one that this party had reached has gone again
+                self._say_who_is_missing(missing)
                 left = self.deadline - time.monotonic()
+                lower = missing[0] < self.meeting.me
                 if left <= 0:
-                    raise self._absent(missing)
-                self._changed.wait(min(left, LOOK_SECONDS))
+                    raise self._unreachable(missing[0]) if lower else self._absent(missing)
+                if lower and time.monotonic() >= retry:
+                    return
+                pause = max(retry - time.monotonic(), 0.001) if lower else LOOK_SECONDS
+                self._changed.wait(min(left, pause, LOOK_SECONDS))
 
     def _missing(self) -> list[int]:
         """The parties that are not there, or not any more."""

@@ -14,8 +14,7 @@ import threading
 import time
 from collections.abc import Mapping
 
-from pdml_spdz.transport.base import ABORT, DATA, WORKING, Link, abort_payload, aborted, lost
-from pdml_spdz.transport.clock import Clock
+from pdml_spdz.transport.base import ABORT, DATA, WORKING, Clock, Link, abort_payload, aborted, lost
 from pdml_spdz.transport.connection import Connection, Expected
 from pdml_spdz.transport.patience import Patience, Wait
 from pdml_spdz.transport.whole import whole

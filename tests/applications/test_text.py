@@ -91,7 +91,7 @@ def test_tf_idf_equals_scikit_learn(smooth: bool, sublinear: bool, norm: str | N
 def test_without_the_stemmer_it_says_how_to_get_one(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "snowballstemmer", None)
     assert text.Terms(None)("Some words") == ["words"]
-    with pytest.raises(InputError, match=r"needs the package snowballstemmer[^$]*pip install 'pdml-spdz\[text\]'"):
+    with pytest.raises(InputError, match=r"needs the package snowballstemmer[^$]*pip install snowballstemmer"):
         text.Terms()
 
 

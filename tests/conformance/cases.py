@@ -13,7 +13,7 @@ from pdml_spdz.algorithms.nmf import SweepSettings
 from pdml_spdz.engines.mp_spdz import home
 from pdml_spdz.study.algorithm import ALGORITHMS, SUMS
 from pdml_spdz.study.engines import ENGINES
-from pdml_spdz.study.levels import OPENINGS
+from pdml_spdz.study.levels import LEVELS, OPENINGS
 from pdml_spdz.study.model import NmfSettings, PrecisionSettings
 from pdml_spdz.study.solvers import SOLVERS
 from tests.embedded.test_svd import noise
@@ -27,6 +27,7 @@ ASKED: dict[str, dict[str, Any]] = {
     "per-column": {"normalise": "per-column"},
     "paper": {"normalise": "per-column", "program": "paper"},
     "centred": {"centre": "hidden"},
+    "sealed": {},
 }
 MACHINES = ("mp-spdz",)  # engines that have virtual machines to start: a few iterations, fewer bits
 
@@ -90,7 +91,10 @@ class Case:
 
     @property
     def exists(self) -> bool:
-        """Whether there are words for it: a single vector has no scale of a fit, and no solver."""
+        """Whether there are words for it: a single vector has no scale of a fit, and no solver; a sealed fit has no
+        solver either, and nothing to resume (tests/parties/test_sealed.py)."""
+        if LEVELS[OPENINGS[self.opening].level].sealed:
+            return False
         if self.spec.vector and self.opening in ("one-scale", "centred"):
             return False
         return "solver" not in self.spec.idle or self.solver == next(iter(SOLVERS.lines))

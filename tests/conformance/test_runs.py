@@ -15,6 +15,7 @@ import pytest
 
 from pdml_spdz.engines.transcript import Transcript
 from pdml_spdz.errors import InputError, PeerAborted, PeerError
+from pdml_spdz.fits.announced import announced
 from pdml_spdz.local.joint import LocalResult, LocalRun, local_study, run_local
 from tests.conformance.cases import ITERATED, POSSIBLE, Case
 from tests.parties.helpers import Parties, until
@@ -71,6 +72,7 @@ def test_result_is_that_of_the_pooled_rows_and_the_report_says_what_was_opened(c
     assert (result.report["engine"], result.report["opening"]) == (case.engine, case.opening)
     assert result.transcript is not None
     assert shown_by(case, result.transcript) == said_by(result)
+    assert sorted(announced(result.study)) == sorted(result.report["observables"])
     for own in result.party_reports:
         assert own["observables"] == result.report["observables"]
 

@@ -10,6 +10,7 @@ import numpy as np
 from pdml_spdz.engines.embedded import machine
 from pdml_spdz.engines.embedded.runner import EmbeddedExecution, EmbeddedRunner, Shares
 from pdml_spdz.engines.openings.base import GO_ON, public_integers
+from pdml_spdz.offline.material import Lots
 from pdml_spdz.primitives.masks import Keys
 from pdml_spdz.primitives.sec_sum import MaskedSum
 from pdml_spdz.programs.precision import F_G, Precision
@@ -71,7 +72,7 @@ def run_program(
 
     def party(link: Link) -> tuple[np.ndarray, int]:
         sec_sum = make_sum(link, Keys.agree(link, b"test"))
-        runner = EmbeddedRunner(sec_sum, precision, 1.0, materials[link.me])
+        runner = EmbeddedRunner(sec_sum, precision, 1.0, materials[link.me], Lots.of(machine.plan(program)))
         execution = EmbeddedExecution(runner, program)
         kept[link.me] = execution.shares
         flag = [GO_ON] if program.name == "normed_sum" else []

@@ -13,6 +13,7 @@ from pdml_spdz.engines.embedded.runner import EmbeddedRunner
 from pdml_spdz.engines.openings.centred import CentredScale
 from pdml_spdz.errors import ProtocolError, RangeExceeded
 from pdml_spdz.numerics.linalg import EPS, orthonormalise
+from pdml_spdz.offline.material import Lots
 from pdml_spdz.primitives.masks import Keys
 from pdml_spdz.primitives.normed_sum import OwnMean
 from pdml_spdz.primitives.sec_sum import MaskedSum
@@ -58,10 +59,11 @@ def opened(
     """
     n, M = sum(map(len, X)), len(X)
     bound = sqrt(K) * sum(float(np.linalg.norm(X_m.T @ X_m)) for X_m in X)
-    materials = deal(machine.plan(program), p)
+    lots = Lots.of(machine.plan(program))
+    materials = deal(lots.whole, p)
 
     def party(link: Link) -> list[tuple[np.ndarray, np.ndarray]]:
-        runner = EmbeddedRunner(MaskedSum(link, Keys.agree(link, b"test")), p, bound, materials[link.me])
+        runner = EmbeddedRunner(MaskedSum(link, Keys.agree(link, b"test")), p, bound, materials[link.me], lots)
         X_m, V, seen = X[link.me], start(), []
         warn = [].append if warned is None else warned.append
         normed_sum = CentredScale(runner, program, OwnMean(X_m.sum(axis=0) / sqrt(n), len(X_m) / n), warn)

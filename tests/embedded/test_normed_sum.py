@@ -7,10 +7,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from pdml_spdz.engines.embedded import machine
 from pdml_spdz.engines.embedded.runner import EmbeddedRunner
 from pdml_spdz.engines.openings.per_column import PerColumn
 from pdml_spdz.errors import RangeExceeded
 from pdml_spdz.numerics.fixedpoint import Reals
+from pdml_spdz.offline.material import Lots
 from pdml_spdz.offline.on_demand import OnDemand
 from pdml_spdz.primitives.masks import Keys
 from pdml_spdz.primitives.sec_sum import MaskedSum
@@ -94,7 +96,7 @@ def test_sum_below_the_range_ends_at_the_gate_with_nothing_opened(rho: float) ->
     def party(link: Link) -> None:
         sec_sum = MaskedSum(link, Keys.agree(link, b"x"))
         material = OnDemand(link, b"s", precision.vector_bits, precision.scalar_bits)
-        runner = EmbeddedRunner(sec_sum, precision, 1.0, material)
+        runner = EmbeddedRunner(sec_sum, precision, 1.0, material, Lots.of(machine.plan(program)))
         xs = split(s, 3, np.random.default_rng(5))
         with pytest.raises(RangeExceeded, match="too small for the agreed bound and range") as caught:
             PerColumn(runner, program, 2)(xs[link.me], g)
@@ -115,10 +117,10 @@ def test_orthogonal_direction_is_out_of_range() -> None:
 def test_rounds_and_bytes_are_those_of_the_plan() -> None:
     precision, d = Precision(3), 50
     run = normed_sum(split(unit(rng, d, 1), 3, rng), unit(rng, d, 1), precision)
-    grow, polish = precision.inverse_root_steps
-    # Truncate rho; four rounds a step; rho x and its square, with truncations, and the gate; its products; truncate,
-    # scale, open.
-    assert run.rounds == 1 + 4 * (grow + polish) + 4 + (2 + precision.M + 1) + 3
+    # Truncate rho; two rounds a step and four for Newton's; rho x, truncated, its square with it; the gate's
+    # truncation, its products, two by two, and what it opens; truncate, scale, open.
+    assert run.rounds == 1 + 2 * len(precision.inverse_root_steps) + 4 + 2 + (1 + 1 + 2 + 1) + 3
+    assert run.rounds <= 110
     (scaled,) = run.wire.payloads(0, 1, "scale")
     (opened,) = run.wire.payloads(0, 1, "sum:open")
     assert len(scaled) == (d + 1) * precision.vector_bits // 8
@@ -134,7 +136,7 @@ def test_real_offline_phase_gives_the_same_as_the_dealer() -> None:
     def party(link: Link) -> np.ndarray:
         sec_sum = MaskedSum(link, Keys.agree(link, b"x"))
         material = OnDemand(link, b"s", precision.vector_bits, precision.scalar_bits)
-        runner = EmbeddedRunner(sec_sum, precision, 1.0, material)
+        runner = EmbeddedRunner(sec_sum, precision, 1.0, material, Lots.of(machine.plan(program)))
         return PerColumn(runner, program, 2)(xs[link.me], g).U
 
     U = s / np.linalg.norm(s, axis=0)

@@ -19,8 +19,7 @@ from pdml_spdz.primitives.agree import Agreement
 from pdml_spdz.primitives.normed_sum import own_sum
 from pdml_spdz.primitives.sec_sum import SecSum
 from pdml_spdz.rows.base import RowsLike
-from pdml_spdz.transport.base import Link
-from pdml_spdz.transport.clock import Clock
+from pdml_spdz.transport.base import Clock, Link
 from tests.nmf.helpers import best_error, dense_rows, settings_for, topics
 from tests.threads import run_threads
 from tests.unit.test_svd import digits, pooled

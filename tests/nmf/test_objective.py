@@ -15,7 +15,7 @@ from pdml_spdz.algorithms.nmf_start import nnsvd, rri_nmf
 from pdml_spdz.algorithms.rri import Part, Penalties, part
 from pdml_spdz.numerics.linalg import EPS
 from pdml_spdz.primitives.normed_sum import Alone, own_sum
-from pdml_spdz.transport.clock import Clock
+from pdml_spdz.transport.base import Clock
 from tests.nmf.helpers import ALL, EACH, NONE, dense_rows, observed_rows, settings_for, topics
 
 

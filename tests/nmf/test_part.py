@@ -16,7 +16,7 @@ from pdml_spdz.algorithms.rri import CAP, Penalties, part
 from pdml_spdz.errors import QuotaError
 from pdml_spdz.numerics.linalg import EPS
 from pdml_spdz.primitives.normed_sum import Alone, own_sum
-from pdml_spdz.transport.clock import Clock
+from pdml_spdz.transport.base import Clock
 from tests.nmf.helpers import NONE, observed_rows, rounding, settings_for, topics
 
 

@@ -18,7 +18,7 @@ from pdml_spdz.offline.material import Plan
 from pdml_spdz.offline.numbers import Kind, NumberStock
 from pdml_spdz.offline.on_demand import LEVELS, Supply, levels
 from pdml_spdz.ot import extension, ggm, lpn, silent, vole
-from pdml_spdz.ot.lpn import LARGE, SMALL, Parameters
+from pdml_spdz.ot.lpn import LARGE, SMALL, LpnParameters
 from pdml_spdz.ot.vole import Correlation
 from pdml_spdz.transport.base import Link
 from pdml_spdz.transport.inprocess import mesh
@@ -28,7 +28,7 @@ from tests.threads import run_threads
 
 BITS = 160
 WINDOWS = pytest.mark.parametrize("bits", [160, 224])  # rings that fits use: with an agreed bound, and with a wide one
-TINY = (Parameters(16, 3, 6), Parameters(64, 4, 12))  # as the real ones are related, for tests: not secure
+TINY = (LpnParameters(16, 3, 6), LpnParameters(64, 4, 12))  # as the real ones are related, for tests: not secure
 
 
 def holds(made: list[tuple[int, Correlation]], bits: int = BITS) -> bool:
@@ -230,7 +230,7 @@ def test_settled_digits_are_the_number(bits: int, data: st.DataObject) -> None:
 
 
 @given(st.sampled_from([*LEVELS, *TINY]), st.lists(st.integers(1, 10**6), max_size=60))
-def test_no_secret_serves_more_blocks_than_it_may(parameters: Parameters, wanted: list[int]) -> None:
+def test_no_secret_serves_more_blocks_than_it_may(parameters: LpnParameters, wanted: list[int]) -> None:
     budget, served = silent.Budget(parameters), 0
     for i, n in enumerate(wanted):
         blocks = silent.blocks_for(n, parameters)
@@ -243,7 +243,7 @@ def test_no_secret_serves_more_blocks_than_it_may(parameters: Parameters, wanted
 
 
 @pytest.mark.parametrize("parameters", LEVELS)
-def test_a_secret_is_made_of_whole_blocks_in_one_step(parameters: Parameters) -> None:
+def test_a_secret_is_made_of_whole_blocks_in_one_step(parameters: LpnParameters) -> None:
     assert parameters.secret % parameters.block == 0
     assert parameters.secret <= parameters.step * parameters.block
 
@@ -292,7 +292,7 @@ def test_forecast_of_a_stock_is_what_making_it_took(
         make.make(link, tmp_path, plan, kind, b"s")
         return sum(link.offline_traffic.sent.values())
 
-    assert run_threads(2, party) == [make.forecast(plan, kind).sent] * 2
+    assert sum(run_threads(2, party)) == 2 * make.forecast(plan, kind).sent
     assert NumberStock.find(tmp_path, kind, 0)
     assert bool(NumberStock.find(tmp_path, Kind(2, bits, 64, "lpn"), 0))
     # What assumes less serves both.

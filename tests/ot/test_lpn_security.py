@@ -13,7 +13,7 @@ from benchmarks import lpn_security
 from benchmarks.lpn import algebraic, decoding, locality
 from benchmarks.lpn.decoding import Instance
 from pdml_spdz.offline.on_demand import LEVELS
-from pdml_spdz.ot.lpn import LARGE, ONES, SMALL, Code, Parameters
+from pdml_spdz.ot.lpn import LARGE, ONES, SMALL, Code, LpnParameters
 
 PAGE = Path(__file__).parents[2] / "docs" / "security.md"
 # The sizes of the papers' tables, and what github.com/1234wangtr/Code_estimators prints for them.
@@ -87,7 +87,7 @@ def test_general_attacks_on_ferret_take_what_its_authors_say() -> None:
 
 @pytest.mark.parametrize(("parameters", "hybrid", "once", "twice"), [(SMALL, 260, 256, 246), (LARGE, 348, 331, 324)])
 def test_levels_cost_what_another_computation_had_up_to_degree_four(
-    parameters: Parameters, hybrid: float, once: float, twice: float
+    parameters: LpnParameters, hybrid: float, once: float, twice: float
 ) -> None:
     at = lpn_security.instance(parameters)
     made = algebraic.sizes(at, large=False, degrees=4)
@@ -140,7 +140,7 @@ def test_level_two_is_ferrets_with_four_times_the_noise() -> None:
 
 
 @pytest.mark.parametrize("parameters", LEVELS)
-def test_every_level_has_a_margin_above_128_bits(parameters: Parameters) -> None:
+def test_every_level_has_a_margin_above_128_bits(parameters: LpnParameters) -> None:
     assert min(lpn_security.costs(lpn_security.instance(parameters)).values()) > 128 + 64
 
 

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from pdml_spdz.errors import ProtocolError
-from pdml_spdz.ot import extension, ggm, group, prg
+from pdml_spdz.ot import base_ots, extension, ggm, group, prg
 from pdml_spdz.transport.base import Link
 from tests.ot.ot_pairs import bytes_are_uniform, ot_ends, ot_pair, words_are_uniform
 from tests.threads import run_threads
@@ -55,30 +55,56 @@ def test_group_refuses_what_is_no_point(bad: bytes) -> None:
 
 @pytest.mark.parametrize("M", [2, 3])
 def test_base_ots_give_one_key_of_each_pair(M: int) -> None:
-    choices = [{l: prg.random_bits(20) for l in range(M) if l != m} for m in range(M)]
-    results = run_threads(M, lambda link: extension.base_ots(link, b"s", choices[link.me], 20))
+    choices = [{l: prg.random_bits(20) for l in range(m + 1, M)} for m in range(M)]
+    results = run_threads(M, lambda link: base_ots.base_ots(link, b"s", choices[link.me], 20))
     seen = set()
     for m in range(M):
         for l in choices[m]:
-            pairs, keys = results[l][0][m], results[m][1][l]
+            pairs, message = results[l][0][m]
+            keys = results[m][1][l].keys(memoryview(message))
+            assert len(message) == base_ots.base_size(20)
             assert np.array_equal(chosen(pairs, choices[m][l]), keys)
             assert not (chosen(pairs, ~choices[m][l]) == keys).all(axis=1).any()
             seen |= {block.tobytes() for block in pairs.reshape(-1, 2)}
-    assert len(seen) == M * (M - 1) * 40  # no key twice, at any pair of parties
+    assert len(seen) == M * (M - 1) // 2 * 40  # no key twice, at any pair of parties
+
+
+def test_a_receiver_of_base_ots_has_one_pad_of_four() -> None:
+    """What it was sent under the other three is uniform to it: the pad that it has opens none of them."""
+    choices = prg.random_bits(512)
+    sender, receiver = base_ots.BaseSender(b"s", 1, 0), base_ots.BaseReceiver(b"s", 0, 1, choices)
+    pairs, message = sender.pairs(memoryview(receiver.reply(memoryview(sender.first))), 512)
+    opened = np.frombuffer(message, np.uint64).reshape(256, 4, 2, 2) ^ receiver._pads[:, None]
+    known = (opened[..., None, :] == pairs.reshape(256, 1, 2, 2, 2)).all(axis=-1).any(axis=-1)  # any key of its pair
+    number = choices[0::2] * 2 + choices[1::2]
+    assert np.array_equal(known.all(axis=-1), np.arange(4) == number[:, None])
+    assert known.sum() == 2 * 256  # both keys under its own pad, none under another
+    assert words_are_uniform(opened[~known])
+
+
+@pytest.mark.parametrize("bit", [False, True])
+def test_points_do_not_tell_the_choice(bit: bool) -> None:
+    """With the same choice every time the points are as different as with any other."""
+    sender = base_ots.BaseSender(b"s", 1, 0)
+    reply = base_ots.BaseReceiver(b"s", 0, 1, np.full(64, bit)).reply(memoryview(sender.first))
+    points = {reply[i : i + group.SIZE] for i in range(0, len(reply), group.SIZE)}
+    assert len(points) == 32
+    assert not points & {sender.first, group.ZERO}
 
 
 def test_base_ots_of_different_sessions_do_not_match() -> None:
-    sender, bits = extension.BaseSender(b"one", 0, 1), prg.random_bits(4)
-    message, keys = extension.BaseReceiver(b"two", 1, 0, bits).reply(memoryview(sender.first))
-    assert not (chosen(sender.keys(memoryview(message), 4), bits) == keys).any()
+    sender, bits = base_ots.BaseSender(b"one", 1, 0), prg.random_bits(4)
+    receiver = base_ots.BaseReceiver(b"two", 0, 1, bits)
+    pairs, message = sender.pairs(memoryview(receiver.reply(memoryview(sender.first))), 4)
+    assert not (chosen(pairs, bits) == receiver.keys(memoryview(message))).any()
 
 
 def test_base_ot_names_the_party_that_sent_no_point() -> None:
     with pytest.raises(ProtocolError, match="P7 sent 32 bytes that are no group element") as caught:
-        extension.BaseReceiver(b"s", 1, 7, prg.random_bits(1)).reply(memoryview(b"\xff" * 32))
+        base_ots.BaseReceiver(b"s", 1, 7, prg.random_bits(2)).reply(memoryview(b"\xff" * 32))
     assert caught.value.culprit == 7
     with pytest.raises(ProtocolError, match="P1 sent 31 bytes in a base OT"):
-        extension.BaseSender(b"s", 0, 1).keys(memoryview(bytes(31)), 1)
+        base_ots.BaseSender(b"s", 0, 1).pairs(memoryview(bytes(31)), 2)
 
 
 @pytest.mark.parametrize("depth", [1, 3, 5])
@@ -176,17 +202,53 @@ def test_extension_never_gives_a_key_twice(ends: list[extension.Ends]) -> None:
 
 def test_extension_runs_both_ways_between_three_parties() -> None:
     n, M = 200, 3
-    choices = [{l: prg.random_bits(n) for l in range(M) if l != m} for m in range(M)]
 
-    def party(link: Link) -> tuple[dict[int, prg.Blocks], dict[int, prg.Blocks], int]:
+    def party(link: Link) -> tuple[extension.OTs, int]:
         mine = extension.set_up(link, b"three")
-        return *extension.extend(link, mine, choices[link.me], n), link.traffic.rounds
+        return extension.extend(link, mine, n), link.traffic.rounds
 
     results = run_threads(M, party)
-    assert {rounds for _, _, rounds in results} == {3 + 1}
-    for m in range(M):
-        for l in choices[m]:
-            assert np.array_equal(chosen(results[l][0][m], choices[m][l]), results[m][1][l])
+    assert {rounds for _, rounds in results} == {4 + 1}
+    for m, (ots, _) in enumerate(results):
+        for l in ots.keys:
+            assert np.array_equal(chosen(results[l][0].pairs[m], ots.choices), ots.keys[l])
+
+
+def test_ots_that_were_prepared_are_taken_once(ends: list[extension.Ends]) -> None:
+    def party(link: Link) -> tuple[list[extension.OTs], int]:
+        mine = ends[link.me]
+        extension.prepare(link, mine, 50)
+        made = [extension.extend(link, mine, n) for n in (30, 20)]
+        rounds = link.traffic.rounds
+        return [*made, extension.extend(link, mine, 10)], rounds
+
+    ours, theirs = run_threads(2, party)
+    assert ours[1] == theirs[1] == 1
+    pairs = [block.tobytes() for ots in ours[0] for block in ots.pairs[1].reshape(-1, 2)]
+    assert len(set(pairs)) == 2 * (30 + 20 + 10)
+    for mine, other in zip(ours[0], theirs[0], strict=True):
+        assert np.array_equal(chosen(mine.pairs[1], other.choices), other.keys[0])
+
+
+def test_the_first_ots_have_nothing_in_common_with_the_streams() -> None:
+    """Those that the second direction begins with: one key of each pair, and no key that comes again."""
+    hashing, sources = prg.BlockHash(b"t"), [prg.BlockHash(b"t") for _ in range(2)]
+    pairs, offset = prg.random_blocks(extension.SECURITY, 2), prg.random_bits(extension.SECURITY)
+    trees, depth = extension.TREES, extension.DEPTH
+    ours, theirs = (source.forest(trees) for source in sources)
+    leaves, message = ggm.send(ours, pairs, depth)
+    reached = ggm.receive(theirs, chosen(pairs, offset), offset, depth, memoryview(message))
+    receiver = extension.Receiver(hashing, leaves, ours)
+    sender = extension.Sender(hashing, reached, theirs, ggm.holes_of(offset, depth))
+    choices = prg.random_bits(extension.FIRST)
+    keys, corrections = receiver.begin(ours, choices)
+    made = sender.begin(theirs, memoryview(corrections))
+    assert np.array_equal(chosen(made, choices), keys)
+    assert not (chosen(made, ~choices) == keys).all(axis=1).any()
+    _, more = receiver.extend(choices)
+    again = sender.extend(extension.FIRST, memoryview(more))
+    assert len({block.tobytes() for block in np.concatenate([made, again]).reshape(-1, 2)}) == 4 * extension.FIRST
+    assert not (np.frombuffer(corrections, np.uint64) == np.frombuffer(more, np.uint64)).any()
 
 
 def test_messages_and_keys_look_uniform(ends: list[extension.Ends]) -> None:

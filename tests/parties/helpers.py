@@ -61,10 +61,10 @@ class Process:
 
     _count = itertools.count()
 
-    def __init__(self, *arguments: str | Path, cwd: Path) -> None:
+    def __init__(self, *arguments: str | Path, cwd: Path, target: Callable[..., None] | None = None) -> None:
         self._streams = [cwd / f"{stream}-{next(self._count)}" for stream in ("stdout", "stderr")]
         words = [str(argument) for argument in arguments]
-        self.process = _forkserver().Process(target=_command, args=(words, cwd, *self._streams))
+        self.process = _forkserver().Process(target=target or command, args=(words, cwd, *self._streams))
         self.process.start()
 
     @property
@@ -94,7 +94,7 @@ def _forkserver() -> Any:
     return context
 
 
-def _command(arguments: list[str], cwd: Path, *streams: Path) -> None:
+def command(arguments: list[str], cwd: Path, *streams: Path) -> None:
     os.chdir(cwd)
     for descriptor, path in enumerate(streams, 1):
         os.dup2(os.open(path, os.O_WRONLY | os.O_CREAT), descriptor)
@@ -128,6 +128,7 @@ class Parties:
 
     def __init__(self, directory: Path, M: int, **settings: Any) -> None:
         self.directory, self.M = directory, M
+        self.target: Callable[..., None] | None = None  # what a process does, if it is not `command` alone
         self.processes: dict[int, Process] = {}
         self._started: list[Process] = []
         made = [certs.make(self.certs(m), m, days=1) for m in range(M)]
@@ -181,7 +182,7 @@ class Parties:
     def start(self, m: int, *options: str, data: str = "rows.npy") -> Process:
         """Start party m in its directory; of two processes of a party only the last one is in `processes`."""
         arguments = ["party", "study.toml", "--id", str(m), "--data", data, "--out", "out", *options]
-        self.processes[m] = process = Process(*arguments, cwd=self.home(m))
+        self.processes[m] = process = Process(*arguments, cwd=self.home(m), target=self.target)
         self._started.append(process)
         return process
 

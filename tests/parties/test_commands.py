@@ -103,10 +103,10 @@ def test_svd_json_of_an_error_is_one_document(tmp_path: Path) -> None:
     np.save(tmp_path / "0.npy", rows(0))
     np.save(tmp_path / "1.npy", rows(1) * np.nan)
     end = command("svd", "0.npy", "1.npy", "--rank", "2", "--json", "--out", "out", cwd=tmp_path)
-    end.failed(InputError, "not finite")
+    end.failed(InputError, "missing values")
     error = json.loads(end.out)["error"]
     assert (error["class"], error["code"]) == ("InputError", InputError.code)
-    assert "P1 (exit code 3): 1.npy has entries that are not finite" in error["message"]
+    assert "P1 (exit code 3): 1.npy has missing values" in error["message"]
 
 
 def test_file_name_with_brackets_is_shown_as_it_is(parties: Callable[..., Parties]) -> None:
@@ -117,8 +117,8 @@ def test_file_name_with_brackets_is_shown_as_it_is(parties: Callable[..., Partie
     site.start(0)
     site.start(1, data="rows[/old].npy")
     told, ended = site.end()
-    ended.failed(InputError, "rows[/old].npy has entries that are not finite")
-    assert "rows[/old].npy has entries that are not finite" in site.processes[1].out
+    ended.failed(InputError, "rows[/old].npy has missing values")
+    assert "rows[/old].npy has missing values" in site.processes[1].out
     told.failed(PeerAborted, "P1 ended the run")
 
 
@@ -210,11 +210,10 @@ def test_steps_that_init_prints_lead_to_a_run(tmp_path: Path) -> None:
     first, second = free_ports(2)
     end = command("init", "--parties", "2", "--rank", "2", "--engine", "secsum", "--seed", "1", cwd=homes[0])
     end.well()
-    for step in ("1. pdml-spdz certs make --id I", "2. pdml-spdz certs add P<J>.pem", "3. edit hosts and ports"):
-        assert step in end.out
-    assert "pdml-spdz certs fingerprints study.toml" in end.out
-    assert "4. pdml-spdz doctor study.toml --id I" in end.out
-    assert "5. pdml-spdz party study.toml --id I --data FILE" in end.out
+    for step in ("certs make --id I --name NAME", "study pack study.toml P*.pem", "join study.bundle"):
+        assert f"pdml-spdz {step}" in end.out
+    assert "4. every party I: pdml-spdz party study.toml --id I --data FILE" in end.out
+    # The same without a bundle: each party pins certificates, and one writes fingerprints into the study.
     for m, home in enumerate(homes):
         command("certs", "make", "--id", str(m), cwd=home).well()
         shutil.copy(home / "certs" / f"P{m}.pem", homes[1 - m])
@@ -243,7 +242,7 @@ def test_steps_that_init_prints_lead_to_a_run(tmp_path: Path) -> None:
         for home, process in zip(homes, running, strict=True):
             (end := process.end()).well()
             named = " ".join(end.out.split()).rpartition("files: ")[2].split(", ")
-            assert len(named) == 2
+            assert len(named) == 4
             assert all((home / name).is_file() for name in named)
     finally:
         for process in running:

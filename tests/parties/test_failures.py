@@ -13,7 +13,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from pdml_spdz.errors import INTERRUPTED, RESUME, PeerAborted, PeerError, QuotaError, StorageError
+from pdml_spdz.errors import INTERRUPTED, RESUME, EngineError, PeerAborted, PeerError, QuotaError, StorageError
 from pdml_spdz.primitives.masks import Keys
 from pdml_spdz.rows import data
 from pdml_spdz.run import handshake
@@ -35,6 +35,7 @@ from tests.parties.helpers import (
     until,
     usual_signals,
 )
+from tests.unit.test_mp_spdz_home import make_home
 
 
 def named(end: Ended, party: int) -> None:
@@ -121,6 +122,20 @@ def test_quota_exceeded_nothing_of_the_rows_is_sent(parties: Callable[..., Parti
     (ended,) = site.end()
     ended.failed(QuotaError, f"is {norm:.6g}; it was not sent")
     assert f"{norm:.6g}" not in str(told.value)
+
+
+def test_engine_missing_at_one_party_is_known_before_anything_is_compiled(
+    parties: Callable[..., Parties], tmp_path: Path
+) -> None:
+    here = make_home(tmp_path / "here", "semi-party.x")  # its compiler would fail
+    there = make_home(tmp_path / "there", "hemi-party.x")
+    site = parties(engine="mp-spdz", reveal="normed", protocol="semi", bound="1000")
+    for m, path in enumerate((here, there)):
+        site.start(m, "--mp-spdz", str(path))
+    told, ended = site.end()
+    ended.failed(EngineError, f"semi-party.x of the protocol semi is not in {there}", "`make semi-party.x`")
+    told.failed(PeerAborted, "P1 ended the run: its engine is missing or failed")
+    assert not site.results(1).exists()
 
 
 def test_disk_full_at_one_party(parties: Callable[..., Parties]) -> None:

@@ -2,19 +2,22 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
+import os
 import signal
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 
-from pdml_spdz.errors import StockError
-from pdml_spdz.local.joint import LocalRun, local_study, run_local
+from pdml_spdz.engines.embedded.products import Scaling, TripleProduct
+from pdml_spdz.errors import PeerError, StockError
+from pdml_spdz.offline.status import status
 from tests.opened import off
-from tests.parties.helpers import Parties, close_rows, run, until
+from tests.parties.helpers import Parties, close_rows, command, run
 from tests.parties.test_offline import make_stock
 
 D, K = 40, 3
@@ -63,37 +66,79 @@ def test_resumed_from_all_that_was_shown(parties: Callable[..., Parties], settin
     assert report["iterations"] <= outcome(whole)[1]["iterations"] + 2
 
 
-def test_killed_anywhere_and_resumed(parties: Callable[..., Parties]) -> None:
-    site = given(parties(rank=K, tol=1e-7, iterations=60, **EMBEDDED))
-    for m in range(2):
-        site.start(m)
-    until(lambda: len(site.checkpoints(1)) >= 2)
-    site.processes[1].signal(signal.SIGKILL)
-    site.end()
-    for end in site.run("--resume"):
-        end.well()
-    checked(*outcome(site))
+DELTAS, PADS, LAST = "deltas", "pads", "last"
 
 
-def test_stock_of_the_plan_serves_one_run_and_a_resumed_one_takes_another(tmp_path: Path) -> None:
-    root, files = tmp_path / "stocks", [tmp_path / f"rows-{m}.npy" for m in range(2)]
-    for m, path in enumerate(files):
-        np.save(path, close_rows(m, D))
-    plan: dict[str, Any] = {"rank": K, "d": D, "solver": "krylov", "iterations": 60, "bound": "1e4"}
+def noting(arguments: list[str], cwd: Path, *streams: Path) -> None:
+    """A party that writes down, before they hide anything, digests of every delta and of every number's pad.
+
+    It is killed at the block whose number is in a file, if there is one.
+    """
+    begin, take, blocks = Scaling.__init__, TripleProduct._take, list[int]()
+
+    def note(name: str, secrets: Iterable[bytes]) -> None:
+        with (cwd / name).open("a") as file:
+            file.writelines(f"{hashlib.sha256(secret).hexdigest()}\n" for secret in secrets)
+
+    def begun(self: Scaling, c: Any, me: int, materials: list[Any]) -> None:
+        note(DELTAS, (m.delta.to_bytes(32, "little") for m in materials))
+        begin(self, c, me, materials)
+
+    def taken(self: TripleProduct) -> Any:
+        given = take(self)
+        note(PADS, (row.tobytes() for row in given.pad))
+        blocks.append(len(given))
+        if (cwd / LAST).exists() and len(blocks) == int((cwd / LAST).read_text()):
+            (cwd / LAST).unlink()
+            os.kill(os.getpid(), signal.SIGKILL)
+        return given
+
+    Scaling.__init__, TripleProduct._take = begun, taken  # type: ignore[method-assign]
+    command(arguments, cwd, *streams)
+
+
+def test_killed_resumed_and_run_again_with_no_delta_twice(parties: Callable[..., Parties], tmp_path: Path) -> None:
+    """Lots of four blocks each: a run that is killed in its second lot, one that goes on from there, and another."""
+    root = tmp_path / "stocks"
+    plan: dict[str, Any] = {"rank": K, "d": D, "solver": "krylov", "iterations": 60, "bound": EMBEDDED["bound"]}
     made = {make_stock(root, **plan) for _ in range(2)}
-    study = {name: plan[name] for name in ("rank", "bound")} | {"offline": "stock", "engine": "embedded"}
+    settings = EMBEDDED | {"offline": "stock"}
+    site = given(parties(rank=K, tol=1e-7, iterations=60, **settings))
+    site.target = noting
 
-    def fit(out: str, **settings: Any) -> dict[str, Any]:
-        return run_local(LocalRun(files, local_study(2, **study, **settings), tmp_path / out, stock=root)).report
+    def left() -> int:
+        """Lots that no run has claimed, the same at both parties."""
+        (lots,) = {sum(len(row.scalars_left) for row in status(root) if row.party == m) for m in range(2)}
+        return lots
 
-    cut = fit("a", iterations=3)
-    options: dict[str, Any] = {"resume": True, "stock": root}
-    resumed = run_local(LocalRun(files, local_study(2, **study), tmp_path / "a", **options))
-    checked(resumed.V, resumed.report)
-    # Each has a delta of its own, and neither stock is used again.
-    assert {cut["stock"]["id"], resumed.report["stock"]["id"]} == made
-    with pytest.raises(StockError):
-        fit("b")
+    def noted(name: str, m: int) -> list[str]:
+        return (site.home(m) / name).read_text().split()
+
+    assert left() == 8
+    (site.home(1) / LAST).write_text("6")
+    assert [end.code for end in site.run("--stock", str(root))] == [PeerError.code, -signal.SIGKILL]
+    assert left() == 6
+    for end in site.run("--resume", "--stock", str(root)):
+        end.well()
+    V, report = outcome(site)
+    checked(V, report)
+    assert {report["stock"]["id"]} < made
+    assert (spared := left()) >= 4
+    # The lots that are left have no triples with them: the next run makes its material, or has none.
+    for end in site.run("--force", "--stock", str(root)):
+        end.failed(StockError, "triples", "offline make")
+    site.change_studies(offline="auto")
+    for end in site.run("--force", "--stock", str(root)):
+        end.well()
+    assert outcome(site)[1]["stock"]["mode"] == "on-demand"
+    for m in range(2):
+        deltas, pads = noted(DELTAS, m), noted(PADS, m)
+        assert len(set(deltas)) == len(deltas) == (8 - spared) + 1
+        assert len(set(pads)) == len(pads) > 10 * D
+        kept = [path.read_bytes()[:24] for path in root.glob(f"stock-*/party-{m}/scalar-*.bin")]
+        assert len(kept) == spared
+        assert not {hashlib.sha256(delta.ljust(32, b"\0")).hexdigest() for delta in kept} & set(deltas)
+    assert left() == spared
 
 
 def test_study_and_commands_say_which_solver(tmp_path: Path) -> None:

@@ -4,21 +4,27 @@ from __future__ import annotations
 
 import json
 import os
+import re
+import signal
 import subprocess
 import sys
 import tempfile
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 
-from pdml_spdz.errors import InputError, PeerError, StorageError
+from pdml_spdz.errors import InputError, PdmlError, PeerError, StorageError
+from pdml_spdz.local import supervisor
 from pdml_spdz.local.joint import LocalResult, LocalRun, local_study, run_local
 from pdml_spdz.numerics.fixedpoint import Format
 from pdml_spdz.numerics.linalg import sine
-from tests.parties.helpers import ENDLESS, SETTINGS, Parties, processes_with, rows, slow_rows
+from pdml_spdz.study.model import Timeouts
+from pdml_spdz.system import process
+from tests.parties.helpers import EMBEDDED, ENDLESS, SETTINGS, Parties, processes_with, rows, slow_rows
 
 
 def local_run(directory: Path, X: list[np.ndarray], **changes: Any) -> LocalRun:
@@ -35,7 +41,7 @@ def test_error_names_every_party_and_raises_the_first_cause(tmp_path: Path) -> N
     with pytest.raises(InputError) as caught:
         run_local(run)
     text = str(caught.value)
-    assert f"P2 (exit code 3): {tmp_path}/rows-2.npy has entries that are not finite" in text
+    assert f"P2 (exit code 3): {tmp_path}/rows-2.npy has missing values" in text
     for m in (0, 1):
         assert f"P{m} (exit code 8): P2 ended the run: it could not use its own input file" in text
     assert f"Do this: the logs are {tmp_path}/out/party-*/log" in text
@@ -53,6 +59,64 @@ def test_error_after_a_kill_names_the_killed(tmp_path: Path) -> None:
     assert "P1: killed by signal SIGKILL" in str(caught.value)
     assert "P0 (exit code 7): P1 closed the connection" in str(caught.value)
     assert caught.value.culprit == 1
+
+
+@pytest.mark.parametrize("settings", [{}, EMBEDDED], ids=["secsum", "embedded"])
+def test_command_ends_when_a_party_is_stopped(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, settings: dict[str, str]
+) -> None:
+    """The other one gives it up after the study's time-out; the stopped process is ended, and said to be the reason."""
+    monkeypatch.setattr(supervisor, "LINGER", 0.5)
+
+    def stop(m: int, event: dict[str, Any]) -> None:
+        if event["event"] == "iteration" and event["t"] == 3:
+            (number,) = processes_with(f"{tmp_path}/rows-1.npy")
+            os.kill(number, signal.SIGSTOP)
+
+    times = Timeouts(connect=30, round=3)
+    with pytest.raises(PeerError) as caught:
+        run_local(local_run(tmp_path, [slow_rows(), slow_rows()], **(ENDLESS | settings), timeouts=times, notify=stop))
+    assert "P0 (exit code 7): P1 sent nothing for" in str(caught.value)
+    assert "P1: it was stopped, by a signal, a debugger or a batch system" in str(caught.value)
+    assert caught.value.culprit == 1
+    assert processes_with(str(tmp_path)) == []
+
+
+@pytest.mark.parametrize("ends_well", [False, True])
+def test_party_that_stays_is_ended_after_a_failure_and_not_after_success(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, ends_well: bool
+) -> None:
+    """P0 ends at once; P1 takes longer than parties have after a failure, and does not listen when asked to end."""
+    monkeypatch.setattr(supervisor, "LINGER", 0.2)
+    monkeypatch.setattr(process, "start", of_program)
+    first = 'print(\'{"event": "report", "report": {}}\')' if ends_well else "sys.exit(3)"
+    second = "signal.signal(signal.SIGTERM, signal.SIG_IGN); time.sleep(1.5 if ends_well else 60)"
+    report = 'print(\'{"event": "report", "report": {}}\')'
+    texts = [first, f"ends_well = {ends_well}; {second}; {report}"]
+    commands = supervisor.PartyCommands(local_study(2, **SETTINGS), tmp_path, lambda m, study: [texts[m]])
+    if ends_well:
+        assert supervisor.supervise(commands) == [{}, {}]
+        return
+    with pytest.raises(PdmlError, match=r"P0: exit code 3(.|\n)*P1: it did not end with the others"):
+        supervisor.supervise(commands)
+
+
+def of_program(arguments: list[str], *, log: Path, **_: Any) -> subprocess.Popen[str]:
+    """A program of Python in the place of a party."""
+    command = [sys.executable, "-c", f"import signal, sys, time; {arguments[0]}"]
+    log.touch()
+    return subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+
+
+def test_logs_that_a_message_names_are_there(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Also those of a run that was given no directory."""
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    run = replace(local_run(tmp_path, [rows(0), np.full((2, 6), np.inf)]), out=None)
+    with pytest.raises(InputError) as caught:
+        run_local(run)
+    named = re.search(r"the logs are (.*)/party-\*/log", str(caught.value))
+    assert named is not None
+    assert sorted(path.parent.name for path in Path(named[1]).glob("party-*/log")) == ["party-0", "party-1"]
 
 
 @pytest.mark.parametrize("bad", [False, True], ids=["success", "failure"])

@@ -178,6 +178,6 @@ def test_finished_run_survives_a_forced_one_that_cannot_start(site: Parties) -> 
     site.give(1, np.full((3, 6), np.nan))
     before = results(site)
     told, ended = site.run("--force")
-    ended.failed(InputError, "not finite")
+    ended.failed(InputError, "missing values")
     told.failed(PeerAborted, "P1 ended the run: it could not use its own input file")
     assert results(site) == before

@@ -73,19 +73,23 @@ def index_out_of_range(path: Path) -> None:
         ("x.npy", array(np.ones((2, 3, 4))), ["holds an array of shape (2, 3, 4)", "Wanted: a table"]),
         ("x.npy", array(np.ones((3, 6), complex)), ["entries of type complex128", "Wanted: real numbers"]),
         ("x.npy", array(np.array([[1, "a"]], object), allow_pickle=True), ["cannot be read as .npy", "Object arrays"]),
-        ("x.npy", array(spoilt(np.nan)), ["not finite (the first in row 2, column 3)", "Do this: fill in or drop"]),
+        (
+            "x.npy",
+            array(spoilt(np.nan)),
+            ["missing values: column 3 1 (", "the first in row 2)", "Do this: fill them in"],
+        ),
         ("x.npy", array(spoilt(-np.inf)), ["not finite (the first in row 2, column 3)", "Do this: fill in or drop"]),
         ("x.npz", sparse(spoilt(np.inf)), ["has entries that are not finite", "Do this: fill in or drop"]),
         (
             "x.csv",
             text(csv(spoilt(np.nan))),
-            ["not finite (the first in row 2, column 3 'c')", "Do this: fill in or drop"],
+            ["missing values: column 'c' 1 (", "the first in row 2)", "--missing drop-rows"],
         ),
         ("x.npy", array(np.ones((0, 6))), ["has 0 rows and 6 columns", "Do this: leave this party out"]),
         ("x.csv", text(csv(rows(1, n=0))), ["has a header and no rows", "Do this: leave this party out"]),
         ("x.csv", text(""), ["is empty", "Wanted: a header line"]),
-        ("x.csv", text(csv(rows(1)) + "\n1,2,3,4,5,six"), ["cannot be read as .csv", "six", "Wanted: a table"]),
-        ("x.csv", text(csv(rows(1)) + "\n1,2"), ["cannot be read as .csv", "number of columns", "Wanted: a table"]),
+        ("x.csv", text(csv(rows(1)) + "\n1,2,3,4,5,six"), ["column 'f' has 'six' in row 13", "Wanted: a number"]),
+        ("x.csv", text(csv(rows(1)) + "\n1,2"), ["has 2 columns in row 13", "Wanted: as many"]),
         ("x.csv", text(csv(rows(1)).partition("\n")[2]), ["has no header", "Do this: put the same header line"]),
         ("x.csv", text(csv(rows(1), ("a", *NAMES[:5]))), ["names features twice: a", "Wanted: distinct names"]),
         ("x.csv.gz", damaged, ["cannot be read as .csv.gz", "Wanted: a table of numbers"]),
@@ -95,9 +99,9 @@ def index_out_of_range(path: Path) -> None:
         (
             "x.parquet",
             parquet({"a": ["1", "2"]}),
-            ["columns that are not numbers: 'a' (string)", "Do this: drop these"],
+            ["columns that are not numbers: 'a' (string)", "Do this: leave such columns out"],
         ),
-        ("x.txt", text("1 2 3"), ["has an ending that is not known ('.txt')", "Wanted: one of .npy"]),
+        ("x.txt", text("1 2 3"), ["has an ending that is not known ('.txt')", "Wanted: one of .arrow, .csv"]),
         ("x.npy", lambda path: None, ["is not there", "Do this: check the path after --data"]),
     ],
 )
@@ -128,7 +132,7 @@ def test_rows_parquet_without_pyarrow(parties: Callable[..., Parties]) -> None:
     site.start(0)
     paths = os.pathsep.join([".", *os.environ.get("PYTHONPATH", "").split(os.pathsep)])
     ended = run("party", "study.toml", "--id", "1", "--data", "x.parquet", cwd=site.home(1), PYTHONPATH=paths)
-    ended.failed(InputError, "needs the package pyarrow", "Do this: pip install 'pdml-spdz[parquet]'")
+    ended.failed(InputError, "needs the package pyarrow", "Do this: pip install pyarrow")
     (told,) = site.end()
     told.failed(PeerAborted, "P1 ended the run: it could not use its own input file")
 

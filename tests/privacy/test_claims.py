@@ -7,10 +7,12 @@ from typing import Any
 
 import numpy as np
 import pytest
+import scipy.sparse as sp
 
 from benchmarks.experiments.cells import Cell
-from benchmarks.privacy import claims, measure, page
-from benchmarks.privacy.__main__ import absent, mixed
+from benchmarks.privacy import claims, measure, page, ratings
+from benchmarks.privacy.__main__ import absent, counted, mixed
+from pdml_spdz.privacy.level_mechanism import LEVEL_VIEWS
 from pdml_spdz.privacy.nmf_mechanism import NmfMechanism
 
 
@@ -34,8 +36,10 @@ def row(p: float, **more: Any) -> dict[str, str]:
         "auc": 0.5,
         "epsilon": 0.0,
         "best_statistic": "W max",
-        "p": " ".join(f"{x:.3g}" for x in records),
+        "told": "0" * 20,
+        "p": f"W max: {' '.join(f'{x:.3g}' for x in records)}; learned attacker: {' '.join(['1'] * 20)}",
     }
+    figures |= {f"paper_{name}": figures[name] for name in ("pi", "mean_min_p", "sd_min_p", "by_chance", "flagged")}
     return {name: str(value) for name, value in (figures | more).items()}
 
 
@@ -63,9 +67,24 @@ def test_claim_on_size_is_denied_where_p_falls() -> None:
 
 
 def test_claim_of_privacy_is_denied_by_one_small_p() -> None:
-    rows = [row(0.3), row(0.3, party_share=0.2, pi=0.01)]
-    assert claims.private(rows, "PD-SVD", "pd-svd").answer == "no"
-    assert claims.private(rows[:1], "PD-SVD", "pd-svd").answer == "yes"
+    rows = [row(0.3), row(0.3, party_share=0.2, paper_pi=0.01)]
+    assert claims.private(rows, "PD-SVD", "pd-svd").answer == "mixed: in 1 of 2 cells"
+    assert claims.private(rows[1:], "PD-SVD", "pd-svd").answer == "no, in the one cell computed"
+    assert claims.private(rows[:1], "PD-SVD", "pd-svd").answer == "yes, in the one cell computed"
+
+
+def test_claims_are_judged_by_the_papers_statistics_and_say_what_rests_on_reduced_cells() -> None:
+    mine = [row(0.3, pi=1e-9, flagged=20, party_share=share) for share in (0.1, 0.3)]
+    assert claims.private(mine, "PD-SVD", "pd-svd").answer == "yes"
+    assert "0 (20) of 20" in claims.private(mine, "PD-SVD", "pd-svd").figures
+    small = claims.private([mine[0] | {"grid": "reduced"}, mine[1]], "PD-SVD", "pd-svd")
+    assert small.answer == "yes, on reduced cells"
+    assert "(20 records)" in small.figures
+
+
+def test_p_does_not_grow_from_nothing_to_nothing() -> None:
+    rows = [row(p, party_share=s) for p, s in ((1e-6, 0.005), (1e-4, 0.03))]
+    assert claims.size(rows, "SVD").answer == "no"
 
 
 def noise(uplifts: tuple[float, ...]) -> list[dict[str, str]]:
@@ -89,7 +108,35 @@ def noise(uplifts: tuple[float, ...]) -> list[dict[str, str]]:
 def test_claim_on_noise_counts_settings(uplifts: tuple[float, ...], answer: str) -> None:
     rows = noise(uplifts)
     assert claims.noise(rows, "own rows").answer == answer
-    assert "of 2 (" in claims.noise(rows, "all rows").figures  # PCR is not there in that reading
+    assert claims.noise(rows, "all rows").answer == "not judged: 2 of 4 settings"  # PCR is not there in that reading
+
+
+def test_claim_that_all_gain_names_the_sizes_that_do_not() -> None:
+    def gain(share: str, value: float, trial: int) -> dict[str, str]:
+        uplift = str(value + 0.01 * trial)
+        return {"experiment": "topics", "method": "exact", "party_share": share, "uplift_percent": uplift}
+
+    rows = [gain(s, v, t) for s, v in (("0.01", 1.0), ("0.3", -0.08)) for t in range(3)]
+    found = claims.all_gain(rows, "topics")
+    assert found.answer == "in 1 of 2 sizes (a loss in one)"
+    assert "30 %: -0.07" in found.figures
+    assert claims.all_gain(rows[:3], "topics").answer == "yes"
+
+
+def test_user_mean_is_the_mean_of_what_is_known_of_the_user() -> None:
+    known = sp.csr_array(np.array([[4.0, 2.0, 0.0], [0.0, 0.0, 0.0]]))
+    held = sp.csr_array(np.array([[0.0, 0.0, 5.0], [1.0, 0.0, 0.0]]))
+    assert ratings.user_means(known, held) == pytest.approx(2.0)  # 5 - 3, and 1 - 3, the mean of all
+
+
+def test_levels_stand_beside_each_other_and_beside_v_k(tmp_path: Path) -> None:
+    told = {view: "1" * i + "0" * (20 - i) for i, view in enumerate(LEVEL_VIEWS)}
+    rows = [row(0.1, view=view, data="Enron", told=told[view], flagged=i) for i, view in enumerate(LEVEL_VIEWS)]
+    text = page.write({"svd": rows}, tmp_path / "page.md", full=False).read_text()
+    assert "| V_k alone | no level: what nothing can hide | 0 |" in text
+    assert "| `--reveal sealed` | the same, and the ratios of b = 2k Ritz values | 6 |" in text
+    (line,) = [line for line in text.splitlines() if line.startswith("| Enron 10 % | +")]
+    assert line.startswith("| Enron 10 % | +7 (")  # sealed without ratios, less V_k alone
 
 
 def test_uplift_has_all_methods_and_the_own_model_in_one_figure(tmp_path: Path) -> None:
@@ -127,9 +174,11 @@ def test_small_cells_stand_in_for_those_of_the_papers_size_that_are_not_there(tm
     ]
     (missing,) = absent("nmf", grid, rows)
     assert missing == "nmf: data Enron, k 7, start random, samples 200: 3 % (small above), 10 %"
-    text = page.write({"nmf": rows}, tmp_path / "page.md", [missing], full=True).read_text()
+    count = counted("nmf", grid, rows)
+    assert count == "NMF: of 3 cells 1 are of the paper's size, 1 reduced, 1 not computed."
+    text = page.write({"nmf": rows}, tmp_path / "page.md", [missing], [count], full=True).read_text()
     assert f"- {missing}" in text
-    assert "NMF: 1 of 2 cells are of the paper's size" in text
+    assert count in text
     assert "| 20, 200 + 200 |" in text
     assert "| 20, 30 + 30 |" in text
     assert claims.size(rows, "PD-NMF").answer == "not measured"  # p of 30 and of 200 samples do not compare
@@ -142,5 +191,8 @@ def test_cell_measures_what_the_table_shows(tmp_path: Path) -> None:
     (found,) = measure.measured(rows, NmfMechanism(others, 2, 3), size, 3, 6, tmp_path)
     assert found["records"] == 3
     p = claims.p_of({"p": found["p"]})
-    assert len(p) == 3
-    assert float(found["pi"]) == pytest.approx(min(p), rel=1e-3)  # as many digits as the table keeps
+    assert len(p) == len(found["told"]) == 3
+    assert float(found["pi"]) == pytest.approx(min(p), rel=1e-2)  # as many digits as the table keeps
+    (alone,) = [values for name, values in claims.p_by_statistic(found).items() if name in measure.OF_PAPER]
+    assert claims.p_of(found, measure.OF_PAPER) == alone
+    assert float(found["paper_pi"]) == pytest.approx(min(alone), rel=1e-2)

@@ -11,9 +11,10 @@ from pdml_spdz.engines.mp_spdz import directory
 from pdml_spdz.engines.mp_spdz import preprocessing as mp_spdz
 from pdml_spdz.engines.mp_spdz.preprocessing import Preprocessed, Preprocessing
 from pdml_spdz.offline import ledger
+from pdml_spdz.offline.from_stock import StockMaterial, claim
 from pdml_spdz.offline.material import Plan
 from pdml_spdz.offline.new_stock import New, Wanted, new_stock
-from pdml_spdz.offline.numbers import TRIPLES, NumberStock, StockMaterial, claim, record_digest, scalar_name
+from pdml_spdz.offline.numbers import TRIPLES, NumberStock, record_digest, scalar_name
 from pdml_spdz.offline.stock import MANIFEST, File, Manifest, Stock, look
 from pdml_spdz.offline.stock import directory as part_of
 from pdml_spdz.system.files import DIGEST, NewFile, write_file

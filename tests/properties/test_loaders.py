@@ -19,7 +19,8 @@ from hypothesis.extra.numpy import arrays
 
 from pdml_spdz.errors import InputError
 from pdml_spdz.rows import data
-from pdml_spdz.rows.formats import MISSING, save_npz
+from pdml_spdz.rows.delimited import NONE
+from pdml_spdz.rows.formats import save_npz
 
 few = settings(max_examples=40, suppress_health_check=[HealthCheck.too_slow])
 numbers = st.floats(allow_nan=False, allow_infinity=False)
@@ -35,7 +36,7 @@ def is_number(text: str) -> bool:
     return True
 
 
-names = words.filter(lambda w: w and not is_number(w) and w.lower() not in MISSING)
+names = words.filter(lambda w: w and not is_number(w) and w.lower() not in NONE)
 
 
 @st.composite

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from pdml_spdz.engines.settings import precision_of
+from pdml_spdz.engines.spec import precision_of
 from pdml_spdz.errors import StudyError
 from pdml_spdz.programs.precision import MAX_BITS, MAX_RANGE, MIN_BITS, MIN_RANGE
 from pdml_spdz.study import file as study_file
@@ -49,7 +49,8 @@ nmf = st.builds(
 def valid(draw: st.DrawFn) -> dict[str, Any]:
     """The settings of a study that is as it should be, of any algorithm."""
     algorithm = draw(st.sampled_from(studies.ALGORITHMS.names()))
-    reveal = "sum" if algorithm == "nmf" else draw(st.sampled_from(LEVELS.names()))
+    levels = [name for name in LEVELS.names() if algorithm != "normed-sum" or not LEVELS[name].sealed]
+    reveal = "sum" if algorithm == "nmf" else draw(st.sampled_from(levels))
     engine = draw(st.sampled_from([name for name in ENGINES.names() if reveal in ENGINES[name].levels]))
     d = draw(st.integers(0, 5))
     rank = 1 if algorithm == "normed-sum" else draw(st.integers(1, d or 9))
@@ -71,6 +72,12 @@ def valid(draw: st.DrawFn) -> dict[str, Any]:
         "precision": PrecisionSettings(draw(st.integers(4, 31)), draw(st.just(0) | st.integers(30, 40))),
         "timeouts": Timeouts(draw(seconds), draw(seconds), draw(seconds), draw(st.floats(1, 1e12))),
     }
+    if LEVELS[reveal].sealed:
+        wider = d + 1 if d else 0
+        bound = draw(st.sampled_from(["auto", "exponent"]) | positive.map(str))
+        goal, decay = draw(st.floats(1e-7, 0.05)), draw(st.floats(0.01, 0.99))
+        found |= {"d": wider, "features": (), "bound": bound, "accuracy_goal": goal, "decay": decay}
+        d = wider
     if draw(st.booleans()):
         found |= {"start": "seed", "seed": draw(st.integers(0, 2**63 - 1))}
     if reveal == "normed" and draw(st.booleans()):
@@ -83,7 +90,7 @@ def valid(draw: st.DrawFn) -> dict[str, Any]:
         found["nmf"] = draw(nmf)
     if algorithm == "pca":
         found["centre"] = draw(st.sampled_from(["open", "none"]))
-        found["variance"] = draw(st.booleans())
+        found["variance"] = not LEVELS[reveal].sealed and draw(st.booleans())
     return found
 
 

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import itertools
+import json
 from collections.abc import Callable
+from dataclasses import asdict
 from pathlib import Path
 from typing import TypeVar
 
@@ -12,7 +14,9 @@ import pytest
 from pdml_spdz.engines.mp_spdz import home, offline
 from pdml_spdz.engines.mp_spdz.compiler import Compiled, compile_program
 from pdml_spdz.engines.mp_spdz.place import Place
+from pdml_spdz.engines.mp_spdz.preprocessing import file_of
 from pdml_spdz.engines.mp_spdz.protocols import protocol
+from pdml_spdz.offline.stock import MANIFEST
 from pdml_spdz.programs.precision import Precision
 from pdml_spdz.programs.render import Program
 from pdml_spdz.transport import certs
@@ -28,10 +32,17 @@ MARKS = [pytest.mark.spdz, REQUIRED]
 LONG = pytest.mark.spdz_long
 
 
+def need(name: str) -> None:
+    """Skip a test of a protocol that this build of MP-SPDZ has not."""
+    if home.require().binary(party := protocol(name).party) is None:
+        pytest.skip(f"this build has no {party}")
+
+
 class Site:
     """M parties that have pinned each other's certificates, each with its own directory."""
 
     def __init__(self, path: Path, M: int, protocol: str = "semi", timeout: float = SECONDS) -> None:
+        need(protocol)
         self.path, self.M, self.protocol, self.timeout = path, M, protocol, timeout
         made = [certs.make(self.home(m), m, days=1) for m in range(M)]
         for m, other in itertools.permutations(range(M), 2):
@@ -64,19 +75,44 @@ class Site:
         return made[0]
 
 
+def vouch_for(part: Path) -> None:
+    """A party that has changed its own material has changed the digests in its manifest, too."""
+    manifest = json.loads((part / MANIFEST).read_text())
+    manifest["files"] = {name: asdict(file_of(part / name)) for name in manifest["files"]}
+    (part / MANIFEST).write_text(json.dumps(manifest))
+
+
+def virtual_machine(where: Path, m: int) -> int:
+    """The process of party m's whose files are below `where`."""
+    found = [number for number, words in running(where) if words[0].endswith("-party.x") and words[4] == str(m)]
+    (number,) = found
+    return number
+
+
+def machines(where: Path) -> list[str]:
+    """Command lines of MP-SPDZ's programs, and of their guards, that run with files below `where`."""
+    return [" ".join(words) for _, words in running(where)]
+
+
+def running(where: Path) -> list[tuple[int, list[str]]]:
+    """Processes with a program of MP-SPDZ in their command lines. A run directory may be anywhere; the keys that it
+    leads to are the party's own.
+    """
+    found = []
+    for path in Path("/proc").glob("[0-9]*"):
+        try:
+            words = (path / "cmdline").read_bytes().decode().split("\0")
+            directory = (path / "cwd").readlink()
+        except OSError:
+            continue  # it has just ended, or is another user's
+        if any(word.endswith(".x") for word in words):
+            keys = [key.resolve() for key in (directory / "Player-Data").glob("P*.key")]
+            if any(file.is_relative_to(where) for file in (directory, *keys)):
+                found.append((int(path.name), words))
+    return found
+
+
 def spent(stocks: Path, m: int) -> set[str]:
     """Names of what stays of the party's stocks when their material is gone."""
     (stock,) = (path.name for path in stocks.glob("mp-spdz/stock-*"))
     return {stock, f"party-{m}", "manifest.json", "ledger.jsonl"}
-
-
-def machines(where: Path) -> list[str]:
-    """Command lines of MP-SPDZ's programs, and of their guards, that run in directories below `where`."""
-    found = []
-    for path in Path("/proc").glob("[0-9]*"):
-        try:
-            if (path / "cwd").readlink().is_relative_to(where) and b".x\0" in (said := (path / "cmdline").read_bytes()):
-                found.append(said.replace(b"\0", b" ").decode())
-        except OSError:
-            continue  # it has just ended, or is another user's
-    return found

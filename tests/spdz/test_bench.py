@@ -20,7 +20,7 @@ def test_benchmark_runs_and_marks_what_it_scaled(monkeypatch: pytest.MonkeyPatch
     M, d, f = 2, 5, 10
     monkeypatch.setattr(mp_spdz, "COLUMNS", 2)
     cold, fit = (mp_spdz.projection(M, d, f, "semi", where, 1) for where in ("cold", "fit"))
-    papers = mp_spdz.paper(M, (4, d), f, "semi", 0.001)
+    papers = mp_spdz.paper(M, mp_spdz.PaperLengths((4, d), 0.001), f, "semi")
     paper, scaled = papers[4][0], papers[d][0]
     assert [papers[n][1] for n in (4, d)] == [0, 4]
     # What was timed is NormedSecSum: y = u is off by M units an entry, and its norm by that times sqrt(d).

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
+import random
 from pathlib import Path
 
 import pytest
 
 from pdml_spdz.engines.mp_spdz.place import Place
-from pdml_spdz.errors import EngineError, PdmlError, PeerError
+from pdml_spdz.errors import EngineError, PdmlError, PeerAborted, PeerError, StockError
 from pdml_spdz.programs.precision import Precision
 from pdml_spdz.transport import certs
-from tests.spdz.helpers import LONG, REQUIRED, Site, machines
+from tests.spdz.helpers import LONG, REQUIRED, Site, machines, vouch_for
 from tests.spdz.loop import FIT, SMALL, Problem, Recorder, loop, program_of
 
 pytestmark = [LONG, REQUIRED]
@@ -39,17 +40,42 @@ def run(site: Site, offline: str = "on-demand") -> list[PdmlError]:
     return errors
 
 
+def files_of(site: Site, m: int, name: str) -> list[Path]:
+    """Of party m's stock: one for each domain that has such a file."""
+    paths = list(site.stocks(m).glob(f"mp-spdz/stock-*/party-{m}/Player-Data/2-Dp-*/{name}"))
+    assert paths
+    return paths
+
+
 @pytest.mark.parametrize("name", ["Triples-Dp-P0", "Inputs-Dp-P0-0"])
 def test_material_that_does_not_suffice(site: Site, name: str) -> None:
     site.make_stock(PROGRAM, P)
-    paths = list(site.stocks(0).glob(f"mp-spdz/stock-*/party-0/Player-Data/2-Dp-*/{name}"))
-    assert paths
-    for path in paths:
+    for path in files_of(site, 0, name):
         path.write_bytes(path.read_bytes()[: path.stat().st_size // 3])
+        vouch_for(path.parents[2])
     own, other = run(site, "stock")
     assert type(own) is EngineError
     assert "the offline material was not enough" in str(own)
     assert type(other) is PeerError
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_damaged_stock_is_called_that_and_nothing_is_computed_with_it(site: Site, seed: int) -> None:
+    """No MAC would notice a flipped bit of semi's: it reads as any other number, or as a sum that is too small."""
+    chance = random.Random(seed)
+    site.make_stock(PROGRAM, P)
+    m = chance.randrange(2)
+    path = chance.choice(files_of(site, m, "*-P*"))
+    content = bytearray(path.read_bytes())
+    if seed % 3:
+        content[chance.randrange(len(content))] ^= 1 << chance.randrange(8)
+    else:
+        del content[chance.randrange(len(content)) :]
+    path.write_bytes(content)
+    errors = run(site, "stock")
+    assert type(errors[m]) is StockError
+    assert "is damaged" in str(errors[m]) or f"has {len(content):,} bytes" in str(errors[m])
+    assert isinstance(errors[1 - m], PeerAborted | PeerError)
 
 
 def test_certificate_that_another_party_did_not_pin(site: Site) -> None:

@@ -18,6 +18,7 @@ from pdml_spdz.programs.precision import Precision
 from pdml_spdz.programs.render import Program, render
 from tests.paper_errors import normed_sum_error, sqrt_error
 from tests.parties.helpers import free_ports
+from tests.spdz.helpers import need
 
 FOUND = home.find()
 HOME = FOUND.path if FOUND else None
@@ -80,6 +81,7 @@ def test_square_roots_over_the_whole_range(tmp_path: Path, f: int) -> None:
     [("semi", 2, 10), ("semi", 3, 20), ("semi", 2, 31), ("semi2k", 2, 31)],
 )
 def test_normed_sum_of_the_paper(tmp_path: Path, protocol: str, M: int, f: int) -> None:
+    need(protocol)
     precision, d, norm = Precision(M, f), 8, 0.6
     rng = np.random.default_rng(f)
     x = rng.standard_normal((M, d))

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import re
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +15,7 @@ from pdml_spdz import api
 from pdml_spdz.algorithms.solver import start_by_seed
 from pdml_spdz.engines.mp_spdz.preprocessing import Preprocessing
 from pdml_spdz.errors import ProtocolError, StockError
+from pdml_spdz.local.joint import LocalRun, local_study, run_local
 from pdml_spdz.numerics.linalg import fix_signs, orthonormalise, sine
 from pdml_spdz.offline.stock import look
 from pdml_spdz.primitives.agree import Agreement
@@ -20,7 +23,7 @@ from pdml_spdz.study.model import PrecisionSettings
 from pdml_spdz.transport.inprocess import mesh
 from tests.embedded.test_svd import centralised, noise
 from tests.parties.helpers import run
-from tests.spdz.helpers import LONG, MARKS, REQUIRED, machines, spent
+from tests.spdz.helpers import LONG, MARKS, REQUIRED, machines, need, spent
 
 pytestmark = REQUIRED
 D = 4
@@ -76,6 +79,7 @@ def nothing_is_left(tmp_path: Path, temporary: Path) -> None:
 def test_v_equals_pooled_svd(
     tmp_path: Path, temporary: Path, protocol: str, M: int, precision: PrecisionSettings
 ) -> None:
+    need(protocol)
     X, k, tol = tables(M, d=6), 2, 1e-7
     result = svd(X, rank=k, protocol=protocol, iterations=30, tol=tol, precision=precision, bound="secsum")
     report = result.report
@@ -103,6 +107,7 @@ def test_v_equals_pooled_svd(
 def test_hidden_mean_gives_the_principal_components(
     tmp_path: Path, temporary: Path, protocol: str, M: int, precision: PrecisionSettings
 ) -> None:
+    need(protocol)
     d, k, tol = 6, 2, 1e-7
     X = [table + 3.0 + m for m, table in enumerate(tables(M, d))]
     settings = {"engine": "mp-spdz", "protocol": protocol, "iterations": 30, "tol": tol, "precision": precision}
@@ -156,7 +161,10 @@ def test_program_of_the_paper_ends_where_a_sum_has_no_bits(tmp_path: Path, tempo
     with pytest.raises(ProtocolError, match="the paper's program has lost its length") as error:
         svd(tables(d=3), rank=1, iterations=2, tol=0.0, seed=5, **settings)
     assert "the direction of S v_i" in str(error.value)  # what was opened is said
-    nothing_is_left(tmp_path, temporary)
+    (logs,) = temporary.iterdir()  # of a run that was given no directory
+    assert f"the logs are {logs}/party-*/log" in str(error.value)
+    assert {path.name for path in logs.glob("party-*/*")} == {"log", "vm.log"}
+    assert machines(tmp_path) == []
 
 
 # Stocks, by the command line
@@ -188,4 +196,71 @@ def test_stock_serves_one_run(tmp_path: Path, temporary: Path, files: list[str])
 
     second = run(*common, "--out", "second", cwd=tmp_path)
     second.failed(StockError, "there is no unused stock for this program that all parties have", "offline make")
+    nothing_is_left(tmp_path, temporary)
+
+
+@pytest.mark.spdz
+def test_stocks_that_do_not_suffice_for_the_whole_run_are_counted(
+    tmp_path: Path, temporary: Path, files: list[str]
+) -> None:
+    each = ["--normalise", "per-column", "--online", "per-column", "--stock", "stocks"]
+    fewer = [*SVD, *each]
+    fewer[fewer.index("--iterations") + 1] = "2"
+    made = run("offline", "make", "--parties", "2", "--dim", str(D), *fewer, "--json", cwd=tmp_path)
+    made.well()
+    stocks = json.loads(made.out)[0]["stocks"]
+    assert len(stocks) == 2  # one for each column and iteration
+    done = run("svd", *files, *SVD, *each, "--tol", "0", "--no-accuracy", "--out", "out", cwd=tmp_path)
+    done.well()
+    assert "offline material: 2 of 6 executions from stocks, the others' made in the run" in " ".join(done.out.split())
+    report = json.loads((tmp_path / "out" / "report.json").read_text())
+    assert (report["stock"]["mode"], set(report["mp_spdz"]["stocks"])) == ("mixed", set(stocks))
+    assert report["stock"]["executions"] == {"from stock": 2, "on demand": 4}
+    nothing_is_left(tmp_path, temporary)
+
+
+@pytest.mark.spdz
+def test_bytes_and_rounds_are_those_of_the_virtual_machines_too(tmp_path: Path, temporary: Path) -> None:
+    settings = {"engine": "mp-spdz", "protocol": "semi", "precision": SMALL, "bound": "1000"}
+    study = local_study(2, rank=1, iterations=3, tol=0.0, solver="power", **settings)
+    result = run_local(LocalRun(tables(), study, tmp_path / "out"))
+    for own in result.party_reports:
+        said = own["mp_spdz"]
+        offline, links = said["offline"], sum(way["sent"] for way in own["traffic"].values())
+        assert 0 < offline["megabytes_sent"] < said["megabytes_sent"]
+        assert own["offline"]["bytes_sent"] == round(1e6 * offline["megabytes_sent"])
+        assert own["bytes_sent"] + own["offline"]["bytes_sent"] == links + round(1e6 * said["megabytes_sent"])
+        assert own["rounds"] > said["rounds"] - offline["rounds"] > 0
+    assert result.report["bytes_sent"] == sum(own["bytes_sent"] for own in result.party_reports)
+
+
+@pytest.mark.spdz
+def test_missing_stock_has_the_command_that_makes_one(tmp_path: Path, temporary: Path, files: list[str]) -> None:
+    """The command that the message gives makes a stock that serves the run which had none."""
+    common = ["svd", *files, *SVD, "--tol", "0", "--stock", "stocks", "--offline", "stock", "--no-accuracy"]
+    failed = run(*common, "--out", "first", cwd=tmp_path)
+    failed.failed(StockError, "there is no unused stock for this program that all parties have")
+    said = re.search(r"`pdml-spdz (offline make --algorithm[^`]*)`", " ".join(failed.err.split()))
+    assert said is not None
+    run(*said[1].split(), "--bound", "1000", "--stock", "stocks", cwd=tmp_path).well()
+    run(*common, "--out", "second", cwd=tmp_path).well()
+
+
+@pytest.mark.spdz
+def test_blocks_of_krylov_become_narrower_and_are_resumed(tmp_path: Path, temporary: Path) -> None:
+    """Four columns, and then the two that are left of six: the program takes four, of which two are zero. Resumed after
+    the first block, with another secret scale, they fit to it.
+    """
+    X, k = tables(d=6), 2
+    study = local_study(2, rank=k, engine="mp-spdz", protocol="semi", precision=PrecisionSettings(), bound="1000")
+    cut = run_local(LocalRun(X, replace(study, iterations=1), tmp_path / "out"))
+    assert (cut.report["iterations"], cut.report["converged"]) == (1, False)
+    done = run_local(LocalRun(X, study, tmp_path / "out", resume=True, record_transcript=True))
+    assert done.transcript is not None
+    widths = [entry.arrays["scaled"].shape[1] for entry in done.transcript.entries if entry.step == "columns"]
+    assert widths[0] == 4  # the first block once more, at the new scale
+    assert 2 in widths[1:]
+    report, V = done.report, np.linalg.svd(np.concatenate(X))[2][:k].T
+    assert report["converged"]
+    assert sine(V, done.V) <= report["sine_bound"]["span"] <= 1e-6
     nothing_is_left(tmp_path, temporary)

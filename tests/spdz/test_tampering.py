@@ -1,4 +1,6 @@
-"""With MACs (mascot) one changed byte of the offline material ends the run at every party: nothing wrong is opened."""
+"""With MACs (mascot) one changed byte of the offline material ends the run at every party: nothing wrong is opened,
+also if the party that changed it has forged the digests of its stock.
+"""
 
 from __future__ import annotations
 
@@ -10,7 +12,7 @@ import pytest
 from pdml_spdz.engines.mp_spdz.place import Place
 from pdml_spdz.errors import PdmlError, PeerError, ProtocolError
 from pdml_spdz.programs.precision import Precision
-from tests.spdz.helpers import LONG, REQUIRED, Site, machines, spent
+from tests.spdz.helpers import LONG, REQUIRED, Site, machines, spent, vouch_for
 from tests.spdz.loop import FIT, SMALL, Problem, Recorder, check_opened, loop, program_of
 
 pytestmark = [LONG, REQUIRED]
@@ -45,6 +47,7 @@ def flip(site: Site, party: int, triple: int, element: str, kind: str, byte: int
     number = 6 * triple + 2 * ELEMENTS.index(element) + (kind == "MAC")
     content[header + number * size + byte] ^= 1
     path.write_bytes(content)
+    vouch_for(path.parents[2])
 
 
 def run(site: Site) -> tuple[list[Recorder], list[PdmlError | None]]:

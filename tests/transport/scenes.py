@@ -11,8 +11,9 @@ import numpy as np
 
 from pdml_spdz.engines.mp_spdz.place import Place
 from pdml_spdz.local.joint import local_study
+from pdml_spdz.offline.from_stock import claim
 from pdml_spdz.offline.material import Plan
-from pdml_spdz.offline.numbers import NumberStock, claim
+from pdml_spdz.offline.numbers import NumberStock
 from pdml_spdz.ot import extension, triples, vole
 from pdml_spdz.primitives.largest import largest
 from pdml_spdz.rows.data import Data

@@ -16,7 +16,7 @@ TABLE = "study/algorithm.py"
 ELSEWHERE = {
     "__init__.py": "what users import",
     "api.py": "a function for each algorithm",
-    "local/calls.py": "a class of results for each function",
+    "local/returned.py": "a class of results for each function",
     "estimators/": "a transformer for each algorithm",
     "privacy/": "an experiment says which algorithm's openings it looks at",
     "cli/privacy.py": "the same",
@@ -24,7 +24,7 @@ ELSEWHERE = {
     "cli/bench.py": "the same",
 }
 # A table of a study has its algorithm's name.
-TABLES = {"nmf": ("study/model.py", "study/file.py", "cli/fit.py")}
+TABLES = {"nmf": ("study/model.py", "study/checks.py", "study/file.py", "cli/fit.py")}
 
 
 def home(name: str) -> str:

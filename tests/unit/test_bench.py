@@ -141,11 +141,12 @@ def test_forecast_of_a_cell() -> None:
     assert forecast([10, 100, 1000], [9.0, 1.0, 10.0], 2000) == pytest.approx(20.0)
 
 
-def test_engines_outside_run_only_where_asked() -> None:
-    found = list(rows(TableRequest(parties=(2, 3), outside=(3,)), PEERS))
-    assert {r.engine for r in found if r.M == 2} == {"embedded"}
+def test_own_engines_run_for_all_parties_and_other_frameworks_where_asked() -> None:
+    found = list(rows(TableRequest(parties=(2, 3), outside=(3,), protocols=("semi", "hemi")), PEERS))
+    assert {r.engine for r in found if r.M == 2} == {"embedded", "mp-spdz"}
     assert {r.engine for r in found if r.M == 3} == {"embedded", "mp-spdz", "mpyc", "spu"}
-    assert [r.where for r in found if r.engine == "mp-spdz" and r.program == "paper"] == ["cold"]
+    papers = [(r.M, r.protocol, r.where) for r in found if r.program == "paper"]
+    assert papers == [(M, protocol, "cold") for M in (2, 3) for protocol in ("semi", "hemi")]
 
 
 # ---- files

@@ -21,7 +21,7 @@ from tests.stocks import fake
 from tests.threads import run_threads
 
 
-@pytest.mark.parametrize(("bound", "triples", "bits"), [("auto", 126, (224, 448)), ("1e6", 64, (160, 320))])
+@pytest.mark.parametrize(("bound", "triples", "bits"), [("auto", 109, (224, 448)), ("1e6", 55, (160, 320))])
 def test_plan_says_what_a_run_takes(bound: str, triples: int, bits: tuple[int, int]) -> None:
     problem = ["-M", "3", "-d", "64", "-k", "7", "--solver", "power", "--bound", bound]
     done = CliRunner().invoke(cli, ["offline", "plan", *problem, "--json"])
@@ -32,14 +32,22 @@ def test_plan_says_what_a_run_takes(bound: str, triples: int, bits: tuple[int, i
 
 
 def test_plan_of_very_many_iterations_takes_no_time() -> None:
-    arguments = ["offline", "plan", "-d", "64", "-k", "7", "--iterations", "1000000", "--json"]
-    assert json.loads(CliRunner().invoke(cli, arguments).output)["plan"]["vectors"] == [64 * 9 * 10**6]
+    arguments = ["offline", "plan", "-d", "64", "-k", "7", "--solver", "power", "--iterations", "1000000", "--json"]
+    assert json.loads(CliRunner().invoke(cli, arguments).output)["plan"]["vectors"] == [64 * 7 * 10**6]
 
 
-@pytest.mark.parametrize(("dim", "columns"), [(64, 9), (8, 8)])
-def test_plan_of_krylov_is_for_two_more_columns_and_a_few_dozen_iterations(dim: int, columns: int) -> None:
-    arguments = ["offline", "plan", "-d", str(dim), "-k", "7", "--json"]
-    assert json.loads(CliRunner().invoke(cli, arguments).output)["plan"]["vectors"] == [dim * columns * 60]
+@pytest.mark.parametrize(
+    ("dim", "iterations", "lots"),
+    [(64, 60, [64 * 9 * 4] * 4), (8, 60, [8 * 8 * 4] * 4), (64, 3, [64 * 9 * 3]), (5000, 60, [5000 * 9 * 16])],
+    ids=["by lots", "of d columns", "of few iterations", "by LPN, whose start is dear"],
+)
+def test_plan_of_krylov_is_for_expected_iterations_by_lots(dim: int, iterations: int, lots: list[int]) -> None:
+    arguments = ["offline", "plan", "-d", str(dim), "-k", "7", "--iterations", str(iterations)]
+    plan = json.loads(CliRunner().invoke(cli, [*arguments, "--json"]).output)
+    assert plan["plan"]["vectors"] == lots
+    assert [lot["vectors"] for lot in plan["lots"]] == [[n] for n in lots]
+    assert [lot["triples"] for lot in plan["lots"]] == [plan["plan"]["triples"]] + [0] * (len(lots) - 1)
+    assert f"in {len(lots)} lot(s)" in CliRunner().invoke(cli, arguments).output
 
 
 def test_options_beside_a_study_are_refused(tmp_path: Path) -> None:

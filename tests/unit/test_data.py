@@ -140,7 +140,7 @@ def test_index_that_pandas_has_written_is_refused_by_name(tmp_path: Path) -> Non
     assert data.load(tmp_path / "z.parquet").features == NAMES
 
 
-@pytest.mark.parametrize("text", ["2024-01-31", "blue", "NA", ""])
+@pytest.mark.parametrize("text", ["2024-01-31", "blue"])
 def test_text_in_a_csv_column_is_refused_by_the_columns_name(tmp_path: Path, text: str) -> None:
     with pytest.raises(InputError, match=f"column 'when' has '{text}' in row 2"):
         data.load(written_csv(tmp_path / "x.csv", "a,when", "1,2", f"3,{text}"))
@@ -225,7 +225,7 @@ class Stream:
 
 @pytest.mark.parametrize("given", [pa.table({"a": [1, None]}), pd.DataFrame({"a": pd.array([1, None], "Int64")})])
 def test_missing_numbers_of_tables_are_refused(given: object) -> None:
-    with pytest.raises(InputError, match=r"not finite \(the first in row 2, column 1 'a'\)"):
+    with pytest.raises(InputError, match=r"P1 has missing values: column 'a' 1 \(1 entry, in 1 of 2 rows"):
         data.from_rows(given, "P1")
 
 

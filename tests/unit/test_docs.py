@@ -56,22 +56,27 @@ def test_every_study_setting_is_in_the_template() -> None:
         assert f"study.{name}" in text, name
 
 
-def told(data: str, size: str, view: str) -> tuple[int, str]:
-    """(rows, distinguishable records) of one line of docs/privacy-results.md."""
+def told(data: str, size: str) -> dict[str, int]:
+    """Records that are distinguishable by what each level shows: a column of the table of levels."""
     lines = (ROOT / "docs" / "privacy-results.md").read_text().splitlines()
     cells = [[cell.strip() for cell in line.strip("|").split("|")] for line in lines if line.startswith("| ")]
-    heading = next(row for row in cells if "observer sees" in row)
-    (row,) = [dict(zip(heading, row, strict=True)) for row in cells if row[:2] + row[3:4] == [data, size, view]]
-    return int(row["rows"]), row["distinguishable"]
+    place = next(i for i, row in enumerate(cells) if row[:2] == ["level", "every party sees"])
+    column = cells[place].index(f"{data} {size}, of 200")
+    return {row[0]: int(row[column]) for row in cells[place + 2 : place + 9]}
 
 
-def test_figures_of_security_are_those_of_the_results() -> None:
-    text = " ".join((ROOT / "docs" / "security.md").read_text().split())
-    (rows, by_result), (_, by_transcript) = told("Enron", "10 %", "pd-svd"), told("Enron", "10 %", "transcript")
-    assert f"with {rows:,} mails at each of two parties (d = 2,000, k = 7)" in text
-    assert "SVD has 2,000 terms" in (ROOT / "docs" / "privacy-results.md").read_text()
-    assert f"whoever has only V_k told {by_result} mails" in text
-    assert f"which is more than a run shows, told {by_transcript} (" in text
+def test_figures_of_security_and_readme_are_those_of_the_results() -> None:
+    text, readme = (" ".join((ROOT / name).read_text().split()) for name in ("docs/security.md", "README.md"))
+    found = told("Enron", "33.3 %")
+    alone, everything = found["V_k alone"], found["all of c S"]
+    power, krylov = found["`--reveal normed --solver power`"], found["`--reveal normed`"]
+    assert "with 5,114 mails at each of two parties (d = 2,000, k = 7)" in text
+    assert f"whoever has only V_k told {alone} of 200 mails" in text
+    assert f"which is more than a run shows, told {everything} of 200" in text
+    assert f"told {krylov} of 200 mails, whoever sees those of 300 iterations of power {power}" in text
+    assert f"| sealed | the same, and the ratios of 2k Ritz values | {found['`--reveal sealed`']} |" in text
+    tells = f"krylov's openings tells {krylov}, whoever sees 300 iterations of power {power}"
+    assert f"{tells}, whoever has the result alone {alone}" in readme
 
 
 def test_limits_that_security_states_are_those_of_the_code() -> None:

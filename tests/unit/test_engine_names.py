@@ -75,7 +75,9 @@ def test_a_spec_is_what_its_line_says(name: str) -> None:
 
 @pytest.mark.parametrize("level", LEVELS.names())
 def test_the_usual_engine_of_a_level_reveals_no_more_unless_asked(level: str) -> None:
-    assert ENGINES[LEVELS[level].engine].levels[0] == level
+    levels = ENGINES[LEVELS[level].engine].levels
+    assert level in levels
+    assert LEVELS[level].sealed or levels[0] == level  # sealed is cheap for nobody: it is there for those who ask
 
 
 def test_messages_name_all_that_fit() -> None:

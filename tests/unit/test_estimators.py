@@ -279,5 +279,5 @@ def test_missing_scikit_learn_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
     for name in ("sklearn", "sklearn.base"):
         monkeypatch.setitem(sys.modules, name, None)
     monkeypatch.delitem(sys.modules, "pdml_spdz.estimators")
-    with pytest.raises(ImportError, match=r"pip install 'pdml-spdz\[sklearn\]'"):
+    with pytest.raises(ImportError, match=r"pip install 'scikit-learn>=1.6'"):
         importlib.import_module("pdml_spdz.estimators")

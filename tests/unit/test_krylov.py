@@ -15,7 +15,7 @@ from pdml_spdz.algorithms.solver import CONVERGED, EXHAUSTED, GO_ON, Fitting, Sv
 from pdml_spdz.errors import InputError, ProtocolError
 from pdml_spdz.numerics.linalg import EPS
 from pdml_spdz.primitives.normed_sum import Alone, NormedColumns, own_directions
-from pdml_spdz.transport.clock import Clock
+from pdml_spdz.transport.base import Clock
 from tests.opened import Case, Counting, Matrix, Twin, off
 
 KINDS = 6  # of spectra

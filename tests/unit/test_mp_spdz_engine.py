@@ -62,7 +62,7 @@ def place(link: Link, path: Path, *, identity: Identity | None = None, ports: tu
 def test_command_has_tls_and_no_copy_of_the_memory(tmp_path: Path, compiled: Compiled) -> None:
     command = place(mesh(2)[1], tmp_path).command(Path("/x/semi-party.x"), compiled)
     assert command == (
-        "/x/semi-party.x -N 2 -p 1 -ip parties -e -IF in -o no_memory_output normed_sum".split()  # noqa: SIM905
+        "/x/semi-party.x -N 2 -p 1 -ip parties -e -IF in -o no_memory_output -v normed_sum".split()  # noqa: SIM905
     )
     in_a_field = replace(compiled, prime=192)
     with_stock = place(mesh(2)[1], tmp_path).command(Path("/x/semi-party.x"), in_a_field, "-F")

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from typing import Any
 
+import numpy as np
 import pytest
 from click.testing import CliRunner
 
@@ -13,6 +15,9 @@ from pdml_spdz.engines.mp_spdz import home
 from pdml_spdz.engines.mp_spdz.home import Installation
 from pdml_spdz.engines.mp_spdz.protocols import PROTOCOLS, protocol
 from pdml_spdz.errors import EngineError, StudyError
+from pdml_spdz.local.joint import LocalRun, checked, local_study, run_local, study_of
+from pdml_spdz.study.file import write
+from pdml_spdz.study.model import PartyEntry, PrecisionSettings
 
 COMMIT = "3a0a7b1d5e80e9f7e1b1ce76ae8b8a43931e80f4"
 SECURE = home.REFUSES + b" for \0" + home.PURGES + b" because something is wrong\0"
@@ -130,13 +135,13 @@ def test_version_of_a_checkout_is_its_commit(tmp_path: Path) -> None:
     git = path / ".git"
     git.mkdir()
     (git / "HEAD").write_text(f"{COMMIT}\n")
-    assert Installation(path).version() == f"commit {COMMIT[:12]}"
+    assert Installation(path).version().startswith(f"commit {COMMIT[:12]} (compiler ")
     (git / "HEAD").write_text("ref: refs/heads/master\n")
     (git / "packed-refs").write_text(f"# pack-refs with: peeled\n{COMMIT} refs/heads/master\n")
-    assert Installation(path).version() == f"commit {COMMIT[:12]}"
+    assert Installation(path).version().startswith(f"commit {COMMIT[:12]} (compiler ")
     (git / "refs" / "heads").mkdir(parents=True)
     (git / "refs" / "heads" / "master").write_text(f"{COMMIT[::-1]}\n")
-    assert Installation(path).version() == f"commit {COMMIT[::-1][:12]}"
+    assert Installation(path).version().startswith(f"commit {COMMIT[::-1][:12]} (")
 
 
 def test_version_of_a_work_tree(tmp_path: Path) -> None:
@@ -146,7 +151,7 @@ def test_version_of_a_work_tree(tmp_path: Path) -> None:
     (main / "worktrees" / "h" / "HEAD").write_text("ref: refs/heads/x\n")
     (main / "worktrees" / "h" / "commondir").write_text("../..\n")
     (main / "packed-refs").write_text(f"{COMMIT} refs/heads/x\n")
-    assert Installation(path).version() == f"commit {COMMIT[:12]}"
+    assert Installation(path).version().startswith(f"commit {COMMIT[:12]} (compiler ")
 
 
 def test_version_without_git_is_the_release_and_the_compiler(tmp_path: Path) -> None:
@@ -232,6 +237,9 @@ def test_unknown_protocol_gets_near_matches() -> None:
         protocol("smei")
     with pytest.raises(StudyError, match="one of mascot"):
         protocol("shamir")
+    with pytest.raises(StudyError, match="lowgear is not offered: it makes keys anew in every run") as caught:
+        protocol("lowgear")
+    assert "--protocol mascot" in str(caught.value)
 
 
 def test_protocols_of_the_guide() -> None:
@@ -242,6 +250,70 @@ def test_protocols_of_the_guide() -> None:
         row = next(line for line in text.splitlines() if line.startswith(start))
         assert f"| {offline} |" in row
         assert p.security in row
+
+
+# Whether it is enough for a study
+
+
+@pytest.mark.parametrize(
+    ("there", "protocol", "settings", "phrases"),
+    [
+        (None, "semi", {}, ["MP-SPDZ was not found", "mp-spdz install", "docs/mp-spdz.md"]),
+        (("semi-party.x",), "mascot", {}, ["mascot-party.x of the protocol mascot is not in", "`make mascot-party.x`"]),
+        (("semi-party.x",), "semi", {}, []),
+        (("semi2k-party.x",), "semi2k", {}, ["not built for numbers of 256 bits", "-DRING_SIZE=256", "semi, hemi"]),
+        (("semi2k-party.x",), "semi2k", {"precision": PrecisionSettings(20, 20), "bound": "1000"}, []),
+    ],
+)
+def test_what_is_missing_is_said_before_anything_starts(
+    tmp_path: Path, there: tuple[str, ...] | None, protocol: str, settings: dict[str, Any], phrases: list[str]
+) -> None:
+    """By the command that would start the parties: no directory of results is made."""
+    path = tmp_path / "h"
+    if there is not None:
+        make_home(path, *there, content=SECURE + b"11Semi2kShareILi64EE\011Semi2kShareILi192EE\0")
+    study = local_study(2, rank=1, engine="mp-spdz", protocol=protocol, **settings)
+    run = LocalRun([np.eye(2)] * 2, study, tmp_path / "out", mp_spdz=path if there else None)
+    if not phrases:
+        checked(run)
+        return
+    with pytest.raises(EngineError) as caught:
+        run_local(run)
+    for phrase in phrases:
+        assert phrase in str(caught.value)
+    assert not (tmp_path / "out").exists()
+
+
+def test_release_has_no_offline_program_and_it_is_said_before_anything_is_compiled(tmp_path: Path) -> None:
+    path = make_home(tmp_path / "h", "semi-party.x", "temi-party.x")
+    for name, phrases in (("semi", ("semi-offline.x", "`make semi-offline.x`")), ("temi", ("no offline program",))):
+        command = ["offline", "make", "--engine", "mp-spdz", "--protocol", name, "--dim", "2"]
+        failed = CliRunner().invoke(cli, [*command, "--mp-spdz", str(path)]).exception
+        assert isinstance(failed, EngineError)
+        for phrase in (*phrases, "--offline on-demand"):
+            assert phrase in str(failed)
+
+
+@pytest.mark.parametrize("offline", ["auto", "stock"])
+def test_doctor_checks_what_the_study_needs(tmp_path: Path, offline: str) -> None:
+    parties = [PartyEntry(), PartyEntry()]
+    settings = {"rank": 1, "engine": "mp-spdz", "protocol": "hemi", "offline": offline}
+    write(study := tmp_path / "study.toml", study_of(parties, settings))
+
+    def findings(*there: str) -> tuple[int, dict[str, dict[str, str]]]:
+        path = make_home(tmp_path / f"h-{len(there)}", *there)
+        done = CliRunner().invoke(cli, ["doctor", str(study), "--mp-spdz", str(path), "--json"])
+        return done.exit_code, {f["what"]: f for f in json.loads(done.output)}
+
+    code, found = findings("semi-party.x")
+    assert (code, found["engine mp-spdz"]["level"]) == (1, "problem")
+    assert "`make hemi-party.x`" in found["engine mp-spdz"]["found"]
+    code, found = findings("semi-party.x", "hemi-party.x")
+    assert (code, found["engine mp-spdz"]["level"]) == (offline == "stock", "ok")
+    assert found["offline phase"]["level"] == ("problem" if offline == "stock" else "note")
+    code, found = findings("semi-party.x", "hemi-party.x", "hemi-offline.x")
+    assert (code, found["engine mp-spdz"]["level"]) == (0, "ok")
+    assert "offline phase" not in found
 
 
 # Commands

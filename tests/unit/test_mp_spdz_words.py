@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -12,10 +13,13 @@ from pdml_spdz.engines.mp_spdz.compiler import Compiled, Counts, compile_program
 from pdml_spdz.engines.mp_spdz.home import Installation
 from pdml_spdz.engines.mp_spdz.protocols import protocol
 from pdml_spdz.engines.mp_spdz.vm import Usage, explain, parse_usage
-from pdml_spdz.errors import EngineError, PeerError, ProtocolError, RangeExceeded
+from pdml_spdz.errors import EngineError, MismatchError, PeerError, ProtocolError, RangeExceeded
 from pdml_spdz.programs.precision import Precision
 from pdml_spdz.programs.render import Program, render
-from tests.unit.test_mp_spdz_home import make_home
+from pdml_spdz.transport.base import Link
+from tests.threads import run_threads
+from tests.unit.test_mp_spdz_engine import place as place_of
+from tests.unit.test_mp_spdz_home import COMMIT, make_home
 
 PROGRAM = Program("normed_sum", "# text\n")
 
@@ -58,7 +62,7 @@ def test_unknown_counts_are_an_error(said: str) -> None:
 
 @pytest.mark.parametrize(
     ("f_out", "prime", "ring", "paper_prime", "paper_ring"),
-    [(10, "198", "192", "84", "64"), (20, "218", "192", "124", "128"), (31, "241", "256", "168", "192")],
+    [(10, "197", "192", "84", "64"), (20, "217", "192", "124", "128"), (31, "240", "256", "168", "192")],
 )
 def test_field_and_ring_hold_the_programs_numbers(
     f_out: int, prime: str, ring: str, paper_prime: str, paper_ring: str
@@ -68,8 +72,8 @@ def test_field_and_ring_hold_the_programs_numbers(
     for name, field, size in (("normed_sum", prime, ring), ("normed_sum_paper", paper_prime, paper_ring)):
         program = render(name, p, 2, 1)
         for kind in ("semi", "hemi", "mascot"):
-            assert compiler._domain(program, p, protocol(kind))[0] == ["-F", field]
-        options, words, _ = compiler._domain(program, p, protocol("semi2k"))
+            assert compiler.domain_of(program, p, protocol(kind))[0] == ["-F", field]
+        options, words, _ = compiler.domain_of(program, p, protocol("semi2k"))
         assert options == ["-R", size]
         assert f"Z_2^{size}" in words
 
@@ -77,7 +81,7 @@ def test_field_and_ring_hold_the_programs_numbers(
 def test_field_has_room_for_the_masks_that_parties_give_in() -> None:
     p = Precision(3, 31)
     program = render("normed_sum", p, 2, 1, own_masks=True)
-    options, _, prime = compiler._domain(program, p, protocol("semi"))
+    options, _, prime = compiler.domain_of(program, p, protocol("semi"))
     assert int(options[1]) <= prime == 256
     # value + offset + M masks, each 40 bits longer than a value
     assert 2 ** (p.scalar_value_bits + 1) + 3 * 2 ** (p.scalar_value_bits + 40) < 2 ** (int(options[1]) - 1)
@@ -87,12 +91,12 @@ def test_numbers_too_long_for_mp_spdz_are_an_error(monkeypatch: pytest.MonkeyPat
     p = Precision(3, 31, 44, G=32)
     program = render("normed_sum", p, 2, 1)
     with pytest.raises(
-        EngineError, match=r"needs a prime of 281 bits(.|\n)*at most 256(.|\n)*smaller --range or fewer"
+        EngineError, match=r"needs a prime of 280 bits(.|\n)*at most 256(.|\n)*smaller --range or fewer"
     ):
-        compiler._domain(program, p, protocol("mascot"))
+        compiler.domain_of(program, p, protocol("mascot"))
     monkeypatch.setattr(compiler, "RINGS", (64, 128, 192))  # as in a release
     with pytest.raises(EngineError, match=rf"up to {p.scalar_value_bits} bits, and MP-SPDZ's rings end at 192"):
-        compiler._domain(program, p, protocol("semi2k"))
+        compiler.domain_of(program, p, protocol("semi2k"))
 
 
 COMPILER = """\
@@ -129,13 +133,13 @@ def test_compiled_once_and_kept(tmp_path: Path, fake_compiler: Installation) -> 
     assert first.counts == parse_counts(SAID)
     assert first.name.startswith("normed_sum-")
     assert (first.path / f"{first.name}.mpc").read_text() == PROGRAM.text
-    assert notes == ["compiling normed_sum for semi, a prime field of at least 218 bits"]
+    assert notes == ["compiling normed_sum for semi, a prime field of at least 217 bits"]
     others = [compile_it(31), compile_it(name="semi2k"), compile_it(name="hemi")]
     assert len({made.path for made in (first, *others)}) == 4
     assert first.digest == others[2].digest  # the same options: the same bytecode, wherever it lies
     assert first.digest not in (others[0].digest, others[1].digest)
     assert (fake_compiler.path / "calls").read_text() == "once " * 4
-    assert not list((tmp_path / "cache").glob(".new-*"))
+    assert not list((tmp_path / "cache").glob(".*"))
 
 
 def test_program_that_the_compiler_refuses(tmp_path: Path, fake_compiler: Installation) -> None:
@@ -143,7 +147,76 @@ def test_program_that_the_compiler_refuses(tmp_path: Path, fake_compiler: Instal
         compile_program(
             Program("normed_sum", "REFUSED"), Precision(3), protocol("semi"), fake_compiler, cache=tmp_path / "cache"
         )
-    assert list((tmp_path / "cache").iterdir()) == []
+    assert [path.suffix for path in (tmp_path / "cache").iterdir()] == [".lock"]
+
+
+@pytest.mark.parametrize("damage", ["cut bytecode", "changed schedule", "no bytecode", "half counts", "odd counts"])
+def test_damaged_cache_is_made_anew(tmp_path: Path, fake_compiler: Installation, damage: str) -> None:
+    notes: list[str] = []
+
+    def compile_it() -> Compiled:
+        where = {"note": notes.append, "cache": tmp_path / "cache"}
+        return compile_program(PROGRAM, Precision(3), protocol("semi"), fake_compiler, **where)
+
+    first = compile_it()
+    files = {path: path.read_bytes() for path in first.path.rglob("*") if path.is_file()}
+    bytecode, counts = first.path / "Programs/Bytecode/x-0.bc", first.path / "counts.json"
+    if damage == "cut bytecode":
+        bytecode.write_bytes(bytecode.read_bytes()[:-1])
+    elif damage == "changed schedule":
+        (first.path / "Programs/Schedules/x.sch").write_text("something else")
+    elif damage == "no bytecode":
+        bytecode.unlink()
+    else:
+        counts.write_text(counts.read_text()[:20] if damage == "half counts" else "[1]")
+    assert compile_it() == first
+    assert notes[1].endswith(", again: it was damaged")
+    again = {path: path.read_bytes() for path in first.path.rglob("*") if path.is_file()}
+    assert {path: again[path] for path in files if path.suffix == ".bc"} == {bytecode: files[bytecode]}
+    assert len(notes) == 2
+    compile_it()
+    assert len(notes) == 2
+
+
+def test_edited_compiler_is_noticed(tmp_path: Path, fake_compiler: Installation) -> None:
+    """In a checkout too, whose commit stays the same."""
+    (fake_compiler.path / ".git").mkdir()
+    (fake_compiler.path / ".git" / "HEAD").write_text(f"{COMMIT}\n")
+
+    def compile_it() -> Compiled:
+        return compile_program(PROGRAM, Precision(3), protocol("semi"), fake_compiler, cache=tmp_path / "cache")
+
+    first = compile_it()
+    (fake_compiler.path / "Compiler" / "types.py").write_text("sint = 'edited'\n")
+    assert compile_it().path != first.path
+
+
+def test_one_party_compiles_and_the_others_wait(tmp_path: Path, fake_compiler: Installation) -> None:
+    def party(link: Link) -> Compiled:
+        return compile_program(PROGRAM, Precision(3), protocol("semi"), fake_compiler, cache=tmp_path / "cache")
+
+    assert len({str(compiled) for compiled in run_threads(4, party)}) == 1
+    assert (fake_compiler.path / "calls").read_text() == "once "
+
+
+def test_parties_with_different_compilers_say_which(tmp_path: Path, fake_compiler: Installation) -> None:
+    other = make_home(tmp_path / "other")
+    (other / "compile.py").write_text(COMPILER % SAID + "# edited\n")
+
+    def party(link: Link) -> MismatchError:
+        here = Installation(other) if link.me else fake_compiler
+        place = replace(place_of(link, tmp_path), home=here)
+        with pytest.raises(MismatchError) as caught:
+            place.compile(PROGRAM, Precision(2))
+        return caught.value
+
+    for m, error in enumerate(run_threads(2, party)):
+        assert f"P{1 - m} has another MP-SPDZ than this party: unknown release (compiler " in str(error)
+        assert f"and here unknown release (compiler {(Installation(other) if m else fake_compiler).digest()})" in str(
+            error
+        )
+        assert error.culprit == 1 - m
+    assert not (fake_compiler.path / "calls").exists()
 
 
 # What the virtual machine says
@@ -173,6 +246,12 @@ SSL error: handshake: certificate verify failed (SSL routines)
         ("cannot connect from a to b:1 after 9 attempts in 60 seconds because refused", PeerError, "lost another"),
         ("SSL error: handshake: stream truncated", PeerError, "lost another party"),
         (TLS, EngineError, "could not make a TLS connection"),
+        (
+            "Error in bytecode: Cannot parse x.bc\nDoes the compiler version match the virtual machine? If in doubt",
+            EngineError,
+            "compiler and its virtual machine are of different versions",
+        ),
+        ("The virtual machine is not compiled for 256-bit computation.", EngineError, "no ring of the size"),
         ("Error\nsomething new", EngineError, "its last words: something new"),
         ("", EngineError, "it said nothing"),
     ],
@@ -198,3 +277,15 @@ def test_usage_is_read_from_the_end_of_the_log() -> None:
     )
     assert parse_usage(said) == Usage(0.920311, 5.6e-05, 151)
     assert parse_usage("Global data sent = 3 MB") == Usage()
+
+
+def test_usage_tells_the_phases_apart() -> None:
+    said = (
+        "Spent 0.25 seconds (0.5 MB, 40 rounds) on the online phase and 1.5 seconds (2.25 MB, 60 rounds) on the "
+        "preprocessing/offline phase.\nTime = 1.75 seconds \nData sent = 2.75 MB in ~100 rounds (party 0 only)\n"
+        "CPU time = 0.875 (overall core time)\n"
+    )
+    assert parse_usage(said) == Usage(1.75, 2.75, 100, 1.5, 2.25, 60, 0.875)
+    assert parse_usage(said).online_rounds == 40
+    from_files = said.replace("1.5 seconds (2.25 MB, 60 rounds)", "5e-06 seconds")
+    assert parse_usage(from_files) == Usage(1.75, 2.75, 100, 5e-06, 0.0, 0, 0.875)

@@ -27,7 +27,7 @@ ELSEWHERE = {
 }
 # Values of other settings: normalise, online, program.
 VALUES = {"per-column", "paper"}
-SETTINGS = ("study/model.py", "engines/embedded/engine.py", "engines/mp_spdz/engine.py")
+SETTINGS = ("study/model.py", "study/checks.py", "engines/embedded/plan.py", "engines/mp_spdz/engine.py")
 
 
 def homes(name: str) -> set[str]:

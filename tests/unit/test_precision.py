@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import math
+import random
 from fractions import Fraction
 
+import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from pdml_spdz.errors import StudyError
-from pdml_spdz.programs.precision import F_G, FULL_G, MAX_RANGE, SIGMA, Precision
+from pdml_spdz.programs.precision import F_G, FULL_G, MAX_RANGE, MIN_RANGE, SIGMA, Precision
+from pdml_spdz.programs.steps import FLOOR_BITS, INVERSE_ROOT, RECIPROCAL, TOP, Family, steps
 from pdml_spdz.study.checks import USUAL_RANGE, WIDE_RANGE
 
 precisions = st.builds(
@@ -43,45 +46,105 @@ def test_every_line_of_the_budget_adds_up(p: Precision) -> None:
     assert p.vector_bits >= 2 * p.f_out + p.R + 2 * p.G + p.H + 1
 
 
-@given(precisions, st.floats(0, 1))
-def test_reciprocal_converges_everywhere_in_the_range(p: Precision, where: float) -> None:
-    rho = 2.0 ** (-p.R * where)
-    t = rho
-    grow, polish = p.reciprocal_steps
-    largest = x = 1.0
-    for _ in range(grow):
-        x, t = x * (56 - 49 * t) / 16, t * (56 - 49 * t) / 16
-        largest = max(largest, t)
-    for _ in range(polish):
-        x, t = x * (2 - t), t * (2 - t)
-    assert largest <= 1.0 + 1e-12
-    assert abs(1 - t) <= max(2.0 ** -(p.f_inv + 8), 1e-15 * (grow + polish))
-    assert x <= 2.0 ** (p.R + 6)
+class Emulated:
+    """What a program does with rho, in integers; every truncation is off by up to M units."""
+
+    def __init__(self, p: Precision, rho: Fraction, seed: int) -> None:
+        self.p, self._random = p, random.Random(seed)
+        raw = round(rho * 2**p.f_rho)
+        self.rho, self.x = self._truncated(raw, p.f_rho - p.f_t), 1 << p.f_x
+        self.t, self.y = self.rho, self._truncated(raw, p.f_rho - p.f_y)
+        self.largest = 0
+
+    def _truncated(self, z: int, shift: int) -> int:
+        return (z >> shift) + self._random.randint(1 - self.p.M, self.p.M - 1)
+
+    def _see(self, *values: int) -> None:
+        self.largest = max(self.largest, *map(abs, values))
+
+    def step(self, h: int) -> None:
+        p, shift = self.p, 2 * self.p.f_y + self.p.f_h
+        x, t = self.x * h, self.t * h
+        self._see(x, t)
+        self.x, self.t = self._truncated(x, shift), self._truncated(t, shift)
+        self.y = self._truncated(t, shift + p.f_t - p.f_y)
+
+    def newton(self, h: int, shift: int) -> None:
+        self._see(self.x * h)
+        self.x = self._truncated(self.x * h, shift)
+
+    def reciprocal(self) -> Emulated:
+        p = self.p
+        for a, b, c in p.reciprocal_steps:
+            self.step(a * 4**p.f_y - b * 2**p.f_y * self.y + c * self.y**2)
+        self.newton(2 * 2**p.f_t - self.t, p.f_t)
+        return self
+
+    def inverse_root(self) -> Emulated:
+        p = self.p
+        for a, b in p.inverse_root_steps:
+            self.step(a * 4**p.f_y - b * self.y**2)
+        self._see(self.t**2)
+        self.newton(3 * 2**p.f_t - self._truncated(self.t**2, p.f_t), p.f_t + 1)
+        return self
+
+    def error(self) -> Fraction:
+        """How far |rho| x is from 1."""
+        return abs(1 - abs(Fraction(self.rho, 2**self.p.f_t)) * Fraction(self.x, 2**self.p.f_x))
 
 
-@given(precisions, st.floats(0, 1), st.sampled_from([1, -1]))
-def test_inverse_root_converges_everywhere_in_the_range(p: Precision, where: float, sign: int) -> None:
-    rho = sign * 2.0 ** (-p.R * where)
-    t, x = rho, 1.0
-    grow, polish = p.inverse_root_steps
-    for _ in range(grow):
-        h = (36 - 27 * t * t) / 16
-        x, t = x * h, t * h
-        assert abs(t) <= 1.0 + 1e-12
-    for _ in range(polish):
-        h = (3 - t * t) / 2
-        x, t = x * h, t * h
-    assert abs(sign - t) <= max(2.0 ** -(p.f_inv + 8), 1e-15 * (grow + polish))
-    assert x <= 2.0 ** (p.R + 6)
+def rounding(p: Precision, count: int) -> float:
+    """What `count` truncations of x and t, each by less than M units, may leave: x is 2^-3 at least and t 2^-R."""
+    return count * p.M * (2.0 ** (FLOOR_BITS - p.f_x) + 2.0 ** (p.R - p.f_t))
 
 
-@given(precisions)
-def test_out_of_range_rho_stays_within_the_scalars(p: Precision) -> None:
-    # x is largest for rho = 0, where every step multiplies by its largest factor; before its shift a step has 16 x h.
-    for (grow, polish), fastest, newton in ((p.reciprocal_steps, 3.5, 2.0), (p.inverse_root_steps, 2.25, 1.5)):
-        x = Fraction(fastest) ** grow * Fraction(newton) ** polish
-        assert x <= 2**p.x_bits
-        assert 16 * x * 2 ** (p.f_x + p.f_t) < 2**p.scalar_value_bits
+seeds = st.integers(0, 2**32)
+
+
+@given(precisions, st.floats(0, 1), seeds)
+def test_reciprocal_converges_everywhere_in_the_range(p: Precision, where: float, seed: int) -> None:
+    steps = p.reciprocal_steps
+    made = Emulated(p, Fraction(2.0 ** (-p.R * where)), seed).reciprocal()
+    assert made.error() <= 2.0 ** -(p.f_inv + 8) + rounding(p, len(steps) + 2)
+    assert made.x <= 2 ** (p.R + p.f_x) * 1.01
+    assert made.largest < 2 ** (p.scalar_value_bits - 1)
+
+
+@given(precisions, st.floats(0, 1), st.sampled_from([1, -1]), seeds)
+def test_inverse_root_converges_everywhere_in_the_range(p: Precision, where: float, sign: int, seed: int) -> None:
+    made = Emulated(p, sign * Fraction(2.0 ** (-p.R * where)), seed).inverse_root()
+    assert made.error() <= 2.0 ** -(p.f_inv + 8) + rounding(p, len(p.inverse_root_steps) + 2)
+    assert made.x <= 2 ** (p.R + p.f_x) * 1.01
+    assert made.largest < 2 ** (p.scalar_value_bits - 1)
+
+
+@given(precisions, seeds)
+def test_out_of_range_rho_stays_within_the_scalars(p: Precision, seed: int) -> None:
+    """x is largest for rho = 0, where every step multiplies by its largest factor; the gate sees that."""
+    for made in (Emulated(p, Fraction(0), seed).reciprocal(), Emulated(p, Fraction(0), seed).inverse_root()):
+        assert made.x <= 2 ** (p.x_bits + p.f_x)
+        assert made.largest < 2 ** (p.scalar_value_bits - 1)
+        assert made.error() > 2.0**-p.R
+
+
+@pytest.mark.parametrize("R", [MIN_RANGE, USUAL_RANGE, MAX_RANGE])
+@pytest.mark.parametrize("family", [RECIPROCAL, INVERSE_ROOT])
+def test_no_step_of_a_range_is_left_out(family: Family, R: int) -> None:
+    """Each interval is mapped into the next one, up to 2^-10 of what rounded coefficients do, and none grows."""
+    l, top = 2.0**-R, 1.0
+    for step in steps(family, R, 28):
+        t = np.exp(np.linspace(np.log(l), np.log(top), 20_001))
+        mapped = np.array([family.at(step, value) for value in t])
+        assert mapped.max() < TOP
+        assert mapped[t > 2.0**-FLOOR_BITS].min() > 2.0**-FLOOR_BITS * (1 - 2.0**-7)
+        assert mapped.min() > min(family.at(step, l), family.least(step)) * (1 - 1e-9)
+        l, top = float(mapped.min()), float(mapped.max())
+    assert 1 - l < 2.0**-28
+    with_less = steps(family, R, 28)[1:]
+    t = 2.0**-R
+    for step in with_less:
+        t = family.at(step, t)
+    assert 1 - t > 2.0**-28
 
 
 @pytest.mark.parametrize("settings", [{"f_out": 32}, {"f_out": 2}, {"R": MAX_RANGE + 1}, {"M": 1}, {"M": 31}, {"G": 4}])

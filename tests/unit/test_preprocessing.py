@@ -119,6 +119,42 @@ def test_no_party_keeps_a_stock_that_another_could_not_make(tmp_path: Path) -> N
         assert not list(root(tmp_path, m).rglob("*party*"))
 
 
+@pytest.mark.parametrize(
+    ("damage", "phrase"),
+    [
+        ("flip", "Player-Data/2-DB-128/Triples is damaged: its digest is not"),
+        ("cut", "Player-Data/2-DB-128/Triples has 24 bytes"),
+        ("lose", "Player-Data/2-DB-128/Triples is missing"),
+        ("add", "Player-Data/2-DB-128/Bits is not one of its files"),
+    ],
+)
+def test_damaged_material_is_never_used(tmp_path: Path, damage: str, phrase: str) -> None:
+    """Nor a stock's of a protocol without MACs: nothing else would notice."""
+    (stock,) = make(tmp_path)
+    path = part_of(root(tmp_path, 1), stock, 1) / "Player-Data" / "2-DB-128" / "Triples"
+    content = bytearray(path.read_bytes())
+    if damage == "flip":
+        content[3] ^= 1
+        path.write_bytes(content)
+    elif damage == "cut":
+        path.write_bytes(content[:-1])
+    elif damage == "lose":
+        path.unlink()
+    else:
+        path.with_name("Bits").touch()
+
+    def party(link: Link) -> str:
+        with pytest.raises(PdmlError) as caught:
+            claim(link, root(tmp_path, link.me))
+        if link.me == 1:
+            link.abort(caught.value)
+        return str(caught.value)
+
+    other, own = run_threads(2, party)
+    assert phrase in own
+    assert "P1 ended the run: its offline stock is missing, spent" in other
+
+
 def test_two_parties_of_one_machine_may_share_a_root(tmp_path: Path) -> None:
     def party(link: Link) -> str:
         with new_stock(link, Preprocessing, tmp_path, Wanted(KIND, 0, ITEMS)) as new:

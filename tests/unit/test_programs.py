@@ -8,14 +8,22 @@ import jinja2
 import pytest
 
 from pdml_spdz.engines.embedded import machine
-from pdml_spdz.engines.embedded.engine import Options, layout_and_plan
+from pdml_spdz.engines.embedded.plan import numbers_plan
 from pdml_spdz.engines.embedded.values import OUTER
-from pdml_spdz.engines.openings.base import Shape
 from pdml_spdz.errors import EngineError
+from pdml_spdz.offline.material import Lots, Plan
 from pdml_spdz.programs.precision import Precision
-from pdml_spdz.programs.render import NAMES, REFERENCES, Program, environment, render
+from pdml_spdz.programs.render import (
+    NAMES,
+    REFERENCES,
+    SEALED_REFERENCE,
+    Program,
+    environment,
+    render,
+    render_sealed,
+)
+from pdml_spdz.study.algorithm import Shape
 from pdml_spdz.study.levels import OPENINGS
-from tests.threads import on_demand
 
 ROOT = Path(__file__).parents[2]
 
@@ -27,7 +35,12 @@ def test_committed_program_is_what_the_template_gives(file: str) -> None:
 
 def test_every_program_has_a_committed_reference() -> None:
     assert {args[0] for args in REFERENCES.values()} == set(NAMES)
-    assert {p.name for p in (ROOT / "mpc_programs").glob("*.mpc")} == set(REFERENCES)
+    assert {p.name for p in (ROOT / "mpc_programs").glob("*.mpc")} == {*REFERENCES, SEALED_REFERENCE[0]}
+
+
+def test_committed_program_of_a_sealed_fit_is_what_the_template_gives() -> None:
+    file, precision = SEALED_REFERENCE
+    assert (ROOT / "mpc_programs" / file).read_text() == render_sealed(precision).text
 
 
 def test_missing_value_in_a_template_is_an_error() -> None:
@@ -49,13 +62,12 @@ def test_expressions_stand_only_in_parameters() -> None:
 def test_plan_counts_products_and_vectors(d: int, columns: int) -> None:
     p = Precision(3)
     plan = machine.plan(render("normed_sum", p, d, columns))
-    grow, polish = p.inverse_root_steps
-    # For each column: t^2, x h and t h in each step; rho x and its square; t^2, t r and M factors in the gate.
-    assert plan.triples == columns * (3 * (grow + polish) + 2 + 2 + p.M)
+    # For each column: y^2, x h and t h in each step; t^2 and x h in Newton's; rho x and its square; t^2, t r and M
+    # factors in the gate.
+    assert plan.triples == columns * (3 * len(p.inverse_root_steps) + 2 + 2 + 2 + p.M)
     assert plan.vectors == (d,) * columns
     scaled = machine.plan(render("scaled_sum", p, d, columns, 50))
-    grow, polish = p.reciprocal_steps
-    assert scaled.triples == 2 * (grow + polish) + 1 + 2 + p.M
+    assert scaled.triples == 3 * len(p.reciprocal_steps) + 1 + 1 + 2 + p.M
     assert scaled.vectors == (50 * columns * d,)
     centred = machine.plan(render("scaled_sum_centred", p, d, columns, 50))
     # Besides: what the mean has in rho, for each column, and c times the mean, for each feature.
@@ -69,8 +81,16 @@ def test_plan_counts_products_and_vectors(d: int, columns: int) -> None:
 @pytest.mark.parametrize("d", [3, OUTER + 1])
 @pytest.mark.parametrize("opening", ["one-scale", "centred"])
 def test_plan_of_a_fit_is_that_of_its_program(d: int, opening: str) -> None:
-    layout, plan = layout_and_plan(OPENINGS[opening], Options(Precision(2), on_demand), Shape(d, 2, 7))
-    assert plan == machine.plan(layout.program)
+    plan = numbers_plan(OPENINGS[opening], Precision(2), Shape(d, 2, 7))
+    assert plan.lots == Lots.of(machine.plan(plan.layout.program))
+    # By lots it is for the same iterations, each under other scalars: none of them has more than a lot's numbers.
+    lots = numbers_plan(OPENINGS[opening], Precision(2), Shape(d, 2, 7, expected=5, lot=2)).lots
+    assert lots.whole == machine.plan(plan.layout.program)
+    first, one = (machine.plan(render(OPENINGS[opening].template, Precision(2), d, 2, t)) for t in (2, 1))
+    assert lots.awaited == (lots.first, lots.further, lots.further)
+    assert lots.first == lots.piece == first
+    once, each = (one.vectors, ()) if d <= OUTER else (one.vectors[:1], one.vectors[1:])
+    assert lots.further == Plan(0, (*(2 * n for n in once), *each * 2))
 
 
 @pytest.mark.parametrize(

@@ -14,7 +14,7 @@ from pdml_spdz.algorithms.svd import PowerState, pd_svd
 from pdml_spdz.numerics.linalg import EPS
 from pdml_spdz.primitives.normed_sum import Alone, NormedColumns, NormedSum, unit_columns
 from pdml_spdz.rows.covariance import GramMatrix
-from pdml_spdz.transport.clock import Clock
+from pdml_spdz.transport.base import Clock
 from tests.unit.test_svd import with_spectrum
 
 UNIT = 2.0**-31  # deviation of an entry of what is opened

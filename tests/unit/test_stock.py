@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import shutil
 import stat
@@ -13,11 +14,13 @@ import pytest
 
 from pdml_spdz.errors import StockError
 from pdml_spdz.numerics import ring
+from pdml_spdz.offline.from_stock import claim
 from pdml_spdz.offline.make import Forecast, forecast, make
 from pdml_spdz.offline.material import Plan
-from pdml_spdz.offline.numbers import TRIPLES, Kind, NumberStock, claim, scalar_name
+from pdml_spdz.offline.numbers import TRIPLES, Kind, NumberStock, scalar_name
 from pdml_spdz.offline.status import status
 from pdml_spdz.offline.stock import MANIFEST
+from pdml_spdz.ot import extension
 from pdml_spdz.transport.base import Link
 from tests.stocks import RUN, failures, parts
 from tests.threads import run_threads
@@ -119,7 +122,10 @@ def test_files_are_private_and_the_manifest_says_what_they_are(made: Made) -> No
 
 
 def test_forecast_is_what_making_took(made: Made) -> None:
-    assert made.sent == [made.expected.sent] * made.kind.M
+    assert sum(made.sent) == made.expected.sent * made.kind.M
+    above, below = (sum(sizes) for sizes in extension.set_up_sizes())  # a party sends more to those below it
+    steps = [after - before for before, after in itertools.pairwise(made.sent)]
+    assert steps == [above - below] * (made.kind.M - 1)
     assert made.expected.disk == json.loads(next(made.root.glob("stock-*/party-0/manifest.json")).read_text())["bytes"]
     assert 0 < made.expected.seconds < 10
 

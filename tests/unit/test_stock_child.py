@@ -10,8 +10,9 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from pdml_spdz.errors import PeerError, StockError
+from pdml_spdz.offline.from_stock import claim
 from pdml_spdz.offline.material import Plan
-from pdml_spdz.offline.numbers import Kind, NumberStock, claim
+from pdml_spdz.offline.numbers import Kind, NumberStock
 from pdml_spdz.transport.base import DATA, Frame, Link, lost
 
 PLAN = Plan(2, (1,))

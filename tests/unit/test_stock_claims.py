@@ -14,8 +14,10 @@ import pytest
 from pdml_spdz.errors import StockError
 from pdml_spdz.offline import claim as claims
 from pdml_spdz.offline import ledger
-from pdml_spdz.offline.material import Plan
-from pdml_spdz.offline.numbers import TRIPLES, Kind, NumberStock, StockMaterial, allot, claim, scalar_name
+from pdml_spdz.offline.from_stock import StockMaterial, claim
+from pdml_spdz.offline.material import Lots, Plan
+from pdml_spdz.offline.numbers import TRIPLES, Kind, NumberStock, allot, scalar_name
+from pdml_spdz.offline.on_demand import OnDemand
 from pdml_spdz.offline.status import status
 from pdml_spdz.offline.stock import MANIFEST, directory
 from pdml_spdz.transport.base import Link
@@ -66,9 +68,9 @@ def test_more_than_was_claimed_is_an_error_that_says_how_much(tmp_path: Path) ->
         material.triples(3)
     scalar = material.scalar()
     scalar.take(3)
-    with pytest.raises(StockError, match="1 numbers more than the 5 of this scalar"):
+    with pytest.raises(StockError, match="2 numbers more than the 4 of this scalar"):
         scalar.take(3)
-    with pytest.raises(StockError, match="one scalar more than were claimed"):
+    with pytest.raises(StockError, match="1 scalars more than were claimed"):
         material.scalar()
 
 
@@ -89,6 +91,47 @@ def test_reserve_claims_only_what_is_not_covered(tmp_path: Path) -> None:
 
     found = [line for _, line in run_threads(2, party)[0].claims]
     assert [(line.records, line.items) for line in found] == [((0, 10), (1, 3)), ((10, 15), (0,))]
+
+
+LOTS = Lots(Plan(6, (9,)), Plan(6, (3,)), Plan(0, (3,)), 2, Plan(6, (3,)), Plan(6, (6,)))
+
+
+def by_lots(root: Path, run: bytes, lots: int, **options: bool) -> list[StockMaterial]:
+    """A run that uses so many lots up, at two parties."""
+
+    def party(link: Link) -> StockMaterial:
+        def otherwise() -> OnDemand:
+            return OnDemand(link, run, 64, 64)
+
+        stocks = NumberStock.find(root, fake_kind(2), link.me)
+        material = StockMaterial(link, stocks, run, otherwise if options.get("made") else None)
+        material.check(*LOTS.awaited)
+        material.begin(LOTS)
+        for _ in range(lots):
+            material.scalar().take(3)
+        return material
+
+    return run_threads(2, party)
+
+
+def test_lots_that_a_run_has_not_begun_serve_the_next_one(tmp_path: Path) -> None:
+    fake(tmp_path, 2, Plan(6, (3, 3, 3)), "aaaaaaaaaaaaaaaa")
+    fake(tmp_path, 2, Plan(6, (3,)), "bbbbbbbbbbbbbbbb")
+    first, second = ([(s, c.items) for s, c in by_lots(tmp_path, bytes([i]), 2)[0].claims] for i in range(2))
+    assert first == [("aaaaaaaaaaaaaaaa", (0,)), ("aaaaaaaaaaaaaaaa", (1,))]
+    assert second == [("bbbbbbbbbbbbbbbb", (0,)), ("aaaaaaaaaaaaaaaa", (2,))]
+
+
+def test_lots_beyond_the_stock_are_made_in_the_run_or_end_it(tmp_path: Path) -> None:
+    fake(tmp_path, 2, Plan(12, (3, 3, 3, 3)))
+    with pytest.raises(StockError, match="a further lot, which no stock has") as caught:
+        by_lots(tmp_path, b"a", 5)
+    assert "go on with --resume" in str(caught.value)
+    shutil.rmtree(tmp_path)
+    fake(tmp_path, 2, Plan(12, (3, 3)))
+    for material in by_lots(tmp_path, b"b", 4, made=True):
+        assert (material.mode, len(material.claims)) == ("mixed", 2)
+        assert material.used == Plan(6, (3, 3, 3, 3))
 
 
 def test_a_stock_without_triples_serves_a_plan_without(tmp_path: Path) -> None:

@@ -15,10 +15,11 @@ import pytest
 
 from pdml_spdz.errors import PeerAborted, StockError, StorageError
 from pdml_spdz.offline import ledger
+from pdml_spdz.offline.from_stock import claim
 from pdml_spdz.offline.make import make
 from pdml_spdz.offline.material import Plan
 from pdml_spdz.offline.new_stock import FREE_ROOM
-from pdml_spdz.offline.numbers import TRIPLES, Kind, NumberStock, claim, scalar_name
+from pdml_spdz.offline.numbers import TRIPLES, Kind, NumberStock, scalar_name
 from pdml_spdz.offline.status import status
 from pdml_spdz.offline.stock import MANIFEST, directory
 from tests.stocks import ROOT, RUN, claim_fake, failures, fake, fake_kind, parts

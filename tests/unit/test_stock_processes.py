@@ -15,11 +15,12 @@ import pytest
 
 from pdml_spdz.errors import StockError
 from pdml_spdz.offline import claim as claims
+from pdml_spdz.offline.from_stock import claim
 from pdml_spdz.offline.ledger import Ledger
 from pdml_spdz.offline.make import make
 from pdml_spdz.offline.material import Plan
 from pdml_spdz.offline.new_stock import alone
-from pdml_spdz.offline.numbers import Kind, NumberStock, claim
+from pdml_spdz.offline.numbers import Kind, NumberStock
 from pdml_spdz.offline.status import status
 from tests.stocks import ROOT, claim_fake, failures, fake, fake_kind
 from tests.threads import run_threads

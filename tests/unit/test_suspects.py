@@ -7,7 +7,8 @@ import pytest
 import scipy.sparse as sp
 
 from pdml_spdz.rows.base import as_rows
-from pdml_spdz.rows.data import Data, dominant_column, identifiers
+from pdml_spdz.rows.data import Data
+from pdml_spdz.rows.suspects import dominant_column, identifiers
 
 RNG = np.random.default_rng(0)
 N = 20

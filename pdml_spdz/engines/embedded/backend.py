@@ -15,11 +15,36 @@ if TYPE_CHECKING:
 Share: TypeAlias = Any  # limbs of shape (n, L); the counting backend has none
 
 
+@dataclass(eq=False)
+class Truncating:
+    """Shares of numbers of at most `bits` bits, whose lowest `shift` are to be dropped.
+
+    squared : whether the squares of what is left are wanted, too, from the same round
+    shares, squares : the results, when it waits no longer
+    """
+
+    numbers: list[int]
+    bits: int
+    shift: int
+    squared: bool = False
+    waits: bool = True
+    shares: list[int] = field(default_factory=list)
+    squares: list[int] = field(default_factory=list)
+
+    def done(self, shares: list[int], squares: list[int]) -> None:
+        self.shares, self.squares, self.waits = shares, squares, False
+
+
 class Backend(ABC):
     """Party `me`'s shares: local operations, and those that need the other parties."""
 
     me: int
     modulus: int  # of scalars
+    waiting: list[Truncating]
+
+    def wait(self, truncating: Truncating) -> Truncating:
+        self.waiting.append(truncating)
+        return truncating
 
     @abstractmethod
     def read_input(self, party: int, n: int) -> Share:
@@ -73,7 +98,14 @@ class Backend(ABC):
     def multiply(self, a: list[int], b: list[int]) -> list[int]: ...
 
     @abstractmethod
-    def truncate(self, a: list[int], bits: int, shift: int) -> list[int]: ...
+    def truncate(self, waiting: Sequence[Truncating]) -> None:
+        """Fill in the results of all that wait, in one round."""
+
+    def settle(self) -> None:
+        """Truncations that do not need each other share a round: they wait until one of them is wanted."""
+        waiting, self.waiting = self.waiting, []
+        if waiting:
+            self.truncate(waiting)
 
     @abstractmethod
     def open_scalars(self, a: list[int]) -> list[int]: ...
@@ -98,6 +130,7 @@ class Counting(Backend):
     me: int = 0
     modulus: int = 2
     triples: int = 0
+    waiting: list[Truncating] = field(default_factory=list)
     scaled: dict[tuple[Scalars, int], int] = field(default_factory=dict)  # by scalar, and its number in a vector
     truncated: list[list[Truncation]] = field(default_factory=lambda: [[]])  # by output
 
@@ -149,9 +182,14 @@ class Counting(Backend):
         self.triples += len(a)
         return [0] * len(a)
 
-    def truncate(self, a: list[int], bits: int, shift: int) -> list[int]:
-        self.truncated[-1].append(Truncation(len(a), bits, shift))
-        return a
+    def wait(self, truncating: Truncating) -> Truncating:
+        self.truncated[-1].append(Truncation(len(truncating.numbers), truncating.bits, truncating.shift))
+        return super().wait(truncating)
+
+    def truncate(self, waiting: Sequence[Truncating]) -> None:
+        for one in waiting:
+            one.done(one.numbers, one.numbers)
+            self.triples += len(one.numbers) * one.squared
 
     def open_scalars(self, a: list[int]) -> list[int]:
         return [0] * len(a)

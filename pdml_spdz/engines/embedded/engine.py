@@ -2,86 +2,140 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import asdict, dataclass
+from collections.abc import Callable, Sequence
+from dataclasses import asdict
 from typing import Any
 
-from pdml_spdz.engines.base import EngineBase, Security
-from pdml_spdz.engines.embedded import machine
+from pdml_spdz.engines.base import Engine, EngineBase, SealedCheckpoint, Security
+from pdml_spdz.engines.embedded.plan import NumbersPlan
 from pdml_spdz.engines.embedded.runner import EmbeddedRunner
-from pdml_spdz.engines.openings.base import Layout, Opening, Runner, Shape
-from pdml_spdz.offline.material import Material, Plan
+from pdml_spdz.engines.embedded.sealed_run import SealedRun
+from pdml_spdz.engines.openings.base import Runner
+from pdml_spdz.engines.spec import Context, OfflinePlan, precision_of
+from pdml_spdz.errors import StockError
+from pdml_spdz.numerics.fixedpoint import Reals
+from pdml_spdz.offline.from_stock import StockMaterial
+from pdml_spdz.offline.lattice_products import products_by_lattice
+from pdml_spdz.offline.mask_products import Maker
+from pdml_spdz.offline.material import Material
+from pdml_spdz.offline.numbers import NumberStock
+from pdml_spdz.offline.on_demand import OnDemand
 from pdml_spdz.primitives.agree import Agreement
 from pdml_spdz.primitives.sec_sum import masked_sum
 from pdml_spdz.programs.precision import Precision
-from pdml_spdz.programs.render import Program, render
+from pdml_spdz.programs.render import Program
+from pdml_spdz.programs.sealed_precision import SealedPrecision
 from pdml_spdz.transport.base import Link
 
-Source = Callable[[Link, Plan, Precision], Material]
-
-
-@dataclass(frozen=True)
-class Options:
-    """source : where offline material comes from; lpn : whether it may rest on learning parity with noise.
-
-    online : "stream" (all columns of an iteration in one call) or "per-column" (a call for each)
-    """
-
-    precision: Precision
-    source: Source
-    aggregator: str = "auto"
-    online: str = "stream"
-    lpn: bool = True
-
-
-def layout_and_plan(opening: Opening, options: Options, shape: Shape) -> tuple[Layout, Plan]:
-    """The program for blocks of this shape, and the material of a whole fit."""
-    columns = 1 if options.online == "per-column" else shape.k
-
-    def program(iterations: int) -> Program:
-        return render(opening.template, options.precision, shape.d, columns, iterations)
-
-    one = machine.plan(program(1))
-    if not opening.loop:
-        calls = shape.tau * shape.k // columns
-        return Layout(program(1), columns, calls, stream=False), one.repeated(calls)
-    # Every iteration of the loop takes the same: two dry runs tell how much, however many there are.
-    two, more = machine.plan(program(2)), shape.tau - 1
-    kept = tuple(n + more * (m - n) for n, m in zip(one.vectors, two.vectors, strict=False))
-    new = two.vectors[len(one.vectors) :] * more  # scalars of one iteration
-    plan = Plan(one.triples + more * (two.triples - one.triples), kept + new)
-    return Layout(program(shape.tau), columns, 1, stream=True), plan
+Source = Callable[[Link, NumbersPlan], Material]  # where a run takes its offline material from
+Products = Callable[[Link], Maker]  # what makes the products of masks of a sealed fit
 
 
 class EmbeddedEngine(EngineBase):
     name = "embedded"
 
-    def __init__(self, link: Link, run: bytes, options: Options) -> None:
-        self._masked = masked_sum(link, run, options.aggregator)
+    def __init__(
+        self,
+        link: Link,
+        run: bytes,
+        precision: Precision,
+        source: Source,
+        *,
+        aggregator: str = "auto",
+        lpn: bool = True,
+        products: Products = products_by_lattice,
+    ) -> None:
+        """lpn : whether offline material may rest on learning parity with noise"""
+        self._masked = masked_sum(link, run, aggregator)
         super().__init__(link, self._masked)
-        self.options = options
-        assumed = "OT on ristretto255, AES" + (", LPN for many numbers" if options.lpn else "")
+        self._precision, self._source, self._products = precision, source, products
+        assumed = "OT on ristretto255, AES" + (", LPN for many numbers" if lpn else "")
         model = f"semi-honest, computational ({assumed}; TLS 1.3 channels)"
         self.security = Security(model, False, "any M - 1 parties")
+        self._sealed: SealedRun | None = None
         self._program: Program | None = None
         self._material: Material | None = None
-        self._plan: Plan | None = None
 
-    def programs(self, opening: Opening, shape: Shape, scale: float) -> tuple[Runner, Layout]:
-        precision = self.options.precision
-        layout, plan = layout_and_plan(opening, self.options, shape)
-        Agreement(self.link).digest("program", layout.program.text.encode())
-        material = self.options.source(self.link, plan, precision)
-        self._program, self._material, self._plan = layout.program, material, plan
-        return EmbeddedRunner(self._masked, precision, scale, material), layout
+    def programs(self, plan: OfflinePlan, scale: float) -> Runner:
+        assert isinstance(plan, NumbersPlan)
+        program = plan.layout.program
+        Agreement(self.link).digest("program", program.text.encode())
+        self._program, self._material = program, self._source(self.link, plan)
+        return EmbeddedRunner(self._masked, plan.precision, scale, self._material, plan.lots)
+
+    def sealed(
+        self, precision: SealedPrecision, own: Sequence[Reals], V: Reals, shown: Callable[[SealedCheckpoint], None]
+    ) -> SealedCheckpoint:
+        self._sealed = run = SealedRun(self._masked, precision, self._products(self.link))
+        Agreement(self.link).digest("program", run.program.text.encode())
+        assumed = "ring-LWE, decisional Diffie-Hellman on ristretto255, AES; TLS 1.3 channels"
+        self.security = Security(f"semi-honest, computational ({assumed})", False, "any M - 1 parties")
+        return run(own, V, shown)
 
     def facts(self) -> dict[str, Any]:
-        p = self.options.precision
+        if self._sealed is not None:
+            return self._sealed.facts()
+        p = self._precision
         derived = {name: getattr(p, name) for name in ("f_in", "f_inv", "vector_bits", "scalar_bits", "open_bits")}
         facts: dict[str, Any] = {"precision": asdict(p) | derived, "protocol": "additive shares, VOLE from OT"}
-        if self._program and self._material and self._plan:
+        if self._program and self._material:
             facts["program"] = self._program.name
             facts["program_digest"] = self._program.digest
-            planned = {"triples": self._plan.triples, "numbers": self._plan.numbers}
-            facts["stock"] = {"id": self._material.identity, "claimed": planned, "mode": self._material.mode}
+            used = {"triples": self._material.used.triples, "numbers": self._material.used.numbers}
+            facts["stock"] = {"id": self._material.identity, "claimed": used, "mode": self._material.mode}
         return facts
+
+
+def make(context: Context) -> Engine:
+    if not context.study.on_shares:  # only SecSum is left of it
+        from pdml_spdz.engines.secsum import SecSumEngine  # which other runs have no use for
+
+        engine = SecSumEngine(context.link, context.session, context.study.aggregator)
+        engine.name = EmbeddedEngine.name
+        return engine
+    study, lpn = context.study, context.study.vole == "lpn"
+    return EmbeddedEngine(
+        context.link,
+        context.session,
+        precision_of(study),
+        _source(context),
+        aggregator=study.aggregator,
+        lpn=lpn,
+        products=_watched(context),
+    )
+
+
+def _watched(context: Context) -> Products:
+    def progress(what: str, done: int, of: int) -> None:
+        context.notify({"event": "offline", "done": done, "of": of, "detail": what})
+
+    return lambda link: products_by_lattice(link, progress)
+
+
+def _source(context: Context) -> Source:
+    """Where this run takes its offline material from, as the study's `offline` says; all parties decide alike."""
+    study = context.study
+
+    def source(link: Link, plan: NumbersPlan) -> Material:
+        kind, most = plan.kind, plan.lots.whole.repeated(plan.layout.executions)
+        wanted = f"{most.triples:,} triples, {most.numbers:,} numbers"
+
+        def on_demand() -> OnDemand:
+            context.note(f"offline material made in the run, no stock: at most {wanted}")
+            return OnDemand(link, context.session, kind.vector_bits, kind.scalar_bits, lpn=study.vole == "lpn")
+
+        if study.offline == "on-demand":
+            return on_demand()
+        stocks = NumberStock.find(context.stocks, kind, link.me)
+        material = StockMaterial(link, stocks, context.session, None if study.offline == "stock" else on_demand)
+        try:
+            material.check(*plan.awaited)
+        except StockError as error:
+            # `common`: raised at all parties alike, so that all of them take the other way.
+            if study.offline == "stock" or not error.common:
+                raise
+            return on_demand()
+        context.note(f"offline material from a stock: at most {wanted}")
+        return material
+
+    return source

@@ -184,8 +184,12 @@ def names(backend: Backend) -> dict[str, Any]:
 
 def execute(program: Program, backend: Backend) -> None:
     """Run the program to its end on this party's shares."""
-    where = f"{program.name}.mpc"
-    known = names(backend)
+    execute_with(program, names(backend))
+
+
+def execute_with(program: Program, known: dict[str, Any]) -> None:
+    """Run the program to its end with the names that it may use."""
+    where, offered = f"{program.name}.mpc", sorted(name for name in known if not name.startswith("_"))
     try:
         exec(compile(program.text, where, "exec"), known)  # noqa: S102 - rendered by us, compared by digest
     except PdmlError:
@@ -194,10 +198,9 @@ def execute(program: Program, backend: Backend) -> None:
         lines = [frame.lineno for frame in traceback.extract_tb(error.__traceback__) if frame.filename == where]
         line = error.lineno if isinstance(error, SyntaxError) else (lines[-1] if lines else 0)
         text = program.text.splitlines()[(line or 1) - 1].strip()
-        offered = ", ".join(sorted(name for name in names(backend) if not name.startswith("_")))
         raise EngineError(
             f"{where}, line {line}: {error} ({text!r}).",
-            f"the embedded engine's part of the language: {offered}",
+            f"the embedded engine's part of the language: {', '.join(offered)}",
             "run this program on the engine mp-spdz",
         ) from error
 

@@ -44,12 +44,21 @@ class Lazy:
 
 
 class Scaling:
-    """Secret scalars that multiply others, each with its own VOLE material; b = c_m - delta_m of the parties so far."""
+    """Secret scalars that multiply others, each with its own VOLE material; b = c_m - delta_m of the parties so far.
+
+    When the material has no more numbers, another one of the same scalars takes its place: with other deltas, and so
+    another b.
+    """
 
     def __init__(self, c: Scalars, me: int, materials: list[ScalarMaterial]) -> None:
         self.materials = materials
         self.b = {me: [share - m.delta for share, m in zip(c.shares, materials, strict=True)]}
         self._announced = False
+
+    @property
+    def left(self) -> int:
+        """Numbers that each of them can still multiply."""
+        return min(material.left for material in self.materials)
 
     def announces(self) -> bool:
         """True once: b goes out with the first product."""

@@ -13,7 +13,7 @@ import numpy as np
 from greenlet import getcurrent, greenlet
 
 from pdml_spdz.engines.embedded import machine
-from pdml_spdz.engines.embedded.backend import Backend
+from pdml_spdz.engines.embedded.backend import Backend, Truncating
 from pdml_spdz.engines.embedded.products import Lazy, Numbers, Outer, Products, Scaling, TripleProduct
 from pdml_spdz.engines.embedded.values import Scalars, Wide
 from pdml_spdz.engines.openings.base import Execution, Runner, decode
@@ -21,21 +21,22 @@ from pdml_spdz.errors import EngineError
 from pdml_spdz.numerics import ring
 from pdml_spdz.numerics.fixedpoint import Reals, Ring
 from pdml_spdz.numerics.ring import Vector
-from pdml_spdz.offline.material import Material
+from pdml_spdz.offline.material import Lots, Material
+from pdml_spdz.ot.triples import Triples
 from pdml_spdz.primitives.sec_sum import MaskedSum
 from pdml_spdz.programs.precision import SIGMA, Precision
 from pdml_spdz.programs.render import Program
 
 
 class EmbeddedRunner(Runner):
-    """Runs programs in this process."""
+    """Runs programs in this process. lots : of one execution"""
 
-    def __init__(self, sec_sum: MaskedSum, precision: Precision, bound: float, material: Material) -> None:
+    def __init__(self, sec_sum: MaskedSum, precision: Precision, bound: float, material: Material, lots: Lots) -> None:
         super().__init__(precision, bound)
-        self.sec_sum, self.material = sec_sum, material
+        self.sec_sum, self.material, self.lots = sec_sum, material, lots
 
     def start(self, program: Program) -> Execution:
-        self.material.reserve(machine.plan(program))
+        self.material.begin(self.lots)
         return EmbeddedExecution(self, program)
 
 
@@ -74,6 +75,7 @@ class Shares(Backend):
         self.bits, self.wide = precision.vector_bits, precision.scalar_bits
         self.modulus = 1 << self.wide
         self.products = Products(self.link)
+        self.waiting = []
         self._scalings: dict[Scalars, Scaling] = {}
 
     # ---- in and out
@@ -132,13 +134,14 @@ class Shares(Backend):
         2. m adds (x_l - u) delta_m + w, l adds -v; together that is x_l delta_m
         3. everyone adds x_m delta_m and x_m b
 
-        Reveals: nothing; u and delta are one-time pads, u fresh for every vector, delta for every scalar.
+        Reveals: nothing; u and delta are one-time pads, u fresh for every vector, delta for every scalar, and another
+        one when the numbers of a lot are used up.
         Cost: one round for all products that wait, k/8 bytes a number and peer. Offline: VOLE.
         Ref: Gilboa, CRYPTO 1999; Boyle et al., "Efficient two-round OT extension and silent non-interactive secure
         computation", CCS 2019 (VOLE).
         """
         x = self._value(a)  # first: it may be a product that waits itself
-        return self.products.wait(TripleProduct(self._scaling(c), x, self.bits))
+        return self.products.wait(TripleProduct(self._scaling(c, len(x)), x, self.bits))
 
     def outer(self, c: Scalars, w: Wide) -> TripleProduct:
         """[c] times the numbers of [w], which meets many scalars: as `scale`, with the scalars' and vector's parts
@@ -147,12 +150,14 @@ class Shares(Backend):
         Reveals: nothing. Cost: as `scale`; offline as many deltas as w has numbers, however many scalars come.
         """
         x = ring.from_ints([c.shares[0] % (1 << self.bits)] * len(w), self.bits)
-        return self.products.wait(Outer(self._scaling(w), x, self.bits))
+        return self.products.wait(Outer(self._scaling(w, 1), x, self.bits))
 
-    def _scaling(self, c: Scalars) -> Scaling:
-        if c not in self._scalings:
-            self._scalings[c] = Scaling(c, self.me, self.material.scalars(len(c)))
-        return self._scalings[c]
+    def _scaling(self, c: Scalars, n: int) -> Scaling:
+        """With n numbers left under each delta. What is left of earlier ones is used no more: c - delta was sent."""
+        found = self._scalings.get(c)
+        if found is None or found.left < n:
+            found = self._scalings[c] = Scaling(c, self.me, self.material.scalars(len(c)))
+        return found
 
     def open_vector(self, a: Numbers, n: int, drop: int) -> Ring:
         """The vector without its low `drop` bits, in `open_bits` bits.
@@ -179,32 +184,41 @@ class Shares(Backend):
         Reveals: nothing; x and y are one-time pads. Cost: one round, 2 w/8 bytes a product and peer; one triple each.
         Ref: Beaver, CRYPTO 1991.
         """
-        t = self.material.triples(len(a))
-        masked = [p - x for p, x in zip(a, t.a, strict=True)] + [q - y for q, y in zip(b, t.b, strict=True)]
-        opened = self.open_scalars(masked)
-        e, f = opened[: len(a)], opened[len(a) :]
-        products = [xy + e_i * y + f_i * x for x, y, xy, e_i, f_i in zip(t.a, t.b, t.c, e, f, strict=True)]
-        if self.me == 0:
-            products = [z + e_i * f_i for z, e_i, f_i in zip(products, e, f, strict=True)]
-        return products
+        product = BeaverProduct(self.material.triples(len(a)), a, b)
+        return product.shares(self.open_scalars(product.masked), self.me)
 
-    def truncate(self, a: list[int], bits: int, shift: int) -> list[int]:
-        """[a / 2^shift] for |a| < 2^bits, off by less than M.
+    def truncate(self, waiting: Sequence[Truncating]) -> None:
+        """[y] = [a / 2^shift] for |a| < 2^bits, off by less than M; and [y^2], where it is wanted.
 
         1. party m draws r_m, uniform below 2^(bits + sigma); open z = a + 2^bits + sum_m r_m, which does not wrap
         2. party m takes -floor(r_m / 2^shift); party 0 adds floor(z / 2^shift) - 2^(bits - shift)
+        3. for squares step 1 opens as well what a product of q = sum_m floor(r_m / 2^shift) with itself takes
+           (`multiply`); then [y^2] = p^2 - 2 p [q] + [q^2] with p = y + q, the public number of step 2
 
-        Reveals: z, which hides a up to a distance of 2^(1-sigma). Cost: one round, w/8 bytes a number and
-        peer.
+        Reveals: z, which hides a up to a distance of 2^(1-sigma). Cost: one round for all that wait, w/8 bytes a number
+        and peer, and 2 w/8 and a triple for a square.
         Ref: Catrina and Saxena, FC 2010, with each party's own mask.
         """
-        masks = [secrets.randbits(bits + SIGMA) for _ in a]
-        offset = 1 << bits if self.me == 0 else 0
-        z = self.open_scalars([x + offset + r for x, r in zip(a, masks, strict=True)])
-        shares = [-(r >> shift) for r in masks]
-        if self.me == 0:
-            shares = [share + (z_i >> shift) - (1 << bits - shift) for share, z_i in zip(shares, z, strict=True)]
-        return shares
+        masks = [[secrets.randbits(one.bits + SIGMA) for _ in one.numbers] for one in waiting]
+        rests = [[r >> one.shift for r in some] for one, some in zip(waiting, masks, strict=True)]
+        masked = [
+            x + r + (1 << one.bits if self.me == 0 else 0)
+            for one, some in zip(waiting, masks, strict=True)
+            for x, r in zip(one.numbers, some, strict=True)
+        ]
+        factors = [q for one, some in zip(waiting, rests, strict=True) if one.squared for q in some]
+        squaring = BeaverProduct(self.material.triples(len(factors)), factors, factors)
+        opened = self.open_scalars(masked + squaring.masked)
+        z, squares = iter(opened), iter(squaring.shares(opened[len(masked) :], self.me))
+        for one, some in zip(waiting, rests, strict=True):
+            public = [(next(z) >> one.shift) - (1 << one.bits - one.shift) for _ in some]
+            shares = [(p if self.me == 0 else 0) - q for p, q in zip(public, some, strict=True)]
+            of_two = [
+                (p * p if self.me == 0 else 0) - 2 * p * q + next(squares)
+                for p, q in zip(public, some, strict=True)
+                if one.squared
+            ]
+            one.done(shares, of_two)
 
     def open_scalars(self, a: list[int]) -> list[int]:
         """SecSum of the shares: none is sent without a fresh zero-sharing on top."""
@@ -213,6 +227,22 @@ class Shares(Backend):
     def random(self, n: int) -> list[int]:
         """Uniform numbers that no coalition knows. No communication."""
         return [secrets.randbits(self.wide) for _ in range(n)]
+
+
+class BeaverProduct:
+    """[a] [b], number by number: what has to be opened, and the shares that follow from it."""
+
+    def __init__(self, t: Triples, a: list[int], b: list[int]) -> None:
+        self._t = t
+        self.masked = [p - x for p, x in zip(a, t.a, strict=True)] + [q - y for q, y in zip(b, t.b, strict=True)]
+
+    def shares(self, opened: list[int], me: int) -> list[int]:
+        t, n = self._t, len(self._t)
+        e, f = opened[:n], opened[n:]
+        products = [xy + e_i * y + f_i * x for x, y, xy, e_i, f_i in zip(t.a, t.b, t.c, e, f, strict=True)]
+        if me == 0:
+            products = [z + e_i * f_i for z, e_i, f_i in zip(products, e, f, strict=True)]
+        return products
 
 
 class Session:
@@ -235,6 +265,8 @@ class Session:
         """Hand over what the program asks for next and return what it then puts out."""
         self._inputs.extend(inputs)
         self._publics.extend(publics)
+        if self._outputs:  # the program has put out more at once than the last call has taken
+            return self._outputs.popleft()
         if self._program is None or self._program.dead:
             raise EngineError("the program has ended.", "one call for each of its iterations")
         self._program.switch()

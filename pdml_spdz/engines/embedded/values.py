@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import Any
 
-from pdml_spdz.engines.embedded.backend import Backend, Share
+from pdml_spdz.engines.embedded.backend import Backend, Share, Truncating
 
 # A vector that meets many scalars takes a delta for each of its numbers, up to so many; a longer one takes a delta for
 # each scalar. Setting one up costs as much as a thousand numbers.
@@ -34,6 +34,8 @@ class Clear(tuple[int, ...]):
         return Clear(self[base : None if size is None else base + size])
 
     def __mul__(self, other: object) -> Any:
+        if isinstance(other, int):
+            return Clear(other * x for x in self)
         return Weighted(self, other) if isinstance(other, Vector) else unsupported("cint times this")
 
 
@@ -42,10 +44,14 @@ class Scalars:
 
     def __init__(self, backend: Backend, shares: Sequence[int]) -> None:
         self.backend = backend
-        self.shares = [z % backend.modulus for z in shares]
+        self._shares = [z % backend.modulus for z in shares]
+
+    @property
+    def shares(self) -> list[int]:
+        return self._shares
 
     def __len__(self) -> int:
-        return len(self.shares)
+        return len(self._shares)
 
     def get_vector(self, base: int = 0, size: int | None = None) -> Scalars:
         size = len(self) - base if size is None else size
@@ -95,10 +101,48 @@ class Scalars:
         """Drop m bits of numbers of at most k bits; off by less than M in the last place."""
         if nearest or not signed:
             return unsupported("rounding other than round(k, m, signed=True)")  # type: ignore[no-any-return]
-        return Scalars(self.backend, self.backend.truncate(self.shares, k, m))
+        return Rounded(self.backend, self.backend.wait(Truncating(self.shares, k, m)))
 
     def reveal(self) -> Clear:
         return Clear(self.backend.open_scalars(self.shares))
+
+
+class Delayed(Scalars):
+    """Numbers that are there once a truncation is done: it waits for others until its result is wanted."""
+
+    def __init__(self, backend: Backend, truncating: Truncating) -> None:
+        self.backend, self.truncating = backend, truncating
+
+    @property
+    def shares(self) -> list[int]:
+        if self.truncating.waits:
+            self.backend.settle()
+        return self._found()
+
+    def _found(self) -> list[int]:
+        return self.truncating.shares
+
+    def __len__(self) -> int:
+        return len(self.truncating.numbers)
+
+
+class Rounded(Delayed):
+    """Numbers that have lost their last bits."""
+
+    def __mul__(self, other: object) -> Any:
+        if other is not self or not self.truncating.waits:
+            return super().__mul__(other)
+        self.truncating.squared = True  # a mask's square is found in the round in which it is used
+        return Squared(self.backend, self.truncating)
+
+    __rmul__ = __mul__
+
+
+class Squared(Delayed):
+    """The squares of such numbers."""
+
+    def _found(self) -> list[int]:
+        return self.truncating.squares
 
 
 class Spread(Scalars):

@@ -1,17 +1,24 @@
-"""From a rendered program to MP-SPDZ's bytecode, kept under the digest of everything that determines it."""
+"""From a rendered program to MP-SPDZ's bytecode, kept under the digest of everything that determines it.
+
+<cache>/<digest>/Programs/            schedule and bytecode
+                 counts.json          what the program takes, and digests of its files: what does not fit is made anew
+<cache>/<digest>.lock                 whoever holds it compiles; other parties of this user wait and take what it made
+"""
 
 from __future__ import annotations
 
+import fcntl
 import hashlib
 import json
 import re
 import shutil
 import subprocess
 import sys
-import tempfile
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from pathlib import Path
+from typing import Any
 
 import platformdirs
 
@@ -22,13 +29,13 @@ from pdml_spdz.programs.paper import paper_field_bits
 from pdml_spdz.programs.precision import Precision
 from pdml_spdz.programs.render import PAPER, Program
 from pdml_spdz.system import process
-from pdml_spdz.system.files import writing
+from pdml_spdz.system.files import parse_json, write_file, writing
 
 SECURITY = 40  # MP-SPDZ's statistical security parameter
 RINGS = (64, 128, 192, 256)  # sizes its ring protocols come with; 256 needs a build with RING_SIZE=256
 LARGEST_PRIME = 256  # bits; a longer one needs a build with a larger GFP_MOD_SZ
 TIMEOUT = 3600.0
-COUNTS, FORMAT = "counts.json", "3"  # what is in the cache: others are not read
+COUNTS, FORMAT = "counts.json", "4"  # what is in the cache: others are not read
 
 
 @dataclass(frozen=True)
@@ -72,31 +79,54 @@ def compile_program(
     cache: Path | None = None,
 ) -> Compiled:
     """The program's bytecode for this protocol: from the cache, or compiled now."""
-    options, domain, prime = _domain(program, precision, protocol)
+    options, domain, prime = domain_of(program, precision, protocol)
     options.append("--preserve-mem-order")  # without it the compiler warns that loads and stores may change places
     cache = cache or Path(platformdirs.user_cache_dir("pdml-spdz")) / "mp-spdz"
-    parts = [FORMAT, program.digest, home.version(), *options, protocol.name]
+    parts = [FORMAT, program.digest, home.digest(), *options, protocol.name]
     kept = cache / hashlib.sha256("|".join(parts).encode()).hexdigest()[:32]
-    if not (kept / COUNTS).is_file():
-        note(f"compiling {program.name} for {protocol.name}, {domain}")
-        with writing(cache):
-            cache.mkdir(parents=True, exist_ok=True)
-            new = Path(tempfile.mkdtemp(prefix=".new-", dir=cache))
+    with writing(cache, "free some room, or set XDG_CACHE_HOME to another directory"), _alone(kept):
+        counts = _counts(kept)
+        if counts is None:
+            damaged = kept.exists()
+            note(f"compiling {program.name} for {protocol.name}, {domain}{', again: it was damaged' * damaged}")
+            new = kept.with_name(f".{kept.name}.new")
+            for left in (new, kept):
+                shutil.rmtree(left, ignore_errors=True)
+            new.mkdir()
             try:
-                _compile(program, options, home, new)
-                if not kept.exists():
-                    new.rename(kept)
-            except OSError:
-                if not (kept / COUNTS).is_file():  # another process may have been faster
-                    raise
+                counts = _compile(program, options, home, new)
+                new.rename(kept)
             finally:
                 shutil.rmtree(new, ignore_errors=True)
-    counts = json.loads((kept / COUNTS).read_text())
-    counts["inputs"] = tuple(counts["inputs"])
-    return Compiled(_tape(program), kept, domain, _digest(kept), Counts(**counts), prime)
+    return Compiled(_tape(program), kept, domain, _digest(kept), counts, prime)
 
 
-def _domain(program: Program, precision: Precision, protocol: Protocol) -> tuple[list[str], str, int]:
+@contextmanager
+def _alone(kept: Path) -> Iterator[None]:
+    """Whoever else of this user wants the same program waits."""
+    kept.parent.mkdir(parents=True, exist_ok=True)
+    with kept.with_suffix(".lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        yield
+
+
+def _counts(kept: Path) -> Counts | None:
+    """Of a program in the cache that is whole; None if it is not there, or not as it was written."""
+    try:
+        content = parse_json((kept / COUNTS).read_text(encoding="utf-8"))
+        if content["files"] != _file_digests(kept):
+            return None
+        return Counts(**(content["counts"] | {"inputs": tuple(content["counts"]["inputs"])}))
+    except (OSError, ValueError, KeyError, TypeError, AttributeError):
+        return None
+
+
+def _file_digests(kept: Path) -> dict[str, str]:
+    files = sorted(path for path in (kept / "Programs").rglob("*") if path.is_file())
+    return {path.relative_to(kept).as_posix(): hashlib.sha256(path.read_bytes()).hexdigest() for path in files}
+
+
+def domain_of(program: Program, precision: Precision, protocol: Protocol) -> tuple[list[str], str, int]:
     """For the field or ring that the program's numbers need: the compiler's options, in words, bits of the prime."""
     values = precision.scalar_value_bits
     if protocol.domain == "ring":
@@ -121,7 +151,7 @@ def _domain(program: Program, precision: Precision, protocol: Protocol) -> tuple
     return ["-F", str(prime)], f"a prime field of at least {prime} bits", 64 * -(-prime // 64)
 
 
-def _compile(program: Program, options: list[str], home: Installation, directory: Path) -> None:
+def _compile(program: Program, options: list[str], home: Installation, directory: Path) -> Counts:
     source = directory / f"{_tape(program)}.mpc"
     source.write_text(program.text, encoding="utf-8")
     try:
@@ -136,7 +166,10 @@ def _compile(program: Program, options: list[str], home: Installation, directory
             "a program that it takes",
             f"look at what it says: {sys.executable} {home.compiler} {' '.join(options)} {program.name}.mpc",
         )
-    (directory / COUNTS).write_text(json.dumps(asdict(parse_counts(said))))
+    counts = parse_counts(said)
+    content: dict[str, Any] = {"counts": asdict(counts), "files": _file_digests(directory)}
+    write_file(directory / COUNTS, json.dumps(content).encode())
+    return counts
 
 
 def _tape(program: Program) -> str:

@@ -8,45 +8,66 @@ from typing import Any
 from pdml_spdz.engines.base import EngineBase, Security
 from pdml_spdz.engines.mp_spdz.compiler import Compiled
 from pdml_spdz.engines.mp_spdz.execution import MpSpdzRunner
+from pdml_spdz.engines.mp_spdz.offline import forecast
 from pdml_spdz.engines.mp_spdz.paper import PAPER
 from pdml_spdz.engines.mp_spdz.place import Place
-from pdml_spdz.engines.openings.base import Layout, Opening, Runner, Shape
+from pdml_spdz.engines.mp_spdz.protocols import Protocol
+from pdml_spdz.engines.openings.base import Layout, Opening, Runner
+from pdml_spdz.engines.spec import OfflinePlan
 from pdml_spdz.primitives.agree import Agreement
 from pdml_spdz.primitives.sec_sum import masked_sum
 from pdml_spdz.programs.precision import Precision
 from pdml_spdz.programs.render import Program, render
+from pdml_spdz.study.algorithm import Shape
 
 
 @dataclass(frozen=True)
-class MpSpdzOptions:
-    """online, offline : as in the study"""
+class CompiledPlan(OfflinePlan):
+    """Each execution of the compiled program needs a stock of its own."""
 
-    precision: Precision
-    online: str
-    offline: str
-    iterations: int  # of the study: a resumed run has the same program, and so the same stocks
-    own_masks: bool  # of the protocol
-    aggregator: str = "auto"
+    M: int
+    protocol: Protocol
+    compiled: Compiled
+
+    @property
+    def text(self) -> str:
+        compiled, executions = self.compiled, self.layout.executions
+        disk = executions * forecast(compiled, malicious=self.protocol.malicious)
+        return (
+            f"material for one run of {self.M} parties with {self.protocol.name}, over "
+            f"{compiled.domain}: {compiled.counts.in_words}, {executions} time(s), by MP-SPDZ's own count\n"
+            f"forecast for each party: about {disk / 1e6:,.1f} MB on disk"
+        )
+
+    @property
+    def facts(self) -> dict[str, Any]:
+        counts, executions = asdict(self.compiled.counts), self.layout.executions
+        return {"counts": counts, "domain": self.compiled.domain, "executions": executions}
 
 
-def layout_of(opening: Opening, options: MpSpdzOptions, shape: Shape) -> Layout:
-    """The program for a fit of this shape."""
-    columns = 1 if options.online == "per-column" else shape.k
+def layout_of(
+    opening: Opening, precision: Precision, shape: Shape, online: str, iterations: int, *, own_masks: bool
+) -> Layout:
+    """The program for a fit of this shape.
+
+    iterations : of the study: a resumed run has the same program, and so the same stocks; own_masks : of the protocol
+    """
+    columns = 1 if online == "per-column" else shape.k
     calls = shape.tau * (shape.k // columns)
     if opening.template == PAPER.template:  # it has no loop, and rounds by itself
-        return Layout(render(opening.template, options.precision, shape.d, columns), columns, calls, stream=False)
-    once = opening.loop or options.online == "stream"
-    iterations = options.iterations if once else 1
-    program = render(opening.template, options.precision, shape.d, columns, iterations, own_masks=options.own_masks)
+        return Layout(render(opening.template, precision, shape.d, columns), columns, calls, stream=False)
+    once = opening.loop or online == "stream"
+    program = render(opening.template, precision, shape.d, columns, iterations if once else 1, own_masks=own_masks)
     return Layout(program, columns, 1 if once else calls, stream=once)
 
 
 class MpSpdzEngine(EngineBase):
     name = "mp-spdz"
 
-    def __init__(self, place: Place, run: bytes, options: MpSpdzOptions) -> None:
-        super().__init__(place.link, masked_sum(place.link, run, options.aggregator))
-        self.place, self.run, self.options = place, run, options
+    def __init__(self, place: Place, run: bytes, precision: Precision, offline: str, aggregator: str) -> None:
+        """offline : as in the study"""
+        super().__init__(place.link, masked_sum(place.link, run, aggregator))
+        self.place, self.run, self.precision, self.offline = place, run, precision, offline
         p = place.protocol
         kind = "malicious" if p.malicious else "semi-honest"
         # Sums by SecSum (the start, the bound) and everything public stay semi-honest, whatever the protocol.
@@ -59,15 +80,16 @@ class MpSpdzEngine(EngineBase):
         self._program: Program | None = None
         self._compiled: Compiled | None = None
 
-    def programs(self, opening: Opening, shape: Shape, scale: float) -> tuple[Runner, Layout]:
-        options = self.options
-        layout = layout_of(opening, options, shape)
-        Agreement(self.link).digest("program", layout.program.text.encode())
-        runner = MpSpdzRunner(self.place, options.precision, scale, options.offline, self.run)
-        self._runner, self._program, self._compiled = runner, layout.program, runner.compiled(layout.program)
+    def programs(self, plan: OfflinePlan, scale: float) -> Runner:
+        assert isinstance(plan, CompiledPlan)
+        self._program, self._compiled = plan.layout.program, plan.compiled
+        Agreement(self.link).digest("program", self._program.text.encode())
+        self.place.agree(self._compiled)
+        known, d = {self._program.digest: self._compiled}, plan.shape.d
+        self._runner = MpSpdzRunner(self.place, self.precision, scale, self.offline, self.run, known, d)
         takes = self._compiled.counts.in_words
         self.place.note(f"{self.place.protocol.name} over {self._compiled.domain}; an execution takes {takes}")
-        return runner, layout
+        return self._runner
 
     def finish(self) -> None:
         if self._runner:
@@ -78,7 +100,7 @@ class MpSpdzEngine(EngineBase):
             self._runner.close()
 
     def facts(self) -> dict[str, Any]:
-        facts: dict[str, Any] = {"precision": asdict(self.options.precision), "protocol": self.place.protocol.name}
+        facts: dict[str, Any] = {"precision": asdict(self.precision), "protocol": self.place.protocol.name}
         if self._program and self._compiled and self._runner:
             facts["program"], facts["program_digest"] = self._program.name, self._program.digest
             burnt, used = self._runner.stocks, self._runner.usage
@@ -86,6 +108,7 @@ class MpSpdzEngine(EngineBase):
                 "id": burnt[0] if burnt else None,
                 "claimed": asdict(self._compiled.counts),
                 "mode": "on-demand" if not burnt else "stock" if len(burnt) == len(used) else "mixed",
+                "executions": {"from stock": len(burnt), "on demand": len(used) - len(burnt)},
             }
             facts["mp_spdz"] = {
                 "version": self.place.home.version(),
@@ -94,6 +117,11 @@ class MpSpdzEngine(EngineBase):
                 "seconds": round(sum(u.seconds for u in used), 6),
                 "megabytes_sent": round(sum(u.megabytes for u in used), 6),
                 "rounds": sum(u.rounds for u in used),
+                "offline": {
+                    "seconds": round(sum(u.offline_seconds for u in used), 6),
+                    "megabytes_sent": round(sum(u.offline_megabytes for u in used), 6),
+                    "rounds": sum(u.offline_rounds for u in used),
+                },
                 "stocks": burnt,
             }
         return facts

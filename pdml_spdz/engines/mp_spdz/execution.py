@@ -5,8 +5,9 @@ from __future__ import annotations
 import secrets
 import shutil
 from collections import deque
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager, suppress
+from types import MappingProxyType
 
 import numpy as np
 
@@ -31,15 +32,25 @@ STOP = 1  # before an iteration: there is none
 class MpSpdzRunner(Runner):
     """Starts a virtual machine at every party for each execution; remembers them, so that none is left behind.
 
-    offline : "auto", "stock" or "on-demand"; run : the run's public identity
+    offline : "auto", "stock" or "on-demand"; run : the run's public identity; compiled : by the programs' digests
+    d : of the fit, for messages
     """
 
-    def __init__(self, place: Place, precision: Precision, bound: float, offline: str, run: bytes) -> None:
+    def __init__(
+        self,
+        place: Place,
+        precision: Precision,
+        bound: float,
+        offline: str,
+        run: bytes,
+        compiled: Mapping[str, Compiled] = MappingProxyType({}),
+        d: int = 0,
+    ) -> None:
         super().__init__(precision, bound)
-        self.place, self.offline, self.run = place, offline, run
+        self.place, self.offline, self.run, self.d = place, offline, run, d
         self.usage: list[Usage] = []
         self.stocks: list[str] = []
-        self._compiled: dict[str, Compiled] = {}
+        self._compiled = dict(compiled)
         self._running: list[MpSpdzExecution] = []
 
     def compiled(self, program: Program) -> Compiled:
@@ -63,11 +74,12 @@ class MpSpdzRunner(Runner):
             return []
         wanted = Preprocessed.of(compiled, place.link.M, place.protocol.name)
         try:
-            return fitting(place.link, place.material, wanted, self.run)
+            return fitting(place.link, place.material, wanted, self.run, place.remedy(self.d))
         except StockError as error:
             if self.offline == "stock" or not error.common:
                 raise
             place.note("no unused stock for this program: MP-SPDZ makes the material in the run")
+            self.offline = "on-demand"  # for the rest of the run, at all parties
             return []
 
     def finish(self) -> None:
@@ -76,8 +88,14 @@ class MpSpdzRunner(Runner):
             execution.finish()
 
     def ended(self, execution: MpSpdzExecution, usage: Usage) -> None:
+        """What its machine has cost is this party's cost, of the phase that it belongs to."""
         self._running.remove(execution)
         self.usage.append(usage)
+        link = self.place.link
+        offline_bytes = round(1e6 * usage.offline_megabytes)
+        link.offline_traffic.add_machine(offline_bytes, usage.offline_rounds)
+        link.traffic.add_machine(max(0, round(1e6 * usage.megabytes) - offline_bytes), usage.online_rounds)
+        link.clock.move(usage.offline_seconds, "crypto", "offline")
 
     def close(self) -> None:
         """After a failure: no virtual machine and no material stays."""
@@ -90,7 +108,7 @@ class MpSpdzExecution(Execution):
 
     1. the parties burn a common stock (`preprocessing.take`), or agree that there is none
     2. each starts its virtual machine in a private directory; machines talk to each other over TLS
-    3. every call goes through pipes: numbers in, opened numbers out
+    3. every call, when all parties are ready for it, goes through pipes: numbers in, opened numbers out
     4. at the end all parties say that their machine ended well; the directory goes, with what is left of the material
     """
 
@@ -123,7 +141,12 @@ class MpSpdzExecution(Execution):
         return decode(opened, p, len(x), bias=(p.M - 1) / 2)
 
     def exchange(self, publics: Sequence[int], inputs: Sequence[int], n: int) -> bytes:
-        with self.runner.place.link.clock("crypto"), self._asking():
+        """Machines wait for each other and cannot tell why: so it is the parties that wait, until all have something to
+        give in, for as long as those who work say so; and one that is killed or stopped is known by its name.
+        """
+        link = self.runner.place.link
+        link.all_to_all("vm:ready", b"")
+        with link.clock("crypto"), self._asking():
             return self._machine.exchange(publics, inputs, n)
 
     @contextmanager

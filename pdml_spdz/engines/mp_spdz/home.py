@@ -14,10 +14,7 @@ from typing import NamedTuple
 import platformdirs
 
 from pdml_spdz.engines.mp_spdz.protocols import PROTOCOLS, Protocol
-from pdml_spdz.engines.mp_spdz.spec import MP_SPDZ
-from pdml_spdz.engines.spec import Diagnosis
 from pdml_spdz.errors import EngineError
-from pdml_spdz.study.engines import ENGINES
 
 VARIABLE = "MP_SPDZ_HOME"
 GUIDE = "docs/mp-spdz.md"
@@ -69,9 +66,9 @@ class Installation:
         ]
 
     def version(self) -> str:
-        """The commit of a git checkout; else the release and, as a source tree may be newer, the compiler's digest."""
+        """The commit of a git checkout, or the release, and the compiler's digest: it may be newer, or edited."""
         commit = _commit(self.path)
-        return f"commit {commit[:12]}" if commit else f"{self._release()} (compiler {self.digest()})"
+        return f"{f'commit {commit[:12]}' if commit else self._release()} (compiler {self.digest()})"
 
     def digest(self) -> str:
         """A short SHA-256 of compile.py and Compiler/: equal where the same program becomes the same bytecode."""
@@ -215,34 +212,39 @@ def _commit(path: Path) -> str | None:
     return None
 
 
-def findings(home: Path | None) -> Iterator[Diagnosis]:
-    found = find(home)
-    if found is None:
-        *others, last = (name for name in ENGINES.names() if name != MP_SPDZ.name)
-        needed = f"Not needed for the engines {', '.join(others)} and {last}."
-        yield Diagnosis("note", "MP-SPDZ", f"{missing_text(home)} {needed}")
-        return
-    yield Diagnosis("ok", "MP-SPDZ", str(found.path))
-    yield Diagnosis("ok", "MP-SPDZ version", found.version())
-    yield Diagnosis("ok", "MP-SPDZ compiler", str(found.compiler))
-    rows = [row for row in found.protocols() if row.party]
-    if not rows:
-        looked = ", ".join(str(path) for path in found.directories)
-        yield Diagnosis("note", "MP-SPDZ", f"only the compiler: no program of a known protocol in {looked}")
-    for row in rows:
-        yield _protocol(found, row)
-
-
-def _protocol(found: Installation, row: Found) -> Diagnosis:
-    programs = [path for path in (row.party, row.offline) if path]
-    insecure = [path.name for path in programs if found.is_insecure(path)]
-    what = f"MP-SPDZ {row.protocol.name}"
-    if insecure:
-        names = " and ".join(insecure)
-        return Diagnosis(
-            "note", what, f"{names}: INSECURE build, reuses offline material; refused outside --insecure-benchmark"
+def find_program(home: Installation, chosen: Protocol, *, offline: bool = False, insecure: bool = False) -> Path:
+    """The protocol's program, built for secrets. insecure : or for timing"""
+    name = chosen.offline if offline else chosen.party
+    if name is None:
+        raise EngineError(
+            f"MP-SPDZ has no offline program for {chosen.name}: its material is made in the run.",
+            "a protocol that has one (semi, hemi, mascot, ...)",
+            "run without a stock: --offline on-demand",
         )
-    text = ", ".join(path.name for path in programs)
-    if row.offline is None:
-        text += f", no {row.protocol.name}-offline.x: the offline phase happens on demand"
-    return Diagnosis("ok", what, text)
+    found = home.binary(name)
+    if found is None:
+        instead = "; or run without a stock (--offline on-demand): a release has no offline programs" * offline
+        raise EngineError(
+            f"{name} of the protocol {chosen.name} is not in {home.path}.",
+            "MP-SPDZ with this protocol's programs (`pdml-spdz mp-spdz list` shows what is there)",
+            f"`make {name}` in a source tree of MP-SPDZ builds it ({GUIDE}){instead}",
+        )
+    if home.is_insecure(found) and not insecure:
+        raise EngineError(
+            f"{found} was built with -DINSECURE: it reuses offline material.",
+            "a build for secrets",
+            "build it without -DINSECURE, or pass --insecure-benchmark to measure times on made-up data",
+        )
+    return found
+
+
+def check_ring(program: Path, chosen: Protocol, bits: int) -> None:
+    """A ring is a type of its own in MP-SPDZ: its name is in every program that has it, unless names were stripped."""
+    code = program.read_bytes()
+    if chosen.ring_type.encode() in code and f"{chosen.ring_type}{bits}E".encode() not in code:
+        raise EngineError(
+            f"{program.name} was not built for numbers of {bits} bits, which this study's precision takes.",
+            f"a build of MP-SPDZ with rings of {bits} bits",
+            f"`MY_CFLAGS += -DRING_SIZE={bits}` in CONFIG.mine, then `make {program.name}`; or a smaller --range or "
+            "fewer --bits; or a protocol over a prime field (semi, hemi, mascot)",
+        )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 import time
 from collections.abc import Callable
 from contextlib import suppress
@@ -10,11 +11,10 @@ from pathlib import Path
 from pdml_spdz.engines.mp_spdz import directory
 from pdml_spdz.engines.mp_spdz.compiler import Compiled
 from pdml_spdz.engines.mp_spdz.place import Place
-from pdml_spdz.engines.mp_spdz.preprocessing import ITEMS, Preprocessed, Preprocessing
+from pdml_spdz.engines.mp_spdz.preprocessing import ITEMS, Preprocessed, Preprocessing, file_of
 from pdml_spdz.engines.mp_spdz.vm import explain
 from pdml_spdz.errors import EngineError, PeerError
 from pdml_spdz.offline.new_stock import Wanted, new_stock
-from pdml_spdz.offline.stock import File
 from pdml_spdz.system import process
 
 Progress = Callable[[int, int], None]  # bytes on the disk, of about how many
@@ -39,10 +39,11 @@ def make(place: Place, compiled: Compiled, progress: Progress = lambda done, of:
         run = directory.create(compiled, place.identity, addresses, parent=place.material)
         try:
             _run(place, place.command(program, compiled), run, compiled, progress)
-            new.files[directory.DATA] = File(_size(run.data))
             (kept := new.path / directory.DATA).mkdir(mode=0o700)
             for part in run.data.glob(f"{link.M}-*"):
                 part.rename(kept / part.name)
+            for path in kept.glob("*/*"):
+                new.files[path.relative_to(new.path).as_posix()] = file_of(path)
         finally:
             run.remove()
     return new.id
@@ -67,7 +68,8 @@ def _run(place: Place, command: list[str], run: directory.RunDirectory, compiled
     finally:
         process.end([child])
     if child.returncode != 0:
-        raise explain(child.returncode, run.log.read_text(encoding="utf-8", errors="replace"))
+        shutil.copyfile(run.log, kept := place.material / f"offline-P{place.link.me}.log")
+        raise explain(child.returncode, run.log.read_text(encoding="utf-8", errors="replace"), str(kept))
     if not any(run.data.glob(f"{place.link.M}-*")):
         raise EngineError(f"{command[0]} ended well and left no material.")
     progress(wanted, wanted)

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, cast
 import numpy as np
 
 from pdml_spdz.engines.openings import per_column
-from pdml_spdz.engines.openings.base import Opening, Shape
+from pdml_spdz.engines.openings.base import Opening
 from pdml_spdz.errors import ProtocolError, QuotaError
 from pdml_spdz.numerics.fixedpoint import Reals
 from pdml_spdz.primitives.bound import Bound, power_of_two
@@ -16,6 +16,7 @@ from pdml_spdz.primitives.normed_sum import NormedColumns, OwnMean, unit_columns
 if TYPE_CHECKING:
     from pdml_spdz.engines.base import Engine
     from pdml_spdz.engines.mp_spdz.execution import MpSpdzRunner
+    from pdml_spdz.engines.spec import OfflinePlan
     from pdml_spdz.programs.render import Program
 
 COARSE = "with inputs no finer than that, the norms too (docs/security.md)"
@@ -64,9 +65,9 @@ class PaperColumns:
         return np.ldexp(opened.astype(np.float64), -f).reshape(-1, len(x)).T
 
 
-def _columns(engine: Engine, bound: Bound, shape: Shape, mean: OwnMean | None) -> PaperColumns:
-    runner, layout = engine.programs(PAPER, shape, power_of_two(bound.total))
-    return PaperColumns(cast("MpSpdzRunner", runner), layout.program, layout.columns)
+def _columns(engine: Engine, bound: Bound, plan: OfflinePlan, mean: OwnMean | None) -> PaperColumns:
+    runner = cast("MpSpdzRunner", engine.programs(plan, power_of_two(bound.total)))
+    return PaperColumns(runner, plan.layout.program, plan.layout.columns)
 
 
 PAPER = Opening(

@@ -9,16 +9,17 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from pdml_spdz.engines.mp_spdz.compiler import Compiled, compile_program
-from pdml_spdz.engines.mp_spdz.home import Installation
+from pdml_spdz.engines.mp_spdz.home import Installation, find_program
+from pdml_spdz.engines.mp_spdz.preprocessing import REMEDY
 from pdml_spdz.engines.mp_spdz.protocols import Protocol
-from pdml_spdz.errors import EngineError
-from pdml_spdz.primitives.agree import Agreement
+from pdml_spdz.errors import EngineError, MismatchError
 from pdml_spdz.programs.precision import Precision
 from pdml_spdz.programs.render import Program
 from pdml_spdz.transport.base import Link
 from pdml_spdz.transport.certs import Identity
 
 Address = tuple[str, int]
+MOST = 200  # bytes of what a party says of its MP-SPDZ
 MATERIAL = "mp-spdz"  # the folder of stocks for MP-SPDZ
 
 
@@ -26,6 +27,7 @@ MATERIAL = "mp-spdz"  # the folder of stocks for MP-SPDZ
 class Place:
     """hosts, ports : of the parties' virtual machines, port 0 for any; stocks : where this party's stocks are;
     logs : this party's directory of results; insecure : a timing build may be used
+    remedy : what to do where a stock for d features is missing
     """
 
     link: Link
@@ -38,6 +40,7 @@ class Place:
     logs: Path
     timeout: float
     insecure: bool = False
+    remedy: Callable[[int], str] = lambda d: REMEDY
     note: Callable[[str], None] = lambda text: None
 
     @property
@@ -46,42 +49,56 @@ class Place:
         return self.stocks / MATERIAL
 
     def compile(self, program: Program, precision: Precision) -> Compiled:
-        """The program's bytecode, the same at all parties."""
+        """The program's bytecode, the same at all parties: of the same compiler, which they compare first.
+
+        Reveals: versions of MP-SPDZ. Cost: two rounds.
+        """
+        self._same_compiler()
         compiled = compile_program(program, precision, self.protocol, self.home, note=self.note)
-        Agreement(self.link).digest("bytecode", compiled.digest.encode())
+        self._same_bytecode(compiled)
         return compiled
+
+    def agree(self, compiled: Compiled) -> None:
+        """The same for a program that each has compiled: on the compiler, and on what it made."""
+        self._same_compiler()
+        self._same_bytecode(compiled)
+
+    def _same_bytecode(self, compiled: Compiled) -> None:
+        for peer, theirs in self.link.all_to_all("digest:bytecode", compiled.digest.encode()).items():
+            if bytes(theirs) != compiled.digest.encode():
+                raise MismatchError(
+                    f"P{peer} has another program than this party, of the same compiler.",
+                    "the same bytecode at all parties",
+                    "compare the versions of Python; MP-SPDZ's compiler is written in it",
+                    culprit=peer,
+                )
+
+    def _same_compiler(self) -> None:
+        digest, version = self.home.digest(), self.home.version()
+        for peer, said in self.link.all_to_all("vm:version", version.encode(), MOST).items():
+            theirs = bytes(said).decode(errors="replace")
+            if f"(compiler {digest})" not in theirs:
+                raise MismatchError(
+                    f"P{peer} has another MP-SPDZ than this party: {theirs}, and here {version}.",
+                    "one version of MP-SPDZ, and its compiler as it came, at all parties",
+                    "install the same release or check out the same commit everywhere, and build its programs anew",
+                    culprit=peer,
+                )
+            if theirs != version:
+                self.note(f"P{peer} has MP-SPDZ {theirs}, and here is {version}: the same compiler")
 
     def binary(self, *, offline: bool = False) -> Path:
         """The protocol's program, built for secrets."""
-        name = self.protocol.offline if offline else self.protocol.party
-        if name is None:
-            raise EngineError(
-                f"MP-SPDZ has no offline program for {self.protocol.name}: its material is made in the run.",
-                "a protocol that has one (semi, hemi, mascot, ...)",
-                "run without a stock: --offline on-demand",
-            )
-        found = self.home.binary(name)
-        if found is None:
-            raise EngineError(
-                f"{name} of the protocol {self.protocol.name} is not in {self.home.path}.",
-                "MP-SPDZ with this protocol's programs",
-                "`pdml-spdz mp-spdz list` shows what is there; docs/mp-spdz.md says how to get the rest",
-            )
-        if self.home.is_insecure(found) and not self.insecure:
-            raise EngineError(
-                f"{found} was built with -DINSECURE: it reuses offline material.",
-                "a build for secrets",
-                "build it without -DINSECURE, or pass --insecure-benchmark to measure times on made-up data",
-            )
-        return found
+        return find_program(self.home, self.protocol, offline=offline, insecure=self.insecure)
 
     def command(self, program: Path, compiled: Compiled, *options: str) -> list[str]:
-        """MP-SPDZ's arguments: TLS always, no copy of the memory left behind, a prime as long as the numbers need.
+        """MP-SPDZ's arguments: TLS always, no copy of the memory left behind, a prime as long as the numbers need; at
+        the end it says what each phase has cost.
 
         (The compiler asks for a long one only where it truncates itself.)
         """
         me, M = self.link.me, self.link.M
-        common = ["-N", str(M), "-p", str(me), "-ip", "parties", "-e", "-IF", "in", "-o", "no_memory_output"]
+        common = ["-N", str(M), "-p", str(me), "-ip", "parties", "-e", "-IF", "in", "-o", "no_memory_output", "-v"]
         field = ["-lgp", str(compiled.prime)] if compiled.prime else []
         return [str(program), *common, *field, *options, compiled.name]
 

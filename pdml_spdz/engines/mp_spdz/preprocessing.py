@@ -1,6 +1,7 @@
 """Stocks of MP-SPDZ's offline material: bound to one compiled program, good for one execution.
 
-<stocks>/mp-spdz/stock-<id>/party-<m>/Player-Data/    as MP-SPDZ wrote it: the only item of the stock
+<stocks>/mp-spdz/stock-<id>/party-<m>/Player-Data/    as MP-SPDZ wrote it: the only item of the stock; the manifest has
+                                                      a digest of every file, which a protocol without MACs has not
 
 MP-SPDZ reads its files from the start in every run and does not remember what it used when a run fails: the same
 material would then hide two different numbers, whose difference is no secret any more. So a stock is used at most
@@ -10,6 +11,7 @@ machine starts; and that directory is deleted afterwards, however the run ended:
 
 from __future__ import annotations
 
+import hashlib
 import shutil
 from dataclasses import asdict, dataclass, fields
 from pathlib import Path
@@ -21,13 +23,13 @@ from pdml_spdz.engines.mp_spdz.directory import DATA
 from pdml_spdz.errors import StockError
 from pdml_spdz.offline import claim
 from pdml_spdz.offline.ledger import Position
-from pdml_spdz.offline.stock import Choice, Description, Stock, StockPart
-from pdml_spdz.system.files import writing
+from pdml_spdz.offline.stock import Choice, Description, File, Stock, StockPart
+from pdml_spdz.system.files import DIGEST, writing
 from pdml_spdz.transport.base import Link
 
 ITEMS = (1,)  # of a stock: its Player-Data
 EXECUTION = "one execution of the program"
-MAKE = "make one with `pdml-spdz offline make --engine mp-spdz`, or pass --offline on-demand"
+REMEDY = "make one with `pdml-spdz offline make`, or pass --offline on-demand"
 
 
 @dataclass(frozen=True)
@@ -50,8 +52,15 @@ class Preprocessed(Description):
         return own == (wanted.M, wanted.protocol, wanted.bytecode)
 
 
+def file_of(path: Path) -> File:
+    """What a manifest says of a file."""
+    with path.open("rb") as file:
+        digest = hashlib.file_digest(file, lambda: hashlib.blake2b(digest_size=DIGEST)).hexdigest()
+    return File(path.stat().st_size, digest)
+
+
 class Preprocessing(Stock[Preprocessed, str, Path]):
-    """The plan is always EXECUTION. What is in the files is for MP-SPDZ to check."""
+    """The plan is always EXECUTION. What the numbers in the files are is for MP-SPDZ to check."""
 
     description = Preprocessed
 
@@ -60,12 +69,23 @@ class Preprocessing(Stock[Preprocessed, str, Path]):
         return self.path / DATA
 
     def check_manifest(self) -> None:
-        if (self.manifest.records, self.manifest.items, set(self.manifest.files)) != (0, ITEMS, {DATA}):
+        if (self.manifest.records, self.manifest.items) != (0, ITEMS):
             raise ValueError("it is not the material of one execution")
+        files = [Path(name) for name in self.manifest.files]
+        if not files or any(len(file.parts) != 3 or file.parts[0] != DATA or ".." in file.parts for file in files):
+            raise ValueError("it has no digests of the material's files")
 
     def check(self, used: Position) -> None:
-        if not used.items and not self.data.is_dir():
+        if used.items:
+            return
+        if not self.data.is_dir():
             raise self.error(f"{DATA} is missing, and the ledger has no claim on it")
+        there = {path.relative_to(self.path).as_posix(): path for path in self.data.glob("*/*")}
+        for name in sorted(there.keys() ^ self.manifest.files.keys()):
+            raise self.error(f"{name} is {'not one of its files' if name in there else 'missing'}")
+        for name, file in self.manifest.files.items():
+            if (size := there[name].stat().st_size) != file.bytes:
+                raise self.error(f"{name} has {size:,} bytes", f"{file.bytes:,} bytes, as it was made")
 
     def choose(self, used: Position, plan: str) -> Choice | None:
         return None if used.items else Choice((0, 0), (0,))
@@ -74,6 +94,9 @@ class Preprocessing(Stock[Preprocessed, str, Path]):
         return "material: a run has claimed it" if used.items else ""
 
     def read(self, choice: Choice) -> Path:
+        for name, file in self.manifest.files.items():
+            if file_of(self.path / name) != file:
+                raise self.error(f"{name} is damaged: its digest is not the one it was made with")
         return self.data
 
     def scrub(self, first: int, last: int, items: tuple[int, ...]) -> None:
@@ -81,20 +104,20 @@ class Preprocessing(Stock[Preprocessed, str, Path]):
             shutil.rmtree(self.data, ignore_errors=True)
 
 
-def fitting(link: Link, root: Path, wanted: Preprocessed, run: bytes) -> list[Preprocessing]:
+def fitting(link: Link, root: Path, wanted: Preprocessed, run: bytes, remedy: str = REMEDY) -> list[Preprocessing]:
     """Party me's stocks for a program, of which one is unused at every party; StockError at all parties if none is.
 
-    What killed runs have left of any stock is taken off the disk.
+    What killed runs have left of any stock is taken off the disk. remedy : what to do where there is none
     """
     directory.sweep(root)
     Preprocessing.tidy(root, link.me)
     stocks = Preprocessing.find(root, wanted, link.me)
     try:
-        claim.check(link, stocks, EXECUTION, run)
+        claim.check(link, stocks, [EXECUTION], run)
     except StockError as error:
         if not error.common:
             raise
-        none = StockError("there is no unused stock for this program that all parties have.", do=MAKE)
+        none = StockError("there is no unused stock for this program that all parties have.", do=remedy)
         none.common = True
         raise none from None
     return stocks

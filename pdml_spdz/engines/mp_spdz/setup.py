@@ -2,45 +2,38 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
 from pdml_spdz.engines.mp_spdz import home, offline
-from pdml_spdz.engines.mp_spdz.compiler import Compiled, compile_program
-from pdml_spdz.engines.mp_spdz.engine import MpSpdzEngine, MpSpdzOptions, layout_of
+from pdml_spdz.engines.mp_spdz.compiler import compile_program
+from pdml_spdz.engines.mp_spdz.engine import CompiledPlan, MpSpdzEngine, layout_of
 from pdml_spdz.engines.mp_spdz.place import MATERIAL, Place
 from pdml_spdz.engines.mp_spdz.preprocessing import Preprocessing, facts
 from pdml_spdz.engines.mp_spdz.protocols import protocol_of
-from pdml_spdz.engines.settings import iterations_of, precision_of, shape_of
-from pdml_spdz.engines.spec import Context, OfflinePlan, Stocks
+from pdml_spdz.engines.spec import Context, Note, Stocks, precision_of
 from pdml_spdz.offline.stock import look
-from pdml_spdz.primitives.agree import Agreement
+from pdml_spdz.study.algorithm import Shape
 from pdml_spdz.study.model import Study
 
 
 def make(context: Context) -> MpSpdzEngine:
-    return MpSpdzEngine(_place(context), context.session, _options(context.study))
+    study = context.study
+    return MpSpdzEngine(_place(context), context.session, precision_of(study), study.offline, study.aggregator)
 
 
-def plan(study: Study, given: Path | None) -> OfflinePlan:
-    compiled, executions = _compiled(study, home.require(given))
-    chosen = protocol_of(study)
-    disk = executions * offline.forecast(compiled, malicious=chosen.malicious)
-    text = (
-        f"material for one run of {study.M} parties with {chosen.name}, over {compiled.domain}: "
-        f"{compiled.counts.in_words}, {executions} time(s), by MP-SPDZ's own count\n"
-        f"forecast for each party: about {disk / 1e6:,.1f} MB on disk"
-    )
-    return OfflinePlan(text, {"counts": asdict(compiled.counts), "domain": compiled.domain, "executions": executions})
+def plan(study: Study, shape: Shape, given: Path | None, note: Note) -> CompiledPlan:
+    chosen, precision, iterations = protocol_of(study), precision_of(study), study.spec.shape(study, shape.d).tau
+    layout = layout_of(study.opening, precision, shape, study.online, iterations, own_masks=chosen.own_masks)
+    compiled = compile_program(layout.program, precision, chosen, home.require(given), note=note)
+    return CompiledPlan(shape, layout, study.M, chosen, compiled)
 
 
-def make_stock(context: Context) -> dict[str, Any]:
+def make_stock(context: Context, plan: CompiledPlan) -> dict[str, Any]:
     """One stock for each execution of the program."""
-    place = _place(context)
-    compiled, executions = _compiled(context.study, place.home, context.note)
-    Agreement(context.link).digest("bytecode", compiled.digest.encode())
+    place, compiled, executions = _place(context), plan.compiled, plan.layout.executions
+    place.agree(compiled)
 
     def progress(done: int, of: int) -> None:
         context.notify({"event": "offline", "done": done, "of": of, "detail": "bytes on disk, about"})
@@ -86,26 +79,29 @@ def _place(context: Context) -> Place:
         context.directory,
         study.timeouts.round,
         study.insecure_benchmark,
+        lambda d: _remedy(study, d),
         context.note,
     )
 
 
-def _options(study: Study) -> MpSpdzOptions:
-    return MpSpdzOptions(
-        precision_of(study),
-        study.online,
-        study.offline,
-        iterations_of(study),
-        protocol_of(study).own_masks,
-        study.aggregator,
+def _remedy(study: Study, d: int) -> str:
+    """How a stock for a run of the study on d features is made, in words that can be pasted."""
+    given: dict[str, object] = {
+        "algorithm": study.algorithm,
+        "parties": study.M,
+        "dim": d,
+        "rank": study.rank,
+        "iterations": study.iterations,
+        "solver": study.solver,
+        "engine": study.engine,
+        "protocol": protocol_of(study).name,
+        "bits": study.precision.bits,
+        "range": study.range,
+    }
+    more = {name: getattr(study, name) for name in ("normalise", "online", "program", "centre")}
+    given |= {name: value for name, value in more.items() if value != study.usual(name)}
+    words = " ".join(f"--{name} {value}" for name, value in given.items())
+    return (
+        "make one at every party with `pdml-spdz offline make STUDY --id I`, or, for a local run, with "
+        f"`pdml-spdz offline make {words}` (and the run's --bound); or pass --offline on-demand"
     )
-
-
-def _compiled(
-    study: Study, found: home.Installation, note: Callable[[str], None] = lambda text: None
-) -> tuple[Compiled, int]:
-    """What one run of the study executes on MP-SPDZ, and how often: each execution needs a stock of its own."""
-    options = _options(study)
-    layout = layout_of(study.opening, options, shape_of(study))
-    compiled = compile_program(layout.program, options.precision, protocol_of(study), found, note=note)
-    return compiled, layout.executions

@@ -6,15 +6,18 @@ from pdml_spdz.engines.mp_spdz.protocols import protocol_of
 from pdml_spdz.engines.spec import EngineSpec, OfflinePhase, later
 from pdml_spdz.programs.precision import F_G
 
-SETUP = "pdml_spdz.engines.mp_spdz.setup"
+SETUP, READY = "pdml_spdz.engines.mp_spdz.setup", "pdml_spdz.engines.mp_spdz.ready"
 MP_SPDZ = EngineSpec(
     "mp-spdz",
     ("one-scale", "per-column", "centred", "paper"),
     "secret shares on MP-SPDZ, by one of its protocols; only directions are opened.",
     later(SETUP, "make"),
     check=lambda study, want: protocol_of(study),  # StudyError if there is none of that name
-    doctor=later("pdml_spdz.engines.mp_spdz.home", "findings"),
-    offline=OfflinePhase(later(SETUP, "plan"), later(SETUP, "make_stock"), later(SETUP, "stocks")),
+    ready=later(READY, "for_a_run"),
+    doctor=later(READY, "findings"),
+    offline=OfflinePhase(
+        later(SETUP, "plan"), later(SETUP, "make_stock"), later(SETUP, "stocks"), later(READY, "for_a_stock")
+    ),
     settings=("protocol", "insecure_benchmark"),
     largest_range=44,  # its primes have 256 bits: no room for the window, or for all bits of g
     f_g=F_G,

@@ -21,11 +21,22 @@ CHUNK = 1 << 16
 
 @dataclass(frozen=True)
 class Usage:
-    """What a virtual machine says of itself at its end."""
+    """What a virtual machine says of itself at its end: all that it cost, and how much of it the offline phase.
+
+    cpu : seconds of all its threads, which do not depend on how busy the machine is
+    """
 
     seconds: float = 0.0
     megabytes: float = 0.0
     rounds: int = 0
+    offline_seconds: float = 0.0
+    offline_megabytes: float = 0.0
+    offline_rounds: int = 0
+    cpu: float = 0.0
+
+    @property
+    def online_rounds(self) -> int:
+        return max(0, self.rounds - self.offline_rounds)
 
 
 class VirtualMachine:
@@ -87,7 +98,7 @@ class VirtualMachine:
 
     def _late(self, error: PdmlError) -> PdmlError:
         """End it; the reason is this machine itself if it is stopped, and elsewhere if not."""
-        stopped = process.is_stopped(self._process)
+        stopped = process.program_is_stopped(self._process)
         self.waited = not stopped
         self.kill()
         if not stopped:
@@ -144,6 +155,19 @@ SAYINGS: tuple[tuple[str, type[PdmlError], str, str], ...] = (
         "make a stock for this study again (`pdml-spdz offline make`)",
     ),
     (
+        r"Does the compiler version match the virtual machine",
+        EngineError,
+        "MP-SPDZ's compiler and its virtual machine are of different versions.",
+        "build the programs anew from the source tree that the compiler is in, or install one release "
+        "(`pdml-spdz mp-spdz install`)",
+    ),
+    (
+        r"not compiled for \d+-bit computation|not compiled for k=",
+        EngineError,
+        "this build of MP-SPDZ has no ring of the size that the program needs.",
+        "build it with that RING_SIZE (docs/mp-spdz.md), or take a protocol over a prime field (semi, hemi, mascot)",
+    ),
+    (
         r"program differs between parties|bytecode",
         EngineError,
         "the parties' virtual machines do not run the same program.",
@@ -165,8 +189,10 @@ SAYINGS: tuple[tuple[str, type[PdmlError], str, str], ...] = (
 )
 
 
-def explain(code: int | None, said: str) -> PdmlError:
-    """The error that a virtual machine ended with, in words."""
+def explain(
+    code: int | None, said: str, log: str = "vm.log in this party's directory of results, beside its report"
+) -> PdmlError:
+    """The error that a virtual machine ended with, in words. log : where its words are kept"""
     ended = process.in_words(code or 0)
     for pattern, kind, found, do in SAYINGS:
         if re.search(pattern, said):
@@ -174,7 +200,7 @@ def explain(code: int | None, said: str) -> PdmlError:
     return EngineError(
         f"MP-SPDZ's virtual machine failed: {ended}; its last words: {_reason(said)}",
         "exit code 0",
-        "its whole log is vm.log in this party's directory of --out",
+        f"its whole log is {log}",
     )
 
 
@@ -183,7 +209,15 @@ def _reason(said: str) -> str:
     return next((line.strip() for line in reversed(said.splitlines()) if " error" in line), last_line(said))
 
 
+OFFLINE = r" and (NUMBER) seconds(?: \((NUMBER) MB, (\d+) rounds\))? on the preprocessing/offline phase"
+NUMBER = r"[\d.]+(?:e[+-]?\d+)?"
+
+
 def parse_usage(said: str) -> Usage:
-    seconds = re.search(r"^Time = ([\d.e+-]+) seconds", said, re.MULTILINE)
-    data = re.search(r"^Data sent = ([\d.e+-]+) MB in ~(\d+) rounds", said, re.MULTILINE)
-    return Usage(float(seconds[1]) if seconds else 0.0, float(data[1]) if data else 0.0, int(data[2]) if data else 0)
+    seconds = re.search(rf"^Time = ({NUMBER}) seconds", said, re.MULTILINE)
+    data = re.search(rf"^Data sent = ({NUMBER}) MB in ~(\d+) rounds", said, re.MULTILINE)
+    offline = re.search(OFFLINE.replace("NUMBER", NUMBER), said)
+    whole = float(seconds[1]) if seconds else 0.0, float(data[1]) if data else 0.0, int(data[2]) if data else 0
+    part = (float(offline[1]), float(offline[2] or 0), int(offline[3] or 0)) if offline else (0.0, 0.0, 0)
+    cpu = re.search(rf"^CPU time = ({NUMBER})", said, re.MULTILINE)
+    return Usage(*whole, *part, float(cpu[1]) if cpu else 0.0)

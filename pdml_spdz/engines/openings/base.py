@@ -9,7 +9,7 @@ import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -27,24 +27,12 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True)
-class Shape:
-    """What a fit will ask for: blocks of k columns of length d, at most tau times.
-
-    lengths : public, how long the first sums will be, about and up to one factor, where an earlier run has shown it
-    """
-
-    d: int
-    k: int
-    tau: int
-    lengths: tuple[float, ...] = ()
-
-
-@dataclass(frozen=True)
 class Opening:
     """
     name : as engines list it
     level : the level of reveal that it is part of
-    columns : columns(engine, bound, shape, mean), the NormedSecSum of a fit; takes what it needs from the offline phase
+    columns : columns(engine, bound, plan, mean), the NormedSecSum of a fit; takes what it needs from the offline phase;
+        the plan is None for an opening that runs no program
     seen : seen(engine's spec), what every party sees of one run's columns, in words
     template : of the program that it runs on secret shares; "" if it runs none
     loop : one execution of the program makes all columns of a fit
@@ -54,7 +42,7 @@ class Opening:
 
     name: str
     level: str
-    columns: Callable[[Engine, Bound, Shape, OwnMean | None], NormedSum]
+    columns: Callable[[Engine, Bound, Any, OwnMean | None], NormedSum]
     seen: Callable[[EngineSpec], list[str]]
     template: str = ""
     loop: bool = False

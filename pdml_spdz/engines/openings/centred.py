@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from pdml_spdz.engines.openings.base import Opening, Runner, Shape, check_projection
+from pdml_spdz.engines.openings.base import Opening, Runner, check_projection
 from pdml_spdz.engines.openings.one_scale import FixedScale, largest_rho
 from pdml_spdz.errors import EngineError, InputError
 from pdml_spdz.numerics.fixedpoint import Reals
@@ -17,7 +17,7 @@ from pdml_spdz.primitives.normed_sum import NormedSum, OwnMean, positive_at_firs
 
 if TYPE_CHECKING:
     from pdml_spdz.engines.base import Engine
-    from pdml_spdz.engines.spec import EngineSpec
+    from pdml_spdz.engines.spec import EngineSpec, OfflinePlan
     from pdml_spdz.programs.render import Program
 
 WORTHLESS = 2.0**-4  # of the longest column: sums that are off by more have no direction worth opening further
@@ -42,7 +42,7 @@ class CentredScale(FixedScale):
     Reveals: y_i in every call, and two bits, once: in range or not, and deviations that float64 can tell or not.
     Neither t nor S: C alone.
     Cost (embedded): 2 rounds a call; 46 bytes a number and peer online, in the window 62; twice as many numbers
-    offline as FixedScale. Once: about 75 rounds (in the window 140), 70 + d + k triples (130), and d deltas for w.
+    offline as FixedScale. Once: about 50 rounds (in the window 85), 60 + d + k triples (115), and d deltas for w.
     Ref: [PDML App. Extension to PCA], with the mean of all rows.
     """
 
@@ -113,12 +113,12 @@ class CentredScale(FixedScale):
             self._said = True
 
 
-def _columns(engine: Engine, bound: Bound, shape: Shape, mean: OwnMean | None) -> NormedSum:
+def _columns(engine: Engine, bound: Bound, plan: OfflinePlan, mean: OwnMean | None) -> NormedSum:
     if mean is None:
         raise EngineError("there is no mean to take off.", "what this party knows of it")
     # A power of four: its root, by which sums of rows are divided, is a power of two as well.
-    runner, layout = engine.programs(CENTRED, shape, power_of_four(largest_rho(bound, shape)))
-    columns = CentredScale(runner, layout.program, mean, engine.warn, shape.lengths, layout.columns)
+    runner, layout = engine.programs(plan, power_of_four(largest_rho(bound, plan.shape))), plan.layout
+    columns = CentredScale(runner, layout.program, mean, engine.warn, plan.shape.lengths, layout.columns)
     return positive_at_first(columns, mean)
 
 

@@ -13,7 +13,6 @@ from pdml_spdz.engines.openings.base import (
     Execution,
     Opening,
     Runner,
-    Shape,
     check_projection,
     dots,
     public_integers,
@@ -26,8 +25,9 @@ from pdml_spdz.primitives.normed_sum import NormedColumns, NormedSum, OwnMean, p
 
 if TYPE_CHECKING:
     from pdml_spdz.engines.base import Engine
-    from pdml_spdz.engines.spec import EngineSpec
+    from pdml_spdz.engines.spec import EngineSpec, OfflinePlan
     from pdml_spdz.programs.render import Program
+    from pdml_spdz.study.algorithm import Shape
 
 LENGTH = 2.0**5  # of what is opened, where its length is expected: 2^8 times that is still no wrap
 
@@ -46,8 +46,8 @@ class FixedScale:
 
     Reveals: y_i in every call. The ratios of all norms of a fit follow from the directions anyway (v.S w = w.S v);
     what stays hidden is their common scale. And one bit, once: in range or not.
-    Cost (embedded): 2 rounds a call; 26 bytes a number and peer online, 420 offline by OT. Once: about 70 rounds, 64
-    triples. In the window 34 and 810 bytes; 130 rounds, 126 triples.
+    Cost (embedded): 2 rounds a call; 26 bytes a number and peer online, 420 offline by OT. Once: about 45 rounds, 55
+    triples. In the window 34 and 810 bytes; 80 rounds, 109 triples.
     Ref: [PDML Alg. PD-SVD], with the norms of a fit tied together.
     """
 
@@ -148,10 +148,10 @@ def largest_rho(bound: Bound, shape: Shape) -> float:
     return bound.total * math.sqrt(shape.k)
 
 
-def _columns(engine: Engine, bound: Bound, shape: Shape, mean: OwnMean | None) -> NormedSum:
+def _columns(engine: Engine, bound: Bound, plan: OfflinePlan, mean: OwnMean | None) -> NormedSum:
     # A power of two, so that float64's rounding stays relative to the sums themselves.
-    runner, layout = engine.programs(ONE_SCALE, shape, power_of_two(largest_rho(bound, shape)))
-    return positive_at_first(FixedScale(runner, layout.program, shape.lengths, layout.columns))
+    runner, layout = engine.programs(plan, power_of_two(largest_rho(bound, plan.shape))), plan.layout
+    return positive_at_first(FixedScale(runner, layout.program, plan.shape.lengths, layout.columns))
 
 
 def _seen(spec: EngineSpec) -> list[str]:

@@ -11,7 +11,6 @@ from pdml_spdz.engines.openings.base import (
     Execution,
     Opening,
     Runner,
-    Shape,
     check_projection,
     dots,
     public_integers,
@@ -23,7 +22,7 @@ from pdml_spdz.primitives.normed_sum import NormedColumns, OwnMean, unit_columns
 
 if TYPE_CHECKING:
     from pdml_spdz.engines.base import Engine
-    from pdml_spdz.engines.spec import EngineSpec
+    from pdml_spdz.engines.spec import EngineSpec, OfflinePlan
     from pdml_spdz.programs.render import Program
 
 
@@ -35,8 +34,8 @@ class PerColumn:
     3. |g_i.y_i| = 1 up to rounding, or the run ends; u_i = y_i / ||y_i||
 
     Reveals: u_i to f_out bits, and one bit for each column: in range or not.
-    Cost (embedded): about 180 rounds; 26 bytes a number and peer online, 420 offline by OT; 130 triples a column. In
-    the window about 370 rounds, 34 and 810 bytes, 270 triples.
+    Cost (embedded): about 85 rounds; 26 bytes a number and peer online, 420 offline by OT; 110 triples a column. In
+    the window about 170 rounds, 34 and 810 bytes, 240 triples.
     Ref: [PDML App. NormedSecSum], by projection.
     """
 
@@ -65,9 +64,11 @@ class PerColumn:
         return y
 
 
-def _columns(engine: Engine, bound: Bound, shape: Shape, mean: OwnMean | None) -> PerColumn:
-    runner, layout = engine.programs(PER_COLUMN, shape, power_of_two(bound.total))
-    return PerColumn(runner, layout.program, layout.columns, stream=layout.stream)
+def _columns(engine: Engine, bound: Bound, plan: OfflinePlan, mean: OwnMean | None) -> PerColumn:
+    layout = plan.layout
+    return PerColumn(
+        engine.programs(plan, power_of_two(bound.total)), layout.program, layout.columns, stream=layout.stream
+    )
 
 
 def seen(spec: EngineSpec) -> list[str]:

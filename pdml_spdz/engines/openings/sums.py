@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from pdml_spdz.engines.openings.base import Opening, Shape
+from pdml_spdz.engines.openings.base import Opening
 from pdml_spdz.errors import EngineError
 from pdml_spdz.primitives.bound import Bound
 from pdml_spdz.primitives.normed_sum import OwnMean, RevealedNorm
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from pdml_spdz.engines.spec import EngineSpec
 
 
-def _columns(engine: Engine, bound: Bound, shape: Shape, mean: OwnMean | None) -> RevealedNorm:
+def _columns(engine: Engine, bound: Bound, plan: None, mean: OwnMean | None) -> RevealedNorm:
     if mean is not None:
         raise EngineError("sums that all parties see cannot hide the mean.", "an opening on secret shares")
     return RevealedNorm(engine.sec_sum, bound.addend, engine.link.M)

@@ -1,0 +1,162 @@
+"""A finished run, from its directory: coordinates of rows in its components, and rows from coordinates. Local."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from pdml_spdz.algorithms.rri import Penalties, part
+from pdml_spdz.applications.low_rank import coordinates
+from pdml_spdz.errors import InputError
+from pdml_spdz.numerics.fixedpoint import Reals
+from pdml_spdz.results.result_page import Loadings, loadings_of
+from pdml_spdz.rows.base import Rows, RowsLike, as_rows
+from pdml_spdz.rows.data import Data, ending_of, load
+from pdml_spdz.rows.formats import TABLES
+from pdml_spdz.rows.names import Names
+from pdml_spdz.rows.reading import READ_AS_FOUND, Reading, RowSettings, RowsWanted
+from pdml_spdz.run.output import finished
+from pdml_spdz.study.algorithm import ALGORITHMS, IDS, Algorithm
+from pdml_spdz.system.files import parse_json
+
+
+@dataclass(frozen=True)
+class FinishedRun:
+    """What a run has left.
+
+    directory : of all parties, or of one
+    report : what the run did
+    result : the array of the algorithm's file
+    mean : (d,) what was taken off the rows, in their units; None if it is hidden, or nothing was
+    scale : (d,) what each feature was divided by, with scale = "secsum"; else None
+    """
+
+    directory: Path
+    report: dict[str, Any]
+    result: Reals
+    mean: Reals | None
+    scale: Reals | None
+
+    @classmethod
+    def load(cls, directory: Path) -> FinishedRun:
+        """directory : the --out of a run, or a party's own directory in it"""
+        found = _place(directory)
+        report = finished(found)
+        if report is None:
+            raise InputError(
+                f"{directory} holds no finished run.",
+                "the --out of a run, or party-<i> in it",
+                "`pdml-spdz pca a.csv b.csv --rank 2 --out runs/mine` makes one",
+            )
+        result = np.load(found / ALGORITHMS[report["algorithm"]].result)
+        return cls(found, report, result, _array(found, "mean.npy"), _array(found, "scale.npy"))
+
+    @property
+    def spec(self) -> Algorithm:
+        return ALGORITHMS[self.report["algorithm"]]
+
+    @property
+    def loadings(self) -> Loadings:
+        return loadings_of(self.report, self.result)
+
+    @property
+    def topics(self) -> Reals:
+        """T (k, d)."""
+        if not self.spec.by_row:
+            raise InputError(f"{self.directory} is a run of {self.spec.name}.", "topics: a run of nmf")
+        return self.result
+
+    @property
+    def shift(self) -> Reals | None:
+        """(d,) what is taken off a row; None if nothing is."""
+        offsets = self.report.get("offsets")
+        return self.mean if self.mean is not None or offsets is None else np.array(offsets)
+
+    @property
+    def unit(self) -> Reals:
+        """(d,) what each feature is then divided by."""
+        agreed = self.report.get("scales")
+        unit: Reals = np.ones(self.report["d"]) if agreed is None else np.array(agreed)
+        return unit if self.scale is None else unit * self.scale
+
+    def read(self, path: Path, reading: Reading = READ_AS_FOUND, also: Names = ()) -> Data:
+        """A file as the run read its files: the same columns, and others that are asked for. Nothing is missing in it.
+
+        also : names of columns that the run has not
+        """
+        features = self.report["features"]
+        agreed = RowSettings(**self.report.get("rows", {}))
+        by_name = self.report["columns"] == "name" and features and ending_of(path) in TABLES and not reading.triplets
+        if by_name and agreed.encode:
+            taken = (*agreed.columns, *also) if agreed.columns else ()
+            agreed = replace(agreed, columns=taken, drop=tuple(name for name in agreed.drop if name not in also))
+        elif by_name:
+            agreed = replace(agreed, columns=(*features, *also), drop=())
+        else:
+            agreed = replace(agreed, columns=(), drop=()) if not also else agreed
+        data = load(path, wanted=RowsWanted(reading, agreed, tuple(features or ())))
+        if not data.holes:
+            return data
+        fill, order = self.own("fill.npy"), data.as_in(self.report)
+        if fill is None or also:
+            raise InputError(f"{path} has missing values.", "a number in every entry")
+        return replace(order, rows=order.rows.filled(fill), holes=False)
+
+    def rows(self, data: Data) -> Rows:
+        """The rows with the run's columns in its order; columns that the run has not are left out."""
+        wanted, found = self.report.get("features"), data.features
+        if self.report.get("columns") == "name" and wanted and found and set(wanted) < set(found):
+            place = {name: j for j, name in enumerate(found)}
+            data = data.permuted(np.array([place[name] for name in wanted]))
+        rows = data.as_in(self.report).rows
+        if rows.shape[1] != self.report["d"]:
+            raise InputError(f"{data.source} has {rows.shape[1]} columns.", f"the run's {self.report['d']}")
+        return rows
+
+    def project(self, data: Data) -> Reals:
+        """(n, k): svd, pca: (x - shift) / unit V; nmf: the W >= 0 that fits best, with the run's penalties on W."""
+        if self.spec.vector:
+            raise InputError(f"{self.directory} is a run of {self.spec.name}.", "components: a run of svd, pca or nmf")
+        rows, unit = self.rows(data), self.unit
+        if not self.spec.by_row:
+            return coordinates(rows, self.result / unit[:, None], self.shift)
+        return self.weights(rows.over(unit) if np.any(unit != 1.0) else rows)
+
+    def weights(self, rows: RowsLike) -> Reals:
+        """W (n, k) of rows in the run's units."""
+        penalties = self.report["penalties"]
+        local = part(as_rows(rows), len(self.topics), weighted=self.report["weighted"])
+        local.fit(self.topics, Penalties(gamma=penalties["gamma"], delta=penalties["delta"]))
+        return local.W
+
+    def reconstruct(self, scores: Reals) -> Reals:
+        """(n, d): the rows that have these coordinates, in their own units."""
+        components = self.result if self.spec.by_row else self.result.T
+        rows: Reals = (scores @ components) * self.unit
+        return rows if self.shift is None else rows + self.shift
+
+    def own(self, name: str) -> Reals | None:
+        """An array of the party's own directory, if this is one."""
+        return _array(self.directory, name)
+
+    def ids(self, count: int) -> list[str]:
+        """What the party's rows in this run are called: their ids, or their numbers from 0."""
+        path = self.directory / IDS
+        kept = parse_json(path.read_text(encoding="utf-8")) if path.is_file() else None
+        return [str(name) for name in kept] if kept is not None else [str(i) for i in range(count)]
+
+
+def _place(directory: Path) -> Path:
+    """`directory`, or the only party's directory in it."""
+    if (directory / "report.json").is_file():
+        return directory
+    parts = [path for path in directory.glob("party-*") if (path / "report.json").is_file()]
+    return parts[0] if len(parts) == 1 else directory
+
+
+def _array(directory: Path, name: str) -> Reals | None:
+    path = directory / name
+    return np.load(path) if path.is_file() else None

@@ -1,0 +1,60 @@
+"""Help that can be read: the options of a command in groups, the same groups for all commands.
+
+Libraries for this exist; importing the smaller one takes longer than all of `pdml-spdz --help` may.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import click
+
+SECTIONS = {
+    "Privacy": (
+        "reveal accuracy_goal decay block engine protocol centre variance bound objective record_transcript "
+        "insecure_benchmark exclude"
+    ),
+    "Rows": (
+        "columns offset scale chosen dropped encoded missing features_from id_column sep decimal encoding triplets "
+        "dask dask_certs dask_plaintext d dim"
+    ),
+    "Precision": "iterations tol bits range_ memory",
+    "Network": "connect_timeout timeout aggregator listen certs certificates directory at seconds port",
+    "Expert": (
+        "solver normalise online offline vole program seed stock mp_spdz home init init_iterations w_start weighted "
+        "paper_order alpha beta gamma delta"
+    ),
+}
+COMMON = "Options"
+FEW = 8  # options that need no groups
+OF = {name: section for section, names in SECTIONS.items() for name in names.split()}
+
+
+class SectionedCommand(click.Command):
+    """A command whose options are shown in groups: the common ones first, then by what they are about."""
+
+    def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        shown = [p for p in self.get_params(ctx) if isinstance(p, click.Option)]
+        records = [(p.name or "", record) for p in shown if (record := p.get_help_record(ctx))]
+        sections: dict[str, list[tuple[str, str]]] = {name: [] for name in (COMMON, *SECTIONS)}
+        for name, record in records:
+            sections[OF.get(name, COMMON) if len(records) > FEW else COMMON].append(record)
+        for section, lines in sections.items():
+            if lines:
+                with formatter.section(section):
+                    formatter.write_dl(lines)
+
+
+class SectionedGroup(click.Group):
+    """A group of such commands."""
+
+    command_class = SectionedCommand
+
+
+def command(name: str | None = None, **settings: Any) -> Callable[[Callable[..., Any]], click.Command]:
+    return click.command(name, cls=SectionedCommand, **settings)
+
+
+def group(name: str | None = None, **settings: Any) -> Callable[[Callable[..., Any]], click.Group]:
+    return click.group(name, cls=SectionedGroup, **settings)

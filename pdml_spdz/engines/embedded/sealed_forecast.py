@@ -1,0 +1,98 @@
+"""What a sealed fit takes, up to its first checkpoint, from public numbers alone."""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass
+from typing import Any
+
+import numpy as np
+
+from pdml_spdz.engines.embedded.sealed_run import sealed_plan
+from pdml_spdz.engines.openings.base import Layout
+from pdml_spdz.engines.spec import OfflinePlan, sealed_precision_of
+from pdml_spdz.offline.lattice_products import groups, layout
+from pdml_spdz.offline.mask_products import Integers, MaskProducts, Pair
+from pdml_spdz.programs.sealed_precision import RING, SealedPrecision
+from pdml_spdz.study.algorithm import Shape
+from pdml_spdz.study.model import Study
+
+# Seconds of one core, measured (benchmarks/bench_sealed.py): a product of two big integers, with its addition; opening
+# one number.
+PRODUCT, OPENING = 2.0e-7, 1.2e-5
+
+
+@dataclass(frozen=True)
+class SealedForecast:
+    """rounds : online
+    products : of matrices
+    sent : bytes that a party sends, in all
+    data_sent : of them, for products with its own rows
+    online : of them, for openings
+    seconds : of one core
+    """
+
+    rounds: int
+    products: int
+    sent: int
+    data_sent: int
+    online: int
+    seconds: float
+
+
+@dataclass(frozen=True)
+class SealedPlan(OfflinePlan):
+    """A sealed fit up to its first checkpoint."""
+
+    precision: SealedPrecision
+    forecast: SealedForecast
+
+    @property
+    def text(self) -> str:
+        found = self.forecast
+        return (
+            f"one sealed run of {self.precision.M} parties, up to its first checkpoint: {found.products:,} products of "
+            f"matrices in Z_2^{RING}, {found.rounds:,} rounds\n"
+            f"forecast for each party: {found.sent / 1e6:,.0f} MB sent, {found.data_sent / 1e6:,.0f} MB of it for "
+            f"products with its rows, about {found.seconds:,.0f} s of one core; where a round trip takes 20 ms "
+            f"{found.rounds * 0.02:,.0f} s more, where it takes 100 ms {found.rounds * 0.1:,.0f} s"
+        )
+
+    @property
+    def facts(self) -> dict[str, Any]:
+        return {"plan": asdict(self.forecast), "precision": asdict(self.precision)}
+
+
+def sealed_plan_of(study: Study, shape: Shape) -> SealedPlan:
+    precision = sealed_precision_of(study, shape.d)
+    layout = Layout(sealed_plan(precision)[0], precision.columns, 1, stream=True)
+    return SealedPlan(shape, layout, precision, forecast(precision))
+
+
+def forecast(p: SealedPrecision) -> SealedForecast:
+    first = sealed_plan(p)[1][0]
+    pairs: list[Pair] = []
+
+    def record(made: list[Pair]) -> list[Integers]:
+        pairs.extend(made)
+        return [np.zeros((len(pair.left), pair.right.shape[1]), object) for pair in made]
+
+    dry = MaskProducts([first], record, dry=True)  # type: ignore[arg-type]
+    for _ in range(2 * p.M - 1):
+        dry.input(np.zeros(p.d**2, object), p.f_s + 1)
+    for _ in range((2 * p.M - 1) * p.hidden_mean):
+        dry.input(np.zeros(p.d, object), p.f_s + 1)
+    for _ in range(p.M * len(p.checkpoints)):
+        dry.input(np.zeros(p.columns**2, object), p.f_a + 1)
+    dry.mask()
+    sent, seconds = {False: 0, True: 0}, 0.0
+    for group in groups(pairs):
+        (n, i), c = pairs[group[0]].left.shape, pairs[group[0]].right.shape[1]
+        chosen, _ = layout(p.M, n, i, c, pairs[group[0]].bits, len(group))
+        sent[pairs[group[0]].input] += chosen.sent
+        seconds += chosen.seconds
+    numbers = sum(rounding.n for rounding in first.roundings)
+    online = numbers * RING // 8 * (p.M - 1)
+    local = sum(2 * left.index.size * right.index.shape[1] for left, right in first.products)
+    seconds += PRODUCT * local + OPENING * numbers * p.M
+    rounds = len(first.roundings) + p.M + 8
+    return SealedForecast(rounds, len(first.products), sum(sent.values()) + online, sent[True], online, seconds)

@@ -1,0 +1,155 @@
+"""The program sealed_svd on this party's shares: what it reads, what it opens, and what everyone makes of that."""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import Callable, Sequence
+from dataclasses import asdict
+from functools import lru_cache
+from typing import Any
+
+import numpy as np
+
+from pdml_spdz.engines.base import SealedCheckpoint
+from pdml_spdz.engines.embedded import machine
+from pdml_spdz.engines.embedded.matrices import Planner, matrix_names
+from pdml_spdz.engines.embedded.matrix_party import MatrixParty
+from pdml_spdz.engines.embedded.runner import Session
+from pdml_spdz.numerics import ring
+from pdml_spdz.numerics.fixedpoint import Reals
+from pdml_spdz.offline.mask_products import Integers, Maker, MaskProducts, Segment
+from pdml_spdz.primitives.agree import Agreement
+from pdml_spdz.primitives.sec_sum import MaskedSum
+from pdml_spdz.programs.render import Program, render_sealed
+from pdml_spdz.programs.sealed_precision import RING, SealedPrecision
+
+OPEN_BITS = 6  # sign, and room above 1, of what is opened
+
+
+@lru_cache(maxsize=4)
+def sealed_plan(precision: SealedPrecision) -> tuple[Program, tuple[Segment, ...]]:
+    """The program, and the masks and products that it takes up to each of its checkpoints."""
+    program = render_sealed(precision)
+    planner = Planner(precision.most_bits)
+    machine.execute_with(program, matrix_names(planner))
+    return program, tuple(planner.segments)
+
+
+class SealedRun:
+    """One fit of the program sealed_svd, party m's part.
+
+    1. party m inputs S_m / B and, at every checkpoint, a rotation that it has drawn
+    2. H is opened; U, Theta <- its leading eigenvectors and eigenvalues; all take those of party 0
+    3. U, U / gaps and U Theta / gaps go to the program as public numbers; the gate's bit is opened, and V_k if it is 1
+
+    Reveals: at each checkpoint that is reached the eigenvalues of V^T S V over their sum, to f_open bits, and the
+    gate's bit; V_k to f_out bits.
+    Cost: rounds: about 2 for each product with S and 2 for each step of a polar factor.
+    """
+
+    def __init__(self, sec_sum: MaskedSum, precision: SealedPrecision, make: Maker, bits: int = RING) -> None:
+        self.precision, self.link = precision, sec_sum.link
+        self.program, segments = sealed_plan(precision)
+        self._session = Session()
+        turn, rows = precision.f_a + 1, precision.f_s + 1
+        self.backend = MatrixParty(
+            sec_sum,
+            MaskProducts(segments, make),
+            self._session,
+            bits=bits,
+            input_bits={precision.d: rows, precision.d**2: rows} | {precision.columns**2: turn},
+            most_bits=precision.most_bits,
+            open_bits=max(precision.f_open, precision.f_out) + OPEN_BITS,
+        )
+        self._session.start(lambda: machine.execute_with(self.program, matrix_names(self.backend)))
+
+    def facts(self) -> dict[str, Any]:
+        """What the report says of it."""
+        p = self.precision
+        derived = {"iterations_at_checkpoints": p.checkpoints, "f_out": p.f_out, "ring": RING, "growing_steps": p.grow}
+        return {
+            "precision": asdict(p) | derived,
+            "protocol": "additive shares, products by ring-LWE",
+            "program": self.program.name,
+            "program_digest": self.program.digest,
+            "stock": None,
+        }
+
+    def __call__(
+        self, own: Sequence[Reals], V: Reals, shown: Callable[[SealedCheckpoint], None] = lambda seen: None
+    ) -> SealedCheckpoint:
+        """own : this party's matrix, over the bound, and for a hidden mean its sums over the root of n times the bound;
+        V : the start, which all have
+        """
+        p = self.precision
+        turns = [haar(p.columns, p.f_a).reshape(-1) for _ in p.checkpoints]
+        inputs = [*(_integers(x.reshape(-1), p.f_s) for x in own), *turns]
+        publics = [int(z) for z in _integers(V.reshape(-1), p.f_v)]
+        for _ in p.checkpoints:
+            H = self._session.call(inputs, publics)
+            ritz, publics = self._eigenvectors(H)
+            passed = bool(self._session.call([], publics))
+            seen = SealedCheckpoint(ritz, passed, None)
+            if passed:
+                opened = self._session.call([], [])
+                # Each of M parties has dropped half a unit, on the average.
+                found = (np.array(opened, float) + p.M / 2).reshape(p.d, p.rank)
+                seen = SealedCheckpoint(ritz, True, found * 2.0**-p.f_out)
+            shown(seen)
+            if passed:
+                return seen
+            inputs, publics = [], []
+        return seen
+
+    def _eigenvectors(self, H: Integers) -> tuple[Reals, list[int]]:
+        """Ritz values over their sum, and the public numbers that the gate wants: first whether there is no gap."""
+        p = self.precision
+        h = np.array([int(x) for x in H], float).reshape(p.columns, p.columns) * 2.0**-p.f_open
+        theta, U = np.linalg.eigh((h + h.T) / 2)
+        own = np.vstack([theta[::-1], U[:, ::-1]])
+        agreed, _ = Agreement(self.link).offered(own, (), lambda offer, said: _diagonalise(offer, h))
+        theta, U = agreed[0], agreed[1:, : p.rank]
+        gaps = theta[: p.rank] - theta[p.rank]
+        hopeless = int(not gaps[-1] > 2.0**-p.weight_bits)
+        weights = 1 / np.maximum(gaps, 2.0**-p.weight_bits)
+        numbers = (U, U * weights, U * weights * theta[: p.rank])
+        publics = [int(z) for x in numbers for z in _integers(x.reshape(-1), p.f_u)]
+        return theta / theta.sum(), [hopeless, *publics]
+
+
+def _diagonalise(offer: Reals, h: Reals) -> bool:
+    theta, U = offer[0], offer[1:]
+    orthonormal = np.abs(U.T @ U - np.eye(len(h))).max() < 1e-9
+    return bool(orthonormal and np.abs(U.T @ ((h + h.T) / 2) @ U - np.diag(theta)).max() < 1e-9)
+
+
+def _integers(x: Reals, f: int) -> Integers:
+    """round(x 2^f), exactly."""
+    return np.array([*ring.to_ints(ring.from_float(x, f, 128), signed=True), None], object)[:-1]
+
+
+def haar(n: int, f: int) -> Integers:
+    """A uniformly random rotation (or reflection) that nobody else knows, with f fraction bits, orthogonal to 2^-f.
+
+    1. the product of two Q, each from the sign-corrected QR of Gaussians: together they have more digits than float64
+    2. in integers: Q <- Q (3 - Q^T Q) / 2, twice
+
+    Ref: Mezzadri, "How to generate random matrices from the classical compact groups", 2007.
+    """
+    product = np.array([[int(i == j) << f + 40 for j in range(n)] for i in range(n)], object)
+    for _ in range(2):
+        Q, R = np.linalg.qr(_gaussians(n * n).reshape(n, n))
+        turn = _integers((Q * np.sign(np.diag(R))).reshape(-1), 60).reshape(n, n)
+        product = product.dot(turn) >> 60
+    one = np.array([[3 * int(i == j) << f + 40 for j in range(n)] for i in range(n)], object)
+    for _ in range(2):
+        product = product.dot(one - (product.T.dot(product) >> f + 40)) >> f + 41
+    return product >> 40
+
+
+def _gaussians(n: int) -> Reals:
+    """n standard normal numbers from the operating system's generator, by Box and Muller."""
+    raw = np.frombuffer(secrets.token_bytes(16 * n), "<u8").reshape(2, n)
+    u, v = ((raw >> np.uint64(11)) + 0.5) * 2.0**-53
+    numbers: Reals = np.sqrt(-2.0 * np.log(u)) * np.cos(2.0 * np.pi * v)
+    return numbers

@@ -1,0 +1,35 @@
+"""The opening `sealed`: no column is opened but those of the result."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from pdml_spdz.engines.openings.base import Opening
+from pdml_spdz.errors import EngineError
+from pdml_spdz.primitives.bound import Bound
+from pdml_spdz.primitives.normed_sum import NormedSum, OwnMean
+from pdml_spdz.programs.sealed_precision import SEALED_PROGRAM
+
+if TYPE_CHECKING:
+    from pdml_spdz.engines.base import Engine
+    from pdml_spdz.engines.spec import EngineSpec
+
+RITZ = (
+    "at each checkpoint that was reached the eigenvalues of V^T S V, which are b Ritz values, over their sum, to 40 "
+    "bits, to every party"
+)
+GATE = "at each checkpoint that was reached one bit: whether the residuals are small enough, to every party"
+RESULT = "V, to the bits of the accuracy goal, to every party"
+
+
+def _columns(engine: Engine, bound: Bound, plan: Any, mean: OwnMean | None) -> NormedSum:
+    raise EngineError(
+        "a sealed fit opens no columns on its way.", "a solver that works on columns that all parties see"
+    )
+
+
+def _seen(spec: EngineSpec) -> list[str]:
+    return [RITZ, GATE, RESULT]
+
+
+SEALED = Opening("sealed", "sealed", _columns, _seen, template=SEALED_PROGRAM, loop=True, common_scale=True)

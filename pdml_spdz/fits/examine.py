@@ -1,0 +1,201 @@
+"""A party's file read as a run would read it, without a network: what is in it, and what would end the run."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import asdict, dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from pdml_spdz.errors import MismatchError, PdmlError
+from pdml_spdz.fits import prepare
+from pdml_spdz.numerics.fixedpoint import Reals
+from pdml_spdz.primitives import bound as bounds
+from pdml_spdz.rows import data as data_files
+from pdml_spdz.rows import missing as holes
+from pdml_spdz.rows.base import Rows
+from pdml_spdz.rows.covariance import covariance
+from pdml_spdz.rows.data import Data
+from pdml_spdz.rows.names import Names, column, listed, quoted
+from pdml_spdz.rows.reading import MEAN, Reading, RowSettings, RowsWanted
+from pdml_spdz.rows.suspects import dominant_column, identifiers
+from pdml_spdz.study.algorithm import GRAM, SQUARES
+from pdml_spdz.study.model import Study
+
+OK, NOTE, PROBLEM = "ok", "note", "problem"
+
+
+@dataclass(frozen=True)
+class RowFinding:
+    """level : "ok", "note" (a run goes on) or "problem" (a run ends); error : its class, of a problem"""
+
+    level: str
+    what: str
+    found: str
+    error: str = ""
+
+
+@dataclass(frozen=True)
+class ColumnFacts:
+    """One feature, as this party has it. kind : "constant", "zeros and ones", "whole" or "real"."""
+
+    name: str
+    kind: str
+    missing: int
+    least: float
+    largest: float
+
+
+@dataclass
+class Examined:
+    """One file. Everything here is its party's own business."""
+
+    file: str
+    rows: int = 0
+    sparse: bool = False
+    features: Names | None = None
+    columns: list[ColumnFacts] = field(default_factory=list)
+    findings: list[RowFinding] = field(default_factory=list)
+
+    @property
+    def problem(self) -> RowFinding | None:
+        return next((f for f in self.findings if f.level == PROBLEM), None)
+
+    def note(self, level: str, what: str, found: str, error: str = "") -> None:
+        self.findings.append(RowFinding(level, what, found, error))
+
+    def as_json(self) -> dict[str, Any]:
+        return asdict(self)
+
+
+def examine(
+    path: Path, reading: Reading, agreed: RowSettings, study: Study | None = None, me: int | None = None
+) -> Examined:
+    """All that can be said of a file before anybody else is met; with a study, of whether it fits that."""
+    found = Examined(str(path))
+    settings = agreed if study is None else study.rows
+    features = () if study is None else study.features
+    vector = study is not None and study.spec.vector
+    wanted = RowsWanted(reading, replace(settings, missing=MEAN), features)
+    data = _tried(found, "reading", lambda: data_files.load(path, vector=vector, wanted=wanted))
+    if data is None:
+        return found
+    found.rows, found.sparse, found.features = data.n, data.rows.sparse, data.features
+    found.columns = _columns(data)
+    kind = "sparse" if found.sparse else "dense"
+    found.note(OK, "rows", f"{data.n:,} rows x {data.d:,} columns, {kind}; {_kinds(found.columns)}")
+    if data.ids is not None:
+        found.note(OK, "identifiers", f"{len(data.ids):,}, all different, kept aside")
+    if data.holes:
+        whole = replace(data, holes=False, warnings=())
+        filled = _tried(found, "missing", lambda: holes.handled(whole, str(path), settings.missing))
+        for warning in () if filled is None else filled.warnings:
+            found.note(NOTE, "missing", warning)
+        data = filled or data
+    if study is not None:
+        _against(found, data, study, me)
+    _suspects(found, data, study)
+    return found
+
+
+def compare_names(files: Sequence[Examined]) -> None:
+    """Files of several parties have the same names, in whatever order, or none; the first one is what is compared."""
+    first = next((f for f in files if f.rows), None)
+    for other in [f for f in files if f.rows and f is not first]:
+        assert first is not None
+        if (first.features is None) != (other.features is None) or len(first.columns) != len(other.columns):
+            text = f"{_width(other)}; {first.file} has {_width(first)}"
+            other.note(PROBLEM, "names", text, MismatchError.__name__)
+        elif set(first.features or ()) != set(other.features or ()):
+            differ = sorted(set(first.features or ()) ^ set(other.features or ()))
+            text = f"other names than in {first.file}: {quoted(differ)}"
+            other.note(PROBLEM, "names", text, MismatchError.__name__)
+        elif first.features != other.features:
+            other.note(OK, "names", f"those of {first.file} in another order: each column finds its place")
+
+
+def _width(one: Examined) -> str:
+    return f"{len(one.columns)} columns {'without' if one.features is None else 'with'} names"
+
+
+def _tried(found: Examined, what: str, step: Callable[[], Any]) -> Any:
+    try:
+        return step()
+    except PdmlError as error:
+        found.note(PROBLEM, what, str(error), type(error).__name__)
+        return None
+
+
+def _columns(data: Data) -> list[ColumnFacts]:
+    least, largest, whole = _extremes(data.rows, data.d)
+    absent = data.missing()
+    names = data.features or tuple(column(None, j) for j in range(data.d))
+    kinds = [_kind(*facts) for facts in zip(least, largest, whole, strict=True)]
+    facts = zip(names, kinds, absent, least, largest, strict=True)
+    return [ColumnFacts(name, kind, int(m), float(a), float(b)) for name, kind, m, a, b in facts]
+
+
+def _extremes(rows: Rows, d: int) -> tuple[Reals, Reals, Reals]:
+    """Of each column the least and the largest number, and whether all are whole."""
+    least, largest, whole = np.full(d, np.inf), np.full(d, -np.inf), np.ones(d)
+    for block in rows.blocks():
+        present = ~np.isnan(block)
+        least = np.minimum(least, np.min(block, axis=0, initial=np.inf, where=present))
+        largest = np.maximum(largest, np.max(block, axis=0, initial=-np.inf, where=present))
+        whole *= np.all((block == np.rint(block)) | ~present, axis=0)
+    return least, largest, whole
+
+
+def _kind(least: float, largest: float, whole: float) -> str:
+    if least >= largest:
+        return "constant"
+    if whole and (least, largest) == (0.0, 1.0):
+        return "zeros and ones"
+    return "whole" if whole else "real"
+
+
+def _kinds(columns: Sequence[ColumnFacts]) -> str:
+    counts = {kind: sum(c.kind == kind for c in columns) for kind in ("real", "whole", "zeros and ones", "constant")}
+    return ", ".join(f"{count:,} {kind}" for kind, count in counts.items() if count)
+
+
+def _against(found: Examined, data: Data, study: Study, me: int | None) -> None:
+    """Names, number of columns, rank, sign and size, in the order of a run."""
+    fitting = _tried(found, "study", lambda: prepare.fitting(data, study))
+    if fitting is None:
+        return
+    found.note(OK, "study", f"{fitting.d:,} features as in the study" if study.features else "fits the study")
+    rows = prepare.agreed(fitting, study)
+    _tried(found, "rows", lambda: study.spec.accept(study, me or 0, rows))
+    _tried(found, "bound", lambda: _check_size(found, rows, study, me))
+
+
+def _check_size(found: Examined, data: Data, study: Study, me: int | None) -> None:
+    """What the study's bound is compared with, as a run does."""
+    rows = data.known
+    if study.quotas is None and study.bound_kind != "window":
+        found.note(OK, "bound", f"found in the run ({study.bound_kind}); {SQUARES} = {rows.squares():.4g}")
+        return
+    most = bounds.WINDOW / study.M if study.quotas is None else study.quotas[me or 0]
+    if study.spec.measure == GRAM and not prepare.counted(study):
+        solver = study.solver_spec
+        size = (solver.columns(study.rank, data.d), min(study.iterations, solver.expected))
+        norm, what = covariance(rows, *size).norm_bound(), f"{GRAM}, or {SQUARES}"
+    elif study.spec.vector:
+        norm, what = float(np.sqrt(rows.squares())), study.spec.measure
+    else:
+        norm, what = rows.squares(), SQUARES
+    bounds.check_norm(norm, most, what)
+    found.note(OK, "bound", f"{what} = {norm:.4g} of {most:.4g}")
+
+
+def _suspects(found: Examined, data: Data, study: Study | None) -> None:
+    known = replace(data, rows=data.known)
+    constant = [repr(c.name) for c in found.columns if c.kind == "constant"]
+    if constant and data.n > 1:
+        found.note(NOTE, "constant", f"{listed(constant)}: adds nothing to a PCA")
+    centred = study is None or ("centre" in study.spec.own and study.centre != "none")
+    for warning in [*identifiers(known), *dominant_column(known, centred=centred)]:
+        found.note(NOTE, "columns", warning)

@@ -1,0 +1,131 @@
+"""One party's singular vectors with nothing opened on the way."""
+
+from __future__ import annotations
+
+import time
+from typing import Any
+
+import numpy as np
+
+from pdml_spdz.algorithms.solver import start_by_sec_sum, start_by_seed
+from pdml_spdz.engines.base import Engine, SealedCheckpoint
+from pdml_spdz.engines.openings.sealed import GATE, RESULT, RITZ
+from pdml_spdz.engines.spec import sealed_precision_of
+from pdml_spdz.errors import RangeExceeded
+from pdml_spdz.fits.limits import find_bound
+from pdml_spdz.fits.loop import of_rows
+from pdml_spdz.fits.prepare import View
+from pdml_spdz.numerics.fixedpoint import Reals
+from pdml_spdz.numerics.linalg import fix_signs, orthonormalise
+from pdml_spdz.primitives.agree import Agreement
+from pdml_spdz.primitives.bound import power_of_four
+from pdml_spdz.programs.sealed_precision import SealedPrecision
+from pdml_spdz.rows.covariance import centred_covariance, covariance
+from pdml_spdz.rows.data import Data
+from pdml_spdz.run import repeats
+from pdml_spdz.run.context import PartyRun
+from pdml_spdz.run.output import Fitted, Outcome, run_report
+from pdml_spdz.study.model import Study
+from pdml_spdz.system.files import save_array
+from pdml_spdz.transport.base import Link
+
+
+def fit_sealed(run: PartyRun, data: Data, link: Link, engine: Engine, rows: View) -> Fitted:
+    """The top singular vectors of the rows as they are to be factorised.
+
+    1. a bound, as the study says; a start that all have
+    2. the program `sealed_svd` up to its first checkpoint whose gate is open
+    3. V <- what it has opened, orthonormal to the last bit
+
+    Reveals: the bound (its blurred exponent, unless it is agreed); at each checkpoint that is reached b Ritz values
+    over their sum, and the gate's bit; V.
+    Cost: that of the program. Ref: -
+    """
+    study, d = run.study, data.d
+    precision = sealed_precision_of(study, d)
+    if run.resume:
+        run.note("a sealed run leaves nothing on the disk to go on from: it starts anew")
+        run.begin(data)
+    with link.clock("local"):
+        form = covariance(rows.X, d, 1) if rows.mu is None else centred_covariance(rows.X, rows.mu, d, 1)
+        S = form.times(np.eye(d))
+        S = (S + S.T) / 2
+    repeats.count(S.tobytes(), run.repeats, "sealed fits")
+    norm = (
+        form.trace() if study.bound_kind == "exponent" else form.norm_bound()
+    )  # the same exponent as other levels show
+    bound = rows.bound or find_bound(run, norm, engine, link, d)
+    agree = Agreement(link)
+    V = _start(study, d, precision.columns, engine, agree)
+    save_array(run.directory / "V0.npy", V)
+    began = time.perf_counter()
+    checkpoints: list[SealedCheckpoint] = []
+
+    def shown(seen: SealedCheckpoint) -> None:
+        checkpoints.append(seen)
+        run.show(RITZ, GATE)
+        run.see("ritz", seen.ritz)
+        run.see("gate", np.array([float(seen.passed)]))
+        done = sum(precision.checkpoints[: len(checkpoints)]) * precision.powers
+        run.notify({"event": "iteration", "t": done, "of": 4 * precision.iterations, "change": float("nan")})
+
+    scale = power_of_four(bound.total)  # its root is a power of two as well
+    own = [S / scale, *([] if rows.sums is None else [rows.sums / np.sqrt(scale)])]
+    seen = engine.sealed(precision, own, V, shown)
+    if seen.V is None:
+        raise _closed(precision, study)
+    run.show(RESULT)
+    Q, _ = orthonormalise(fix_signs(seen.V))
+    result = agree(Q, (), np.full(study.rank, 1e-9))[0]
+    run.see("V", result)
+    digest = agree.digest("result", result.tobytes())
+    outcome = Outcome(data, digest, [], [RITZ, GATE, RESULT])
+    report = run_report(study, engine, link, bound, outcome)
+    report["seconds"]["loop"] = round(time.perf_counter() - began, 6)
+    report["bound"]["measure"] = "trace" if study.bound_kind == "exponent" else form.measure
+    report["history"] = []  # nobody has seen any of it
+    arrays = {"V.npy": result}
+    of_rows(report, arrays, study, data, rows)
+    return Fitted(report | _facts(study, precision, checkpoints), arrays)
+
+
+def _facts(study: Study, precision: SealedPrecision, checkpoints: list[SealedCheckpoint]) -> dict[str, Any]:
+    reached, known = len(checkpoints), 2.0**-precision.goal_bits
+    done = sum(precision.checkpoints[:reached]) * precision.powers
+    return {
+        "solver": None,
+        "rank": study.rank,
+        "rank_found": study.rank,
+        "iterations": done,
+        "converged": True,
+        "stop_reason": f"the gate of checkpoint {reached} is open: V is known to {known:.1e}",
+        "column_errors": [known] * study.rank,
+        "singular_values": None,
+        "start": {"kind": study.start, "seed": study.seed},
+        "gate": {
+            "accuracy_goal": study.accuracy_goal,
+            "decay": study.decay,
+            "columns": precision.columns,
+            "checkpoints": [n * precision.powers for n in np.cumsum(precision.checkpoints).tolist()],
+            "reached": reached,
+            "ritz_values": [float(x) for x in checkpoints[-1].ritz],
+        },
+    }
+
+
+def _start(study: Study, d: int, b: int, engine: Engine, agree: Agreement) -> Reals:
+    if study.seed is not None:
+        return start_by_seed(d, b, study.seed, agree)
+    return start_by_sec_sum(d, b, study.M, engine.sec_sum, agree)
+
+
+def _closed(precision: SealedPrecision, study: Study) -> RangeExceeded:
+    total = sum(precision.checkpoints) * precision.powers
+    return RangeExceeded(
+        f"after {total} iterations the gate is still closed: V is not known to {study.accuracy_goal:g}, and was not "
+        "opened.",
+        f"{study.rank} components, each above 2^-{precision.reach} of the root of the sum of all lambda^2, with a gap "
+        f"below the last one, and lambda_(b+1) / lambda_k of at most about {study.decay:g} (b = {precision.columns})",
+        "ask for fewer components, a larger --block or --decay, or a larger --accuracy-goal; standardise the features "
+        "(--scale) where a few have nearly all of the variance",
+    )

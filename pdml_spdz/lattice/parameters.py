@@ -1,0 +1,264 @@
+"""The parameters of a private matrix product: one value that derives every size and checks itself.
+
+Noise is bounded in the worst case, so that the result is exact whatever was drawn.
+"""
+
+from __future__ import annotations
+
+import functools
+import hashlib
+from collections.abc import Iterator
+from dataclasses import dataclass
+from math import log2
+from typing import ClassVar, Self
+
+from pdml_spdz.errors import StudyError
+from pdml_spdz.lattice import cost, ntt
+from pdml_spdz.lattice.packing import Packing
+from pdml_spdz.lattice.residues import modulus
+from pdml_spdz.lattice.sampling import TAIL
+from pdml_spdz.lattice.security_tables import SECURITY, SOURCE, longest_modulus
+
+FLOODING = 64  # bits: 2^-64 is how far the noise of a returned coefficient may be from that of a simulator
+RUN = 40  # and 2^-40 is how far all coefficients of a run may be
+SWITCH = 16  # bits that are left below 2^w when a response travels
+MAX_RING, MAX_BITS = 512, 511  # of numbers and of left matrices
+ROUNDING = 2**-19  # what `residues.scaled` adds to half a unit
+
+
+@dataclass(frozen=True)
+class Parameters:
+    """M : parties
+    packing : the product's shape, and how it is laid out
+    w : numbers are mod 2^w
+    bits : entries of a left matrix are below 2^bits in size
+    N : ring dimension
+    count : primes of q
+    """
+
+    M: int
+    packing: Packing
+    w: int
+    bits: int
+    N: int
+    count: int
+
+    SIZES: ClassVar[tuple[int, ...]] = (16384, 32768)
+    secure: ClassVar[bool] = True
+
+    def __post_init__(self) -> None:
+        for name, value, low, high in (
+            ("parties", self.M, 2, 30),
+            ("the ring's bits", self.w, 32, MAX_RING),
+            ("bits of the left matrix", self.bits, 1, MAX_BITS),
+            ("primes", self.count, 1, len(self.primes)),
+        ):
+            if not low <= value <= high:
+                raise StudyError(f"{name}: {value}.", f"{low} to {high}")
+        if self.w % 32:
+            raise StudyError(f"a ring of {self.w} bits.", "a multiple of 32")
+        if self.packing.length > self.N:
+            raise StudyError(f"blocks that take {self.packing.length} coefficients.", f"at most N = {self.N}")
+        self.check_modulus()
+        for line, used, room, _ in self.budget():
+            if used > room:
+                raise StudyError(
+                    f"the noise budget does not add up: {line} needs {used:.2f} bits of {room:.2f}.",
+                    do=f"take {self.count + 1} primes, a narrower ring or fewer bits in the left matrix",
+                )
+
+    def check_modulus(self) -> None:
+        longest = longest_modulus(self.N)
+        if log2(self.q) > longest:
+            raise StudyError(
+                f"q has {log2(self.q):.1f} bits at N = {self.N}: less than {SECURITY} bits of security.",
+                f"at most {longest} bits ({SOURCE})",
+                "take a larger N, a narrower ring or fewer bits in the left matrix",
+            )
+
+    @classmethod
+    def choose(cls, *, M: int, n: int, i: int, c: int, w: int, bits: int, count: int = 1) -> Self:
+        """The cheapest layout for `count` products of an (n x i) matrix below 2^bits and an (i x c) matrix mod 2^w."""
+        if min(n, i, c, count) < 1:
+            raise StudyError(f"{count} products of {n} x {i} and {i} x {c} matrices.", "all of them 1 or more")
+        for N in cls.SIZES:  # the smallest that will do: what travels grows with the root of N
+            best, lowest = None, float("inf")
+            for packing in cost.layouts(N, n, i, c, count):
+                primes = cls.primes_needed(N, packing.terms, w, bits)
+                if primes is None or cost.network(packing, M, N, primes, w + SWITCH) > lowest:
+                    continue
+                price = cost.price(packing, M, N, primes, w + SWITCH)
+                if price < lowest:
+                    best, lowest = (packing, primes), price
+            if best:
+                return cls(M, best[0], w, bits, N, best[1])
+        raise StudyError(
+            f"no ring dimension up to {cls.SIZES[-1]} has room for numbers of {w} bits times {bits} bits.",
+            f"at most {longest_modulus(cls.SIZES[-1])} bits of q for {SECURITY} bits of security",
+            "cut the left matrix into digits, or take a narrower ring",
+        )
+
+    @classmethod
+    def possible(cls, i: int, w: int, bits: int) -> bool:
+        """Whether some layout of a product with inner dimension i fits."""
+        return any(cls.primes_needed(N, i, w, bits) is not None for N in cls.SIZES)
+
+    @classmethod
+    def primes_needed(cls, N: int, terms: int, w: int, bits: int) -> int | None:
+        """The least number of primes for which the budget adds up; None if the tables do not allow as many."""
+        return _primes_needed(N, terms, w, bits, cls.most_primes(N))
+
+    @classmethod
+    def most_primes(cls, N: int) -> int:
+        return _most_primes(N)
+
+    @property
+    def primes(self) -> tuple[int, ...]:
+        return ntt.primes(self.N, self.count)
+
+    @property
+    def q(self) -> int:
+        return modulus(self.primes)
+
+    @property
+    def travel_bits(self) -> int:
+        """Responses are switched to the modulus 2^travel_bits."""
+        return self.w + SWITCH
+
+    @property
+    def exact_primes(self) -> tuple[int, ...]:
+        """Primes enough for c1 s without reduction: |c1| <= 2^(travel_bits - 1), |s| <= 1."""
+        count, least = 1, self.N << (self.travel_bits + 1)
+        while modulus(ntt.primes(self.N, count)) < least:
+            count += 1
+        return ntt.primes(self.N, count)
+
+    @property
+    def noise(self) -> int:
+        """The largest size of what depends on secrets in the noise of a response: S (e + rounding of R), e_p u + e1 s,
+        and the rounding of the mask and of the simulator's result.
+        """
+        return _noise(self.N, self.packing.terms, self.bits)
+
+    @property
+    def flooding_bits(self) -> int:
+        """Flooding is uniform in [-2^f, 2^f), with the largest f that the budget has room for."""
+        return _largest_flooding(self.N, self.noise, self.w, self.q)
+
+    @property
+    def returned(self) -> int:
+        """Coefficients that a party returns in a run, to all peers."""
+        p = self.packing
+        return (self.M - 1) * p.units * p.responses * p.wanted
+
+    @property
+    def distance(self) -> float:
+        """log2 of the statistical distance between the noise of all that a party returns and a simulator's."""
+        return log2(self.returned) + log2(self.noise) - self.flooding_bits - 1
+
+    @property
+    def sent(self) -> int:
+        """Bytes that a party sends in a run."""
+        return cost.sent(self.packing, self.M, self.N, self.count, self.travel_bits)
+
+    @property
+    def seconds(self) -> float:
+        """CPU time of a party, about, on the machine of benchmarks/."""
+        return cost.seconds(self.packing, self.M, self.N, self.count, len(self.exact_primes))
+
+    @property
+    def digest(self) -> bytes:
+        """Parties that hold the same parameters have the same digest."""
+        return hashlib.blake2b(repr(self).encode(), digest_size=32).digest()
+
+    def budget(self) -> Iterator[tuple[str, float, float, str]]:
+        """(line, bits used, bits there are, why) of everything that must fit."""
+        room = log2(self.q) - self.w - 1
+        yield (
+            "security",
+            log2(self.q),
+            longest_modulus(self.N) if self.secure else 1e9,
+            "log2 q, by the tables",
+        )
+        least = _least_flooding(self.noise)
+        yield "flooding", least, self.flooding_bits, f"{FLOODING} bits above the noise that depends on secrets"
+        yield "flooding of a run", RUN, -self.distance, "statistical distance of all that a party returns"
+        everything = (self.noise + 2**self.flooding_bits) * 2**self.travel_bits / self.q + _switching(self.N)
+        yield "decryption", log2(everything), SWITCH - 1, "noise and flooding after switching to 2^travel_bits"
+        yield "noise and flooding", log2(self.noise + 2**self.flooding_bits), room, "below q / 2^(w + 1)"
+        yield "c1 s", self.travel_bits + log2(self.N) + 1, log2(modulus(self.exact_primes)), "exact at decryption"
+
+    def explain(self) -> str:
+        """The derivation, line by line."""
+        p = self.packing
+        lines = [
+            f"product           {p.count} of ({p.n} x {p.i}) (left, below 2^{self.bits}) times ({p.i} x {p.c}) mod "
+            f"2^{self.w}, {self.M} parties",
+            f"ring              Z_q[X]/(X^{self.N} + 1), {self.count} primes of {ntt.PRIME_BITS} bits, log2 q = "
+            f"{log2(self.q):.1f}",
+            f"security          {SECURITY} bits: log2 q <= {longest_modulus(self.N)} ({SOURCE})",
+            f"blocks            {p.n_w} x {p.i_w} times {p.i_w} x {p.c_w}"
+            + (f", {p.g} in a ciphertext, {p.h} in a response" if p.count > 1 else ""),
+            f"messages          {p.units * p.ciphertexts} ciphertexts to all peers, {p.units * p.responses} responses "
+            f"to each, {p.wanted} coefficients of c0 in each",
+            f"noise of S e      {p.terms} terms of 2^{self.bits} times {TAIL}.5: 2^{log2(self.noise):.1f} with e_p u + "
+            f"e1 s and roundings",
+            f"flooding          uniform in +-2^{self.flooding_bits}: 2^-{self.flooding_bits + 1 - log2(self.noise):.1f}"
+            f" for a coefficient, 2^{self.distance:.1f} for all {self.returned} of a run",
+            f"modulus switch    to 2^{self.travel_bits}: adds at most {_switching(self.N):.0f} of 2^{SWITCH - 1}",
+            "failure           never: every bound holds in the worst case",
+            f"sent by a party   {self.sent / 1e6:.1f} MB; about {self.seconds:.1f} s of CPU",
+            "",
+        ]
+        lines += [f"{used:6.1f} of {room:6.1f} bits  {line}: {why}" for line, used, room, why in self.budget()]
+        return "\n".join(lines)
+
+
+class InsecureParameters(Parameters):
+    """Small rings, for tests of exactness: nothing is hidden, whoever looks can find the keys."""
+
+    SIZES = (256,)
+    secure = False
+
+    def check_modulus(self) -> None: ...
+
+    @classmethod
+    def most_primes(cls, N: int) -> int:
+        return 40
+
+
+@functools.lru_cache
+def _most_primes(N: int) -> int:
+    """How many primes the tables allow."""
+    everything, longest = ntt.primes(N, 100), longest_modulus(N)
+    lengths = [log2(modulus(everything[: k + 1])) for k in range(len(everything))]
+    return len([length for length in lengths if length <= longest])
+
+
+@functools.lru_cache(maxsize=1 << 14)
+def _primes_needed(N: int, terms: int, w: int, bits: int, most: int) -> int | None:
+    noise = _noise(N, terms, bits)
+    least = noise << FLOODING - 1 + w + 1  # q is longer than that
+    for count in range(max(1, least.bit_length() // ntt.PRIME_BITS), most + 1):
+        if _largest_flooding(N, noise, w, modulus(ntt.primes(N, count))) >= _least_flooding(noise):
+            return count
+    return None
+
+
+def _noise(N: int, terms: int, bits: int) -> int:
+    return terms * ((2 * TAIL + 1) << bits) // 2 + 2 * N * TAIL + 1
+
+
+def _least_flooding(noise: int) -> int:
+    """f for which noise / 2^(f + 1) <= 2^-FLOODING."""
+    return (noise - 1).bit_length() + FLOODING - 1
+
+
+def _switching(N: int) -> float:
+    return (N + 1) * (0.5 + ROUNDING)
+
+
+def _largest_flooding(N: int, noise: int, w: int, q: int) -> int:
+    """The largest f with (noise + 2^f) 2^(w + SWITCH) / q + switching < 2^(SWITCH - 1); -1 if there is none."""
+    room = (q * ((1 << (SWITCH - 1)) - int(_switching(N)) - 1) >> (w + SWITCH)) - noise
+    return room.bit_length() - 1 if room > 0 else -1

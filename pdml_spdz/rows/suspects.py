@@ -1,0 +1,76 @@
+"""Columns that are probably not features: a party is warned of them, and nobody else hears of it."""
+
+from __future__ import annotations
+
+import re
+import warnings
+from collections.abc import Iterable
+
+import numpy as np
+
+from pdml_spdz.numerics.fixedpoint import Reals
+from pdml_spdz.rows.base import Rows
+from pdml_spdz.rows.data import Data
+from pdml_spdz.rows.names import column
+
+SHARE = 0.99  # of all squares: a component of unit length is then nearly that column
+LEAST_ROWS = 8  # by chance alone fewer numbers may go up by equal steps
+IDENTIFIER = "looks like an identifier or a row number"
+DOMINANT = "carries nearly all of the"
+ID = re.compile(r"(?:.*[\W_])?(?:id|ID|Id|iD)|.*[a-z](?:Id|ID)")
+
+
+def identifiers(data: Data) -> list[str]:
+    """Warnings of columns that look like identifiers: integers by equal steps, or all different under such a name."""
+    rows = data.rows.sample()
+    found = set(_counters(rows)) | {j for j in _called_id(data) if _all_different(_column(rows, j))}
+    text = f"{IDENTIFIER}; leave it out if it is not a feature"
+    return [f"{column(data.features, j)} {text}" for j in sorted(found)]
+
+
+def dominant_column(data: Data, *, centred: bool) -> list[str]:
+    """A warning of a column that has nearly all of the variance, or of the squares where rows are not centred."""
+    rows = data.rows
+    squares = rows.column_squares(rows.column_sums() / data.n if centred else None)
+    j, total = int(np.argmax(squares)), float(squares.sum())
+    if data.d < 2 or not total * SHARE < squares[j]:
+        return []
+    what = "variance" if centred else "sum of squares"
+    text = f"{DOMINANT} {what} of this party's rows: the first vector will be that column"
+    return [f"{column(data.features, j)} {text}; scale the features (--scale), or leave it out if it is not one"]
+
+
+def warn_of_columns(said: Iterable[str], caller: int) -> None:
+    """Those of a report's warnings that are about columns, as Python's: whoever calls a function does not see what
+    parties print. caller : how many frames above this one
+    """
+    for text in said:
+        if IDENTIFIER in text or DOMINANT in text:
+            warnings.warn(text, UserWarning, stacklevel=caller + 1)
+
+
+def _counters(X: Rows) -> list[int]:
+    """Dense columns of integers that go up, or down, by equal steps."""
+    if X.sparse or X.shape[0] < LEAST_ROWS:
+        return []
+    first = X[:LEAST_ROWS].dense()
+    steps = np.diff(first, axis=0)
+    candidates = np.flatnonzero((steps[0] != 0) & np.all(steps == steps[0], axis=0) & (first[0] == np.rint(first[0])))
+    return [int(j) for j in candidates if _equal_steps(_column(X, int(j)))]
+
+
+def _column(X: Rows, j: int) -> Reals:
+    return X.columns([j]).dense()[:, 0]
+
+
+def _equal_steps(x: Reals) -> bool:
+    steps = np.diff(x)
+    return bool(np.all(steps == steps[0]) and np.all(x == np.rint(x)))
+
+
+def _called_id(data: Data) -> list[int]:
+    return [j for j, name in enumerate(data.features or ()) if ID.fullmatch(name.strip())]
+
+
+def _all_different(x: Reals) -> bool:
+    return bool(len(x) > 1 and np.all(x == np.rint(x)) and len(np.unique(x)) == len(x))

@@ -1,0 +1,65 @@
+"""What a study may say of a fit that opens V alone."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from pdml_spdz.errors import StudyError
+from pdml_spdz.programs.sealed_precision import MOST_COLUMNS, MOST_FEATURES
+from pdml_spdz.study.algorithm import SUMS
+from pdml_spdz.study.fields import want
+from pdml_spdz.study.levels import LEVELS
+
+if TYPE_CHECKING:
+    from pdml_spdz.study.model import Study
+
+OF_SEALED = ("accuracy_goal", "decay", "block")
+ONE_WAY = ("normalise", "online", "program")  # settings of what is opened on the way
+MOST_GOAL, LEAST_GOAL = 0.05, 2.0**-24
+
+
+def check_sealed(study: Study) -> None:
+    if not study.level.sealed:
+        levels = " or ".join(level for level in LEVELS.names() if LEVELS[level].sealed)
+        for name in OF_SEALED:
+            value = getattr(study, name)
+            found = f"`{name}` is {value} with reveal {study.reveal!r}."
+            want(value == study.usual(name), found, f"reveal {levels} with it")
+        return
+    found = f"`reveal` is {study.reveal!r}"
+    want(study.spec.needs != SUMS and not study.spec.vector, f"{found} for {study.algorithm}.", "svd or pca")
+    for name in ONE_WAY:
+        value, usual = getattr(study, name), study.usual(name)
+        want(value == usual, f"{found} and `{name}` is {value!r}.", f"{usual!r}: nothing is opened on the way")
+    want(not study.variance, f"{found} and `variance` is true.", "no variance: with V it shows the scale of the rows")
+    want(study.offline != "stock", f"{found} and `offline` is stock.", "auto: its products are made in the run")
+    want(
+        study.bound_kind in ("agreed", "exponent"),
+        f"{found} and `bound` is {study.bound!r}.",
+        "auto or exponent, or a bound that the parties agree on: numbers have room for 2^28 below it",
+    )
+    goal = f"from {LEAST_GOAL:.0e} to {MOST_GOAL}"
+    want(LEAST_GOAL <= study.accuracy_goal <= MOST_GOAL, f"`accuracy_goal` is {study.accuracy_goal}.", goal)
+    want(0.01 <= study.decay <= 0.99, f"`decay` is {study.decay}.", "from 0.01 to 0.99")
+    want(
+        study.block == 0 or study.rank < study.block <= MOST_COLUMNS,
+        f"`block` is {study.block} and `rank` is {study.rank}.",
+        f"more than the rank, at most {MOST_COLUMNS}, or 0 for twice the rank",
+    )
+    want(study.rank < MOST_COLUMNS, f"`rank` is {study.rank} and {found}.", f"at most {MOST_COLUMNS - 1}")
+    if d := study.d or len(study.features):
+        check_sealed_size(d, study.rank)
+
+
+def check_sealed_size(d: int, rank: int) -> None:
+    """d beyond what is practical is refused, not tried."""
+    if d > MOST_FEATURES:
+        raise StudyError(
+            f"d is {d} with a sealed fit: products with the rows alone would take some {8e-6 * d * d:,.0f} GB.",
+            f"at most {MOST_FEATURES} features",
+            "leave out features, or reveal more (reveal normed)",
+        )
+    if rank >= d:
+        raise StudyError(
+            f"`rank` is {rank} and d is {d}.", "a rank below d: the gate of a sealed fit looks at the gap beyond V"
+        )

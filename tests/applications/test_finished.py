@@ -1,0 +1,220 @@
+"""A finished run, used again: coordinates as scikit-learn has them, whatever was taken off the rows."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+from click.testing import CliRunner
+from sklearn.decomposition import NMF, PCA, TruncatedSVD
+from sklearn.preprocessing import StandardScaler
+
+from pdml_spdz.applications.finished import FinishedRun
+from pdml_spdz.cli.app import cli
+from pdml_spdz.errors import InputError
+from pdml_spdz.estimators import PDNMF, PDPCA, PDSVD
+from pdml_spdz.local.joint import LocalRun, local_study, run_local
+from pdml_spdz.rows.data import from_rows
+
+NAMES = list("abcdef")
+TOL = 1e-7  # of the fits: sines
+
+
+def tables() -> list[pd.DataFrame]:
+    rng = np.random.default_rng(1)
+    parts = [rng.standard_normal((40, 6)) * [9.0, 5.0, 3.0, 1.0, 0.5, 0.2] + [3, -2, 5, 0, 1, 9] for _ in range(3)]
+    return [pd.DataFrame(part, columns=NAMES) for part in parts]
+
+
+def pooled() -> pd.DataFrame:
+    return pd.concat(tables(), ignore_index=True)
+
+
+def finished(out: Path, rows: list[pd.DataFrame] | None = None, **settings: Any) -> FinishedRun:
+    study = local_study(3, **({"rank": 3, "engine": "secsum"} | settings))
+    run_local(LocalRun(rows or tables(), study, out, transport="threads"))
+    return FinishedRun.load(out)
+
+
+OFFSETS, SCALES = np.arange(1.0, 7.0), np.array([2.0, 1.0, 0.5, 4.0, 1.0, 3.0])
+
+
+def in_units(X: Any) -> Any:
+    return (X.to_numpy() - OFFSETS) / SCALES
+
+
+def centred(scores: Any) -> Any:
+    return scores - scores.mean(axis=0)
+
+
+CASES: dict[str, tuple[dict[str, Any], Any, Any]] = {
+    "open": ({"algorithm": "pca"}, pd.DataFrame.to_numpy, None),
+    "open, scaled by secsum": (
+        {"algorithm": "pca", "scale": "secsum"},
+        lambda X: StandardScaler().fit(pooled().to_numpy()).transform(X.to_numpy()),
+        None,
+    ),
+    "open, offsets and scales": ({"algorithm": "pca", "offsets": OFFSETS, "scales": SCALES}, in_units, None),
+    "hidden, offsets and scales": (
+        {"algorithm": "pca", "offsets": OFFSETS, "scales": SCALES, "centre": "hidden", "engine": "embedded"},
+        in_units,
+        centred,  # off by a constant, those of the mean
+    ),
+}
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_coordinates_are_those_of_scikit_learn(case: str, tmp_path: Path) -> None:
+    settings, units, adjusted = CASES[case]
+    run = finished(tmp_path, **settings)
+    fitted = PCA(3).fit(units(pooled()))
+    new = tables()[1]
+    wanted = fitted.transform(units(new))
+    signs = np.sign(np.sum(fitted.components_.T * run.result, axis=0))
+    found = run.project(from_rows(new[NAMES[::-1]], "new rows")) * signs
+    if adjusted:
+        found, wanted = adjusted(found), adjusted(wanted)
+    # Vectors are known to TOL, and rows are so long.
+    size = np.linalg.norm(units(new) - units(pooled()).mean(axis=0), axis=1).max() + np.linalg.norm(OFFSETS)
+    np.testing.assert_allclose(found, wanted, atol=10 * TOL * size)
+    estimator = PDPCA.from_run(tmp_path)
+    again = estimator.transform(new) * signs
+    np.testing.assert_allclose(again if not adjusted else centred(again), found, atol=1e-9 * size)
+    assert list(again.columns) == ["pdpca0", "pdpca1", "pdpca2"]
+    back = run.reconstruct(run.project(from_rows(new, "new rows")))
+    np.testing.assert_allclose(estimator.inverse_transform(estimator.transform(new)), back, atol=1e-9 * size)
+    assert list(estimator.inverse_transform(estimator.transform(new)).columns) == NAMES
+    if not adjusted:
+        scaler = np.ones(6) if "offsets" not in settings else SCALES
+        if "scale" in settings:
+            scaler = StandardScaler().fit(pooled().to_numpy()).scale_
+        shift = np.zeros(6) if "offsets" not in settings else OFFSETS
+        if "scale" in settings:
+            shift = pooled().to_numpy().mean(axis=0)
+        sklearns = fitted.inverse_transform(fitted.transform(units(new))) * scaler + shift
+        np.testing.assert_allclose(back, sklearns, atol=10 * TOL * size * scaler.max())
+
+
+def test_svd_coordinates_take_offsets_and_scales(tmp_path: Path) -> None:
+    run = finished(tmp_path, algorithm="svd", offsets=OFFSETS, scales=SCALES)
+    fitted = TruncatedSVD(3, algorithm="arpack").fit(in_units(pooled()))
+    signs = np.sign(np.sum(fitted.components_.T * run.result, axis=0))
+    new = tables()[0]
+    size = np.linalg.norm(in_units(new), axis=1).max()
+    wanted = fitted.transform(in_units(new))
+    np.testing.assert_allclose(run.project(from_rows(new, "new")) * signs, wanted, atol=10 * TOL * size)
+    np.testing.assert_allclose(PDSVD.from_run(tmp_path).transform(new) * signs, wanted, atol=10 * TOL * size)
+
+
+def test_topic_weights_fit_as_well_as_those_of_scikit_learn(tmp_path: Path) -> None:
+    rows = [t.abs() for t in tables()]
+    run = finished(tmp_path, rows, algorithm="nmf", engine="secsum", scales=SCALES, iterations=50, seed=1, start="seed")
+    new = rows[2].to_numpy() / SCALES
+    W = run.project(from_rows(rows[2], "new"))
+    assert np.all(W >= 0)
+    other = NMF(3, init="custom", tol=1e-10, max_iter=5000)
+    other.components_, other.n_components_ = run.topics, 3
+    other.n_features_in_ = 6
+    theirs = other.transform(new)
+    assert np.linalg.norm(new - W @ run.topics) <= np.linalg.norm(new - theirs @ run.topics) * (1 + 1e-6)
+    np.testing.assert_allclose(PDNMF.from_run(tmp_path).transform(rows[2]), W)
+
+
+def test_estimator_of_another_algorithm_is_refused(tmp_path: Path) -> None:
+    finished(tmp_path, algorithm="svd", rank=1)
+    with pytest.raises(InputError, match="is a run of svd"):
+        PDPCA.from_run(tmp_path)
+    with pytest.raises(InputError, match="holds no finished run"):
+        PDPCA.from_run(tmp_path / "nothing")
+
+
+def test_share_of_the_variance_takes_as_many_components_as_scikit_learn() -> None:
+    X = pooled()
+    for share in (0.5, 0.95):
+        wanted = PCA(share).fit(X)
+        found = PDPCA(share, variance=True, engine="secsum", transport="threads").fit(X)
+        assert found.components_.shape == wanted.components_.shape
+        np.testing.assert_allclose(found.explained_variance_ratio_, wanted.explained_variance_ratio_, rtol=1e-6)
+    assert PDPCA(2, transport="threads", engine="secsum").fit(X).explained_variance_ratio_ is None
+    with pytest.raises(ValueError, match="variance=True"):
+        PDPCA(0.9).fit(X)
+
+
+@pytest.fixture(scope="module")
+def runs(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Finished runs of pca and nmf, beside the files of their rows."""
+    home = tmp_path_factory.mktemp("runs")
+    rows = tables()
+    rng = np.random.default_rng(3)
+    for m, table in enumerate(rows):
+        target = table @ np.arange(6.0) + 4.0 + 0.01 * rng.standard_normal(len(table))
+        table.assign(y=target).to_csv(home / f"{m}.csv", index=False)
+        table.abs().to_csv(home / f"n{m}.csv", index=False)
+    finished(home / "pca", rows, algorithm="pca", rank=6)
+    nmf = {"algorithm": "nmf", "iterations": 5, "seed": 1, "start": "seed"}
+    finished(home / "nmf", [t.abs() for t in rows], **nmf)
+    return home
+
+
+def say(home: Path, *arguments: str) -> str:
+    found = CliRunner().invoke(cli, list(arguments), catch_exceptions=False, env={"COLUMNS": "200"})
+    assert found.exit_code == 0, found.output
+    return found.output
+
+
+def test_regression_by_command_is_least_squares(runs: Path, tmp_path: Path) -> None:
+    out = tmp_path / "coefficients.csv"
+    said = say(runs, "regress", str(runs / "pca"), str(runs / "0.csv"), "--target", "y", "--out", str(out))
+    table = pd.read_csv(runs / "0.csv")
+    exact = np.linalg.lstsq(np.column_stack([np.ones(40), table[NAMES]]), table["y"], rcond=None)[0]
+    found = pd.read_csv(out)
+    assert list(found["feature"]) == ["(intercept)", *NAMES]
+    np.testing.assert_allclose(found["coefficient"], exact, rtol=1e-6, atol=1e-6)
+    assert "R² 1.0000" in said
+    assert out.stat().st_mode & 0o077 == 0
+
+
+def test_projection_by_command_leaves_other_columns_out_and_is_for_its_owner(runs: Path, tmp_path: Path) -> None:
+    out = tmp_path / "scores.csv"
+    say(runs, "project", str(runs / "pca"), str(runs / "1.csv"), "--out", str(out))
+    scores = pd.read_csv(out)
+    run = FinishedRun.load(runs / "pca")
+    np.testing.assert_allclose(scores.iloc[:, 1:], run.project(from_rows(tables()[1], "rows")), rtol=1e-12, atol=1e-9)
+    assert out.stat().st_mode & 0o077 == 0
+
+
+def test_topics_by_command_have_the_largest_words_and_own_rows(runs: Path, tmp_path: Path) -> None:
+    words = tmp_path / "words.txt"
+    words.write_text("one\ntwo\nthree\nfour\nfive\n\n")
+    said = say(runs, "topics", str(runs / "nmf"), "--id", "1", "--words", str(words), "--top", "2").splitlines()
+    T, W = np.load(runs / "nmf" / "T.npy"), np.load(runs / "nmf" / "party-1" / "W.npy")
+    names = ["one", "two", "three", "four", "five", "f"]
+    for t in range(3):
+        best = np.argsort(-T[t])[:2]
+        assert said[2 * t] == f"topic {t + 1}: {names[best[0]]}, {names[best[1]]}"
+        assert said[2 * t + 1].startswith(f"    own rows: {np.argmax(W[:, t])} (")
+    assert "own rows" not in say(runs, "topics", str(runs / "nmf"))
+
+
+def test_recommendations_leave_out_what_is_rated(runs: Path, tmp_path: Path) -> None:
+    ratings = tables()[0].abs().assign(b=0.0, e=0.0)
+    ratings.to_csv(tmp_path / "ratings.csv", index=False)
+    nmf, file = str(runs / "nmf"), str(tmp_path / "ratings.csv")
+    said = say(runs, "recommend", nmf, "--ratings", file, "--user", "3")
+    assert sorted(line.split()[1] for line in said.splitlines()) == ["b", "e"]
+    every = say(runs, "recommend", nmf, "--id", "0", "--user", "3").splitlines()
+    predicted = np.load(runs / "nmf" / "party-0" / "W.npy")[3] @ np.load(runs / "nmf" / "T.npy")
+    assert [line.split()[1] for line in every] == [NAMES[j] for j in np.argsort(-predicted)]
+
+
+def test_biplot_is_on_a_page_for_its_owner(runs: Path) -> None:
+    say(runs, "page", str(runs / "pca"), "--rows", str(runs / "0.csv"))
+    path = runs / "pca" / "result.html"
+    assert path.read_text().count("<circle") >= 40
+    assert path.stat().st_mode & 0o077 == 0
+    report = json.loads((runs / "pca" / "report.json").read_text())
+    assert report["rows_own"] is None

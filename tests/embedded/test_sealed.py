@@ -1,0 +1,251 @@
+"""A sealed fit: V is right, or is not opened; and nothing else is."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from scipy import stats
+from sklearn.datasets import load_breast_cancer
+
+from pdml_spdz.engines.embedded import sealed_run
+from pdml_spdz.engines.embedded.matrix_party import MatrixParty
+from pdml_spdz.engines.embedded.sealed_run import haar, sealed_plan
+from pdml_spdz.numerics.linalg import sine
+from pdml_spdz.offline import mask_products
+from pdml_spdz.offline.mask_products import Integers, MaskPlace, MaskProducts
+from pdml_spdz.primitives.sec_sum import MaskedSum
+from pdml_spdz.programs.precision import SIGMA
+from pdml_spdz.programs.sealed_precision import RING, SealedPrecision
+from tests.embedded.test_simulation import WithoutZeroSharing
+from tests.sealed_fits import SealedFit, of_spectrum, sealed_fit, split_psd
+
+LEVEL = 1e-6  # a dozen tests a run
+
+
+def unit(V: np.ndarray) -> np.ndarray:
+    return np.linalg.qr(V)[0]
+
+
+def found(fit: SealedFit, Q: np.ndarray, k: int) -> float:
+    assert fit.last.V is not None
+    assert all(np.array_equal(seen[-1].V, fit.last.V) for seen in fit.seen)  # every party has the same
+    return sine(unit(fit.last.V), Q[:, :k])
+
+
+def test_real_rows_of_three_uneven_parties_one_with_fewer_rows_than_components() -> None:
+    X = load_breast_cancer().data
+    X = (X - X.mean(0)) / X.std(0)
+    parts = [rows.T @ rows for rows in np.split(X, [2, 150])]
+    p = SealedPrecision(3, 30, 3, 6, iterations=20)
+    values, vectors = np.linalg.eigh(X.T @ X)
+    fit = sealed_fit(parts, p)
+    assert found(fit, vectors[:, ::-1], 3) < 2.0**-p.goal_bits
+    assert np.allclose(fit.last.ritz[:3] / fit.last.ritz[0], values[:-4:-1] / values[-1], rtol=1e-8)
+
+
+@pytest.mark.parametrize("M", [2, 5])
+def test_small_gap_within_the_block(M: int) -> None:
+    # lambda_(k+1) = 0.98 lambda_k, lambda_(b+1) = 0.5 lambda_k: columns beyond k make up for the gap.
+    S, Q = of_spectrum([1.0, 0.8, 0.784, 0.7, 0.4, 0.4, 0.3, 0.3, 0.2, 0.1])
+    shares = [0.5, *([0.5 / (M - 1)] * (M - 1))]
+    p = SealedPrecision(M, 10, 2, 4, iterations=28)
+    assert found(sealed_fit(split_psd(S, shares), p), Q, 2) < 2.0**-p.goal_bits
+
+
+def test_rank_of_the_rows_is_that_asked_for() -> None:
+    S, Q = of_spectrum([1.0, 0.5, 0.0, 0.0, 0.0, 0.0])
+    assert found(sealed_fit(split_psd(S, [0.3, 0.7]), SealedPrecision(2, 6, 2, 4, iterations=8)), Q, 2) < 1e-6
+
+
+@pytest.mark.parametrize(
+    "values",
+    [
+        [1.0, 0.5, 0.0, 0.0, 0.0, 0.0],  # fewer directions than asked for
+        [1.0, 0.9, *0.85 * 0.97 ** np.arange(4)],  # no convergence within four times the iterations
+        [1.0, 0.9, 2.0**-9, 2.0**-10, 0.0, 0.0],  # the third is beyond the reach
+        [0.0] * 6,
+    ],
+)
+def test_gate_stays_closed_rather_than_open_a_wrong_v(values: list[float]) -> None:
+    S, _ = of_spectrum(values)
+    fit = sealed_fit(split_psd(S, [0.3, 0.7]), SealedPrecision(2, 6, 3, 4, iterations=4))
+    assert [(s.passed, s.V) for s in fit.seen[0]] == [(False, None)] * 3
+
+
+def test_second_checkpoint_finds_what_the_first_has_not() -> None:
+    S, Q = of_spectrum([1.0, 0.9, 0.5, 0.4, 0.3, 0.2])
+    p = SealedPrecision(2, 6, 2, 3, goal_bits=14, iterations=8)
+    fit = sealed_fit(split_psd(S, [0.5, 0.5]), p)
+    assert [s.passed for s in fit.seen[0]] == [False, True]
+    assert found(fit, Q, 2) < 2.0**-14
+
+
+def test_scale_may_be_far_below_the_bound() -> None:
+    S, Q = of_spectrum([1.0, 0.5, 0.2, 0.1, 0.05, 0.02])
+    p = SealedPrecision(2, 6, 2, 4, iterations=12)
+    fit = sealed_fit(split_psd(S, [0.5, 0.5]), p, bound=2.0**24)  # a blurred exponent leaves 2^17, and M
+    assert found(fit, Q, 2) < 2.0**-p.goal_bits
+
+
+def test_mean_that_nobody_knows() -> None:
+    rng = np.random.default_rng(5)
+    X = rng.normal(size=(60, 6)) * [4, 2, 1, 0.5, 0.3, 0.1] + [3, -2, 5, 1, 0, 2]
+    blocks = np.split(X, [20])
+    p = SealedPrecision(2, 6, 2, 4, iterations=16, hidden_mean=True)
+    sums = [block.sum(axis=0) / np.sqrt(len(X)) for block in blocks]
+    fit = sealed_fit([block.T @ block for block in blocks], p, means=sums)
+    centred = X - X.mean(axis=0)
+    Q = np.linalg.svd(centred)[2].T
+    assert found(fit, Q, 2) < 2.0**-p.goal_bits
+
+
+# ---- nothing else is opened
+
+
+P = SealedPrecision(2, 6, 2, 4, goal_bits=14, iterations=8)
+VALUES = [1.0, 0.6, 0.1, 0.05, 0.02, 0.01]
+ONE, _ = of_spectrum(VALUES)
+OTHER, _ = of_spectrum([0.9, 0.7, 0.08, 0.02, 0.01, 0.001], seed=8)
+
+
+class Opened:
+    """What the parties open, as every one of them sees it: the sums, by purpose."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.sums: dict[str, list[list[int]]] = {}
+        original = MaskedSum.wide
+
+        def wide(this: MaskedSum, z: list[int], purpose: str, bits: int, drop: int = 0) -> list[int]:
+            opened = original(this, z, purpose, bits, drop)
+            if this.link.me == 0:
+                self.sums.setdefault(purpose, []).append(opened)
+            return opened
+
+        monkeypatch.setattr(MaskedSum, "wide", wide)
+
+
+def test_openings_are_masked_but_for_the_observables(monkeypatch: pytest.MonkeyPatch) -> None:
+    opened = Opened(monkeypatch)
+    fit = sealed_fit(split_psd(ONE, [0.4, 0.6]), P)
+    roundings = sealed_plan(P)[1][0].roundings
+    assert set(opened.sums) == {"matrix", "open"}
+    assert [len(x) for x in opened.sums["open"]] == [P.columns**2, P.d * P.rank]  # H and V
+    assert [len(x) for x in opened.sums["matrix"]] == [r.n for r in roundings]
+    assert fit.wire.steps() == {
+        "keys", "sum:matrix", "sum:open", "offer", "zero:key", "zero:shares", "zero:mix"
+    }  # fmt: skip
+    assert masks_hide(opened)
+    frames = np.frombuffer(b"".join(fit.wire.payloads(0, 1, "sum:matrix")), "<u8") / 2.0**64
+    assert stats.kstest(frames, "uniform").pvalue > LEVEL
+
+
+def masks_hide(opened: Opened) -> bool:
+    """Whether openings are distributed as the masks alone are: a simulator needs nothing else."""
+    roundings = sealed_plan(P)[1][0].roundings
+    real = np.concatenate(
+        [np.array(z, float) / 2.0 ** (r.bits + SIGMA) for z, r in zip(opened.sums["matrix"], roundings, strict=True)]
+    )
+    fake = np.random.default_rng().random((P.M, len(real))).sum(axis=0)
+    return float(stats.ks_2samp(real, fake).pvalue) > LEVEL
+
+
+def test_masks_left_out_are_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
+    opened = Opened(monkeypatch)
+    monkeypatch.setattr(mask_products, "random_integers", lambda n, bits: np.zeros(n, object))
+    sealed_fit(split_psd(ONE, [0.4, 0.6]), P)
+    assert not masks_hide(opened)
+
+
+@pytest.mark.parametrize(("make_sum", "hidden"), [(MaskedSum, True), (WithoutZeroSharing, False)])
+def test_shares_without_zero_sharing_are_noticed(make_sum: type[MaskedSum], hidden: bool) -> None:
+    # The first product is one with a public V: a party's share of it is its own S_m V, and its mask.
+    fit = sealed_fit(split_psd(ONE, [0.4, 0.6]), P, make_sum=make_sum)
+    frame = np.frombuffer(fit.wire.payloads(0, 1, "sum:matrix")[sv_roundings()[0]], "<u8").reshape(-1, RING // 64)
+    assert (stats.kstest(frame[:, -1] / 2.0**64, "uniform").pvalue > LEVEL) == hidden
+
+
+@pytest.mark.parametrize("twice", [False, True])
+def test_mask_that_is_used_twice_shows_a_difference(twice: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    opened = Opened(monkeypatch)
+    first, second = sv_roundings()
+    original = MaskProducts._made
+
+    def reusing(this: MaskProducts, products: list[tuple[MaskPlace, MaskPlace]]) -> list[Integers]:
+        if twice:
+            this._masks[second] = this._masks[first]
+        return original(this, products)
+
+    monkeypatch.setattr(MaskProducts, "_made", reusing)
+    sealed_fit(split_psd(ONE, [0.4, 0.6]), P)
+    a, b = (opened.sums["matrix"][j] for j in (first, second))
+    bits = sealed_plan(P)[1][0].roundings[first].bits
+    small = all(abs(x - y) < 2 ** (bits + 1) for x, y in zip(a, b, strict=True))
+    assert small == twice
+
+
+def sv_roundings() -> tuple[int, int]:
+    """The first two truncations of S V."""
+    roundings = sealed_plan(P)[1][0].roundings
+    found = [j for j, r in enumerate(roundings) if r.bits == P.f_s + P.f_v + 2 and r.n == P.d * P.columns]
+    return found[0], found[1]
+
+
+@pytest.mark.parametrize("identity", [False, True])
+def test_rotation_hides_eigenvectors(identity: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    opened = Opened(monkeypatch)
+    if identity:
+        one = np.array([[int(i == j) << P.f_a for j in range(P.columns)] for i in range(P.columns)], object)
+        monkeypatch.setattr(sealed_run, "haar", lambda n, f: one)
+    matrices = []
+    for _ in range(2):
+        sealed_fit(split_psd(ONE, [0.4, 0.6]), P)
+        numbers = opened.sums["open"][-2]
+        size = 1 << 8 * -(-(2 * P.f_a - P.f_open + P.f_open + 6) // 8) - (2 * P.f_a - P.f_open)
+        signed = [(x + size // 2) % size - size // 2 for x in numbers]
+        matrices.append(np.array(signed, float).reshape(P.columns, P.columns) * 2.0**-P.f_open)
+    a, b = matrices
+    assert np.allclose(np.linalg.eigvalsh(a), np.linalg.eigvalsh(b), atol=1e-9)
+    assert np.allclose(a, b, atol=1e-6) == identity
+
+
+def test_haar_rotations() -> None:
+    n, f = 4, 80
+    turns = [haar(n, f) for _ in range(300)]
+    one = np.array([[int(i == j) << 2 * f for j in range(n)] for i in range(n)], object)
+    assert max(abs(x) for Q in turns[:10] for x in (Q.T.dot(Q) - one).flat) < 2 ** (f + 4)
+    entries = np.array([float(Q[0, 0]) for Q in turns]) * 2.0**-f
+    # Of a uniform unit vector in four dimensions: (x + 1) / 2 has the beta distribution with 3/2, 3/2.
+    assert stats.kstest((entries + 1) / 2, stats.beta(1.5, 1.5).cdf).pvalue > LEVEL
+    assert 60 < sum(np.linalg.det(Q.astype(float) * 2.0**-f) > 0 for Q in turns) < 240
+
+
+def test_traffic_is_the_same_for_any_rows_of_one_shape() -> None:
+    one, other = (sealed_fit(split_psd(S, [0.4, 0.6]), P) for S in (ONE, OTHER))
+    assert one.last.passed
+    assert other.last.passed
+    assert (one.rounds, one.sent) == (other.rounds, other.sent)
+    lengths = [
+        {pair: [(step, len(data)) for step, data in frames] for pair, frames in fit.wire.frames.items()}
+        for fit in (one, other)
+    ]
+    assert lengths[0] == lengths[1]
+
+
+def test_every_number_stays_within_its_mask(monkeypatch: pytest.MonkeyPatch) -> None:
+    # Whatever the rows are: a number beyond its bits would show through its mask.
+    values: dict[int, list[tuple[np.ndarray, int, int]]] = {0: [], 1: []}
+    original = MatrixParty.round
+
+    def recording(this: MatrixParty, x, bits, shift):  # type: ignore[no-untyped-def]
+        rounded = original(this, x, bits, shift)
+        values[this.me].append((rounded.share, bits, shift))
+        return rounded
+
+    monkeypatch.setattr(MatrixParty, "round", recording)
+    for spectrum in ([1.0] * 6, [1.0, 0, 0, 0, 0, 0], [0.0] * 6, [1.0, 1e-4, 1e-4, 1e-8, 1e-8, 0]):
+        S, _ = of_spectrum(spectrum)
+        sealed_fit(split_psd(S, [0.4, 0.6]), P)
+    assert len(values[0]) > 1000
+    for (a, bits, shift), (b, _, _) in zip(values[0], values[1], strict=True):
+        assert all(abs(x + y) < 1 << bits - shift for x, y in zip(a, b, strict=True))
+        assert bits + SIGMA + P.M.bit_length() + 1 <= RING

@@ -1,0 +1,132 @@
+"""Sealed fits as users have them: studies, reports, errors; once with the real products of masks."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from pdml_spdz import pca, svd
+from pdml_spdz.engines.embedded import engine
+from pdml_spdz.engines.openings.sealed import GATE, RESULT, RITZ
+from pdml_spdz.errors import PdmlError, RangeExceeded, StudyError
+from pdml_spdz.estimators import PDPCA
+from pdml_spdz.fits.announced import announced
+from pdml_spdz.fits.prepare import COUNT, MEAN
+from pdml_spdz.local.joint import local_study
+from pdml_spdz.numerics.linalg import sine
+from pdml_spdz.offline.mask_products import Maker
+from pdml_spdz.privacy.attack_run import attack
+from pdml_spdz.privacy.known import Known
+from pdml_spdz.programs.sealed_precision import RING
+from pdml_spdz.transport.base import Link
+from tests.mask_dealer import MaskDealer
+
+rng = np.random.default_rng(4)
+X = rng.normal(size=(90, 6)) * [5, 3, 1, 0.5, 0.4, 0.2] + [4, 0, 2, 1, 0, 1]
+PARTIES = np.split(X, [1, 40])  # one has fewer rows than there are components
+STUDY: dict[str, Any] = {"rank": 2, "reveal": "sealed", "accuracy_goal": 1e-4, "decay": 0.3}
+QUICK = STUDY | {"transport": "threads"}
+
+
+@pytest.fixture
+def dealt(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Products of masks from a dealer: those of ring-LWE take seconds."""
+    dealers: list[MaskDealer] = []
+
+    def products(context: Any) -> Callable[[Link], Maker]:
+        if not dealers:
+            dealers.append(MaskDealer(context.link.M, RING))
+        return lambda link: dealers[0].maker(link.me)
+
+    monkeypatch.setattr(engine, "_watched", products)
+
+
+def components(rows: np.ndarray) -> np.ndarray:
+    return np.linalg.svd(rows)[2][:2].T
+
+
+@pytest.mark.usefixtures("dealt")
+@pytest.mark.parametrize(
+    ("centre", "centred", "more"), [("none", False, []), ("open", True, [COUNT, MEAN]), ("hidden", True, [COUNT])]
+)
+def test_components_and_what_is_seen(centre: str, centred: bool, more: list[str], tmp_path: Path) -> None:
+    result = pca(PARTIES, centre=centre, **QUICK, out=tmp_path / "out")
+    wanted = components(X - X.mean(axis=0) if centred else X)
+    assert sine(result.V, wanted) < 1e-4
+    report = result.report
+    assert sorted(announced(local_study(3, algorithm="pca", centre=centre, **STUDY))) == sorted(report["observables"])
+    assert {RITZ, GATE, RESULT, *more} <= set(report["observables"])
+    seen = [o for o in report["observables"] if "exponent" not in o]
+    assert set(seen) == {RITZ, GATE, RESULT, *more}
+    assert report["gate"]["reached"] == 1
+    assert report["gate"]["accuracy_goal"] == 1e-4
+    assert len(report["gate"]["ritz_values"]) == 4
+    assert report["singular_values"] is None
+    assert report["converged"]
+    kept = {p.name for p in (tmp_path / "out" / "party-0").rglob("*") if p.is_file()}
+    public = {"report.json", "V.npy", "V0.npy", "mean.npy", "centre.npz", "run.json", "log"}
+    assert kept <= public | {"result.html", "loadings.csv", "ids.json"}  # no share
+
+
+@pytest.mark.usefixtures("dealt")
+def test_estimator() -> None:
+    fitted = PDPCA(2, reveal="sealed", accuracy_goal=1e-4, decay=0.3, transport="threads").fit(X)
+    assert sine(fitted.components_.T, components(X - X.mean(axis=0))) < 1e-4
+    assert fitted.singular_values_ is None
+    assert fitted.report_["reveal"] == "sealed"
+
+
+@pytest.mark.usefixtures("dealt")
+def test_transcript_holds_the_observables_and_nothing_else() -> None:
+    with pytest.warns(UserWarning, match="recorded"):
+        result = svd(PARTIES, **QUICK, record_transcript=True)
+    assert result.transcript is not None
+    findings = attack(result.transcript, Known(own=PARTIES[:2], honest=PARTIES[2:]))
+    assert not any(finding.success for finding in findings)
+    shapes = {e.step: [a.shape for a in e.arrays.values()] for e in result.transcript.entries}
+    assert shapes == {"exponent:fit": [(1,)], "sum:start": [(6, 4)], "ritz": [(4,)], "gate": [(1,)], "V": [(6, 2)]}
+
+
+@pytest.mark.usefixtures("dealt")
+def test_closed_gate_is_an_error_that_says_what_was_seen() -> None:
+    flat = [rng.normal(size=(30, 6)) for _ in range(2)]
+    with pytest.raises(RangeExceeded, match="gate is still closed") as closed:
+        svd(flat, **(QUICK | {"decay": 0.02}))
+    assert "Ritz values" in str(closed.value)
+
+
+@pytest.mark.parametrize(
+    ("call", "settings", "found"),
+    [
+        (svd, {"bound": "window"}, "bound"),
+        (svd, {"bound": "secsum"}, "bound"),
+        (svd, {"engine": "secsum"}, "engine"),
+        (svd, {"engine": "mp-spdz"}, "engine"),
+        (svd, {"normalise": "per-column"}, "normalise"),
+        (pca, {"variance": True, "centre": "open"}, "variance"),
+        (svd, {"accuracy_goal": 0.0}, "accuracy_goal"),
+        (svd, {"accuracy_goal": float("nan")}, "accuracy_goal"),
+        (svd, {"decay": 1.0}, "decay"),
+        (svd, {"block": 2}, "block"),
+        (svd, {"rank": 6}, "rank"),
+        (svd, {"d": 5000}, "5000"),
+        (svd, {"reveal": "normed"}, "accuracy_goal"),
+    ],
+)
+def test_settings_that_do_not_go_with_it(call: Callable[..., Any], settings: dict[str, Any], found: str) -> None:
+    with pytest.raises(PdmlError, match=found) as error:
+        call(PARTIES, **(QUICK | settings))
+    assert isinstance(error.value, StudyError)
+
+
+def test_the_real_thing() -> None:
+    rows = np.split(X[:, :3], [30])
+    settings = QUICK | {"rank": 1, "accuracy_goal": 1e-2, "decay": 0.05, "bound": 4096.0}
+    result = svd(rows, **settings)
+    assert sine(result.V, np.linalg.svd(X[:, :3])[2][:1].T) < 1e-2
+    assert result.report["offline"]["bytes_sent"] > 1e6
+    assert "ring-LWE" in result.report["protocol"]

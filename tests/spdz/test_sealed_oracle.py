@@ -1,0 +1,74 @@
+"""The program of a sealed fit on real MP-SPDZ: the same text, the same openings up to units of their last place."""
+
+from __future__ import annotations
+
+import socket
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from pdml_spdz.engines.embedded import sealed_run
+from pdml_spdz.engines.embedded.sealed_run import SealedRun, sealed_plan
+from pdml_spdz.engines.mp_spdz import home
+from pdml_spdz.offline.mask_products import Integers
+from pdml_spdz.programs.sealed_precision import SealedPrecision
+from tests.sealed_fits import of_spectrum, sealed_fit, split_psd, start
+
+FOUND = home.find()
+HOME = FOUND.path if FOUND else None
+pytestmark = [
+    pytest.mark.spdz_long,
+    pytest.mark.skipif(HOME is None, reason="MP-SPDZ was not found (MP_SPDZ_HOME, or the user's data directory)"),
+]
+P = SealedPrecision(2, 4, 1, 2, goal_bits=10, iterations=4)
+FIELD = P.most_bits + 1
+
+
+def test_same_openings(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    # With rotations that are the identity H is the same in both runs, and so are the public numbers made of it.
+    one = np.array([[int(i == j) << P.f_a for j in range(P.columns)] for i in range(P.columns)], object)
+    monkeypatch.setattr(sealed_run, "haar", lambda n, f: one)
+    opened: list[list[int]] = []
+    publics: list[int] = []
+    original = SealedRun._eigenvectors
+
+    def recording(this: SealedRun, H: Integers) -> tuple[np.ndarray, list[int]]:
+        ritz, numbers = original(this, H)
+        if this.link.me == 0:
+            opened.append([int(x) for x in H])
+            publics.extend(numbers)
+        return ritz, numbers
+
+    monkeypatch.setattr(SealedRun, "_eigenvectors", recording)
+    S, _ = of_spectrum([1.0, 0.2, 0.05, 0.02])
+    parts, V = split_psd(S, [0.3, 0.7]), start(P.d, P.columns)
+    fit = sealed_fit(parts, P, V=V)
+    assert fit.last.V is not None
+
+    (tmp_path / "Programs" / "Public-Input").mkdir(parents=True)
+    (tmp_path / "Player-Data").mkdir()
+    (tmp_path / "sealed_svd.mpc").write_text(sealed_plan(P)[0].text)
+    first = [int(x) for x in sealed_run._integers(V.reshape(-1), P.f_v)]
+    (tmp_path / "Programs" / "Public-Input" / "sealed_svd").write_text(" ".join(map(str, first + publics)))
+    for m, part in enumerate(parts):
+        own = [*sealed_run._integers(part.reshape(-1) / np.trace(S), P.f_s)] + [*one.reshape(-1)] * len(P.checkpoints)
+        (tmp_path / "Player-Data" / f"Input-P{m}-0").write_text(" ".join(map(str, own)))
+    command = [sys.executable, f"{HOME}/compile.py", "-F", str(FIELD), "sealed_svd.mpc"]
+    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    command = [f"{HOME}/semi-party.x", "-N", "2", "-h", "localhost", "-pn", str(port), "sealed_svd", "-p"]
+    parties = [subprocess.Popen([*command, str(m)], cwd=tmp_path, stdout=subprocess.DEVNULL) for m in range(2)]
+    assert [party.wait(timeout=600) for party in parties] == [0, 0]
+
+    numbers = np.frombuffer((tmp_path / "Player-Data" / "Binary-Output-P0-0").read_bytes(), "<i8")
+    H, passed, V_k = numbers[: P.columns**2], numbers[P.columns**2], numbers[P.columns**2 + 1 :]
+    assert passed == 1
+    assert np.abs(H - np.array(opened[0])).max() <= P.M + 1  # carries that are lost, and a last place that is random
+    ulp = np.ldexp(fit.last.V.reshape(-1), P.f_out) - V_k
+    assert np.abs(ulp).max() <= P.M + 1

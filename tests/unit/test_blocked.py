@@ -1,0 +1,292 @@
+"""Rows that are not loaded whole, on threads: what follows from one pass is what NumPy says of the whole table."""
+
+from __future__ import annotations
+
+import itertools
+import stat
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import dask.array as da
+import dask.dataframe as dd
+import numpy as np
+import pandas as pd
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+import scipy.sparse as sp
+import zarr
+
+import pdml_spdz
+from pdml_spdz import NmfSettings, RowSettings
+from pdml_spdz.algorithms.rri import Penalties, part
+from pdml_spdz.errors import InputError, StudyError
+from pdml_spdz.local.joint import local_study
+from pdml_spdz.local.threads import run_in_threads
+from pdml_spdz.numerics.linalg import EPS
+from pdml_spdz.rows import blocked, covariance, digests, workers
+from pdml_spdz.rows.covariance import GramMatrix, GramOperator, centred_covariance
+from pdml_spdz.rows.data import Data, from_rows, load
+from pdml_spdz.rows.reading import Reading, RowsWanted
+
+N, D = 700, 6
+NAMES = tuple("abcdef")
+
+
+def numbers(seed: int = 0, n: int = N) -> np.ndarray:
+    rng = np.random.default_rng(seed)
+    return rng.gamma(1.0, size=(n, D)) * [9, 7, 5, 3, 2, 1] + [100, 0, 5, 3, 2, 1]
+
+
+def files(directory: Path, X: np.ndarray, cuts: tuple[int, ...] = (0, 301, 302, N), group: int = 97) -> Path:
+    directory.mkdir(parents=True)
+    frame = pd.DataFrame(X, columns=list(NAMES))
+    for i, (a, b) in enumerate(itertools.pairwise(cuts)):
+        frame.iloc[a:b].to_parquet(directory / f"{i}.parquet", index=False, row_group_size=group)
+    return directory
+
+
+def frame(X: np.ndarray) -> pd.DataFrame:
+    return pd.DataFrame(X, columns=list(NAMES))
+
+
+def close(found: Any, true: Any, X: np.ndarray) -> None:
+    """Sums of n products around a centre of the size of the numbers themselves."""
+    size = float(np.abs(X).max()) ** 2
+    np.testing.assert_allclose(found, true, rtol=0, atol=8 * len(X) * EPS * size)
+
+
+KINDS: dict[str, Any] = {
+    "directory": lambda X, at: load(files(at / "rows", X)),
+    "pattern": lambda X, at: load(files(at / "rows", X).parent / "rows" / "*.parquet"),
+    "array": lambda X, at: from_rows(da.from_array(X, chunks=(130, 4)), "x"),
+    "frame": lambda X, at: from_rows(dd.from_pandas(frame(X), npartitions=4), "x"),
+    "sparse": lambda X, at: from_rows(da.from_array(X, chunks=(130, D)).map_blocks(sp.csr_array), "x"),
+}
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_sums_and_products_are_those_of_the_whole_table(tmp_path: Path, kind: str) -> None:
+    X, rng = numbers(), np.random.default_rng(1)
+    rows = KINDS[kind](X, tmp_path).rows
+    assert rows.lazy
+    assert rows.sparse == (kind == "sparse")
+    V, W, mu, by, order = rng.random((D, 2)), rng.random((N, 2)), X.mean(axis=0), 1.0 + rng.random(D), [4, 0, 2]
+    changed, Z = rows.columns(order).shifted(mu[order]).over(by[order]), ((X - mu) / by)[:, order]
+    np.testing.assert_array_equal(rows.dense(), X)
+    for found, true in ((rows, X), (changed, Z)):
+        assert found.shape == true.shape
+        close(found.gram(), true.T @ true, X)
+        close(found.gram_times(V[: true.shape[1]]), true.T @ (true @ V[: true.shape[1]]), X)
+        close(found.times(V[: true.shape[1]]), true @ V[: true.shape[1]], X)
+        close(found.transposed_times(W), true.T @ W, X)
+        close(found.column_sums(), true.sum(axis=0), X)
+        close(found.column_squares(), (true**2).sum(axis=0), X)
+        close(found.squares(), np.sum(true**2), X)
+        close(found.row_squares(), np.sum(true**2, axis=1), X)
+    close(rows.column_squares(mu), ((X - mu) ** 2).sum(axis=0), X)
+    close(centred_covariance(rows, mu, 2, 9).times(V), (X - mu).T @ ((X - mu) @ V), X)
+    assert (rows.nonzero, rows.negative, rows.largest) == (np.count_nonzero(X), 0, X.max())
+
+
+def test_names_are_those_of_the_files_and_columns_are_chosen(tmp_path: Path) -> None:
+    X = numbers()
+    place = files(tmp_path / "rows", X)
+    found = load(place, wanted=RowsWanted(agreed=RowSettings(columns=("c", "a"))))
+    assert found.features == ("c", "a")
+    np.testing.assert_array_equal(found.rows.dense(), X[:, [2, 0]])
+    store = zarr.create_group(tmp_path / "x.zarr")
+    array = store.create_array("X", data=X, chunks=(200, D))
+    array.attrs["features"] = list(NAMES)
+    found = load(tmp_path / "x.zarr", wanted=RowsWanted(agreed=RowSettings(drop=("b",))))
+    assert found.features == ("a", "c", "d", "e", "f")
+    np.testing.assert_array_equal(found.rows.dense(), np.delete(X, 1, axis=1))
+
+
+@pytest.mark.parametrize("kind", ["dense", "sparse"])
+def test_the_digest_does_not_depend_on_pieces(tmp_path: Path, kind: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(digests, "GROUP", 50 * D)
+    X = numbers() * (np.random.default_rng(0).random((N, D)) < 0.5)
+    if kind == "dense":
+        whole = Data(X, NAMES, "x")
+        tables = [load(files(tmp_path / str(i), X, *how)) for i, how in enumerate([((0, N), 97), ((0, 5, 9, N), 333)])]
+        other = load(files(tmp_path / "other", X + (np.arange(N) == 666)[:, None] * 1e-9))
+    else:
+        whole = from_rows(sp.csr_array(X), "x")
+        tables = [from_rows(da.from_array(X, chunks=(c, D)).map_blocks(sp.csr_array), "x") for c in (130, 49, 51)]
+        other = from_rows(sp.csr_array(X + (np.arange(N) == 666)[:, None]), "x")
+    assert {table.digest(b"salt") for table in tables} == {whole.digest(b"salt")}
+    assert whole.digest(b"salt") not in (other.digest(b"salt"), whole.digest(b"pepper"))
+    assert tables[0].digest(b"salt") != tables[0].permuted([1, 0, 2, 3, 4, 5]).digest(b"salt")
+
+
+def test_one_pass_is_enough_for_a_fit_and_the_form_is_chosen_by_cost(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    passes: list[str] = []
+    total = workers.ThreadWorkers.total
+    monkeypatch.setattr(
+        workers.ThreadWorkers,
+        "total",
+        lambda self, function, *rest: passes.append(function.__name__) or total(self, function, *rest),
+    )
+    study = local_study(2, algorithm="pca", rank=2, engine="secsum", scale="secsum")
+    run_in_threads([load(files(tmp_path / str(m), numbers(m))) for m in range(2)], study)
+    assert passes == ["summarised"] * 2
+    monkeypatch.setattr(blocked, "LARGEST_GRAM", 0)
+    monkeypatch.setattr(covariance, "GRAM_BYTES", 0)
+    passes.clear()
+    done = run_in_threads([load(files(tmp_path / f"o{m}", numbers(m))) for m in range(2)], study)
+    assert passes.count("summarised") == 2
+    assert passes.count("gram_product") >= 2 * done.report["iterations"]
+    rows = load(files(tmp_path / "x", numbers())).rows
+    rows.expect(2, 50)
+    assert isinstance(centred_covariance(rows, np.zeros(D), 2, 50), GramOperator)
+    monkeypatch.undo()
+    assert isinstance(centred_covariance(load(tmp_path / "x").rows, np.zeros(D), 2, 50), GramMatrix)
+
+
+SETTINGS: dict[str, dict[str, Any]] = {
+    "svd": {"algorithm": "svd"},
+    "pca": {"algorithm": "pca", "scale": "secsum", "variance": True},
+    "hidden": {"algorithm": "pca", "centre": "hidden", "engine": "embedded", "bound": "1e9", "tol": 1e-6},
+    "nmf": {"algorithm": "nmf", "iterations": 20, "nmf": NmfSettings(w_start="nnls", objective=True)},
+}
+
+
+@pytest.mark.parametrize("name", SETTINGS)
+def test_results_are_those_of_rows_in_memory(tmp_path: Path, name: str) -> None:
+    settings: dict[str, Any] = {"engine": "plain", "seed": 1, "start": "seed", "tol": 0.0, "rank": 2} | SETTINGS[name]
+    settings.setdefault("iterations", 30)
+    tables = [numbers(m) for m in range(2)]
+    study = local_study(2, **settings)
+    whole = run_in_threads([Data(X, NAMES, "x") for X in tables], study)
+    parts = run_in_threads([load(files(tmp_path / str(m), X)) for m, X in enumerate(tables)], study)
+    # Sums of n d products, relative to their largest, over a gap that is more than 1/100 of it; by embedded what is
+    # opened has 31 bits, and a fit ends at 1e-6.
+    tolerance = 2e-6 if name == "hidden" else 100 * 2 * N * D * EPS * 30
+    np.testing.assert_allclose(parts.V, whole.V, rtol=0, atol=tolerance)
+    if name == "nmf":
+        assert parts.report["squared_error"] == pytest.approx(whole.report["squared_error"], rel=1e-9)
+
+
+def test_coefficients_are_written_by_pieces_for_their_owner_alone(tmp_path: Path) -> None:
+    tables = [numbers(m) for m in range(2)]
+    given: dict[str, Any] = {"rank": 2, "seed": 1, "engine": "plain", "transport": "threads", "tol": 0.0}
+    paths = [files(tmp_path / str(m), X) for m, X in enumerate(tables)]
+    whole = pdml_spdz.nmf([frame(X) for X in tables], iterations=6, **given)
+    done = pdml_spdz.nmf(paths, iterations=3, out=tmp_path / "out", **given)
+    done = pdml_spdz.nmf(paths, iterations=6, out=tmp_path / "out", resume=True, **given)
+    assert done.report["iterations"] == 6
+    for m in range(2):
+        written = sorted((tmp_path / "out" / f"party-{m}" / "W").glob("*.parquet"))
+        assert {stat.S_IMODE(path.stat().st_mode) for path in written} == {0o600}
+        assert stat.S_IMODE(written[0].parent.stat().st_mode) == 0o700
+        W = pd.concat([pd.read_parquet(path) for path in written]).to_numpy()
+        np.testing.assert_allclose(W, whole.W[m], rtol=1e-9, atol=1e-9 * whole.W[m].max())
+        assert not (tmp_path / "out" / f"party-{m}" / "W.npy").exists()
+    np.testing.assert_allclose(done.T, whole.T, rtol=0, atol=6 * 2 * N * D * EPS * 100)
+
+
+def test_a_part_by_pieces_does_what_a_part_does(tmp_path: Path) -> None:
+    X, rng = numbers(), np.random.default_rng(0)
+    whole, pieces = part(X, 3), part(load(files(tmp_path / "x", X)).rows, 3)
+    T, p = rng.dirichlet(np.ones(D), 3), Penalties(gamma=0.1, delta=0.2)
+    for t in (0, 2, 1):
+        for found, true in zip(pieces.update(t, T, p), whole.update(t, T, p), strict=True):
+            close(found, true, X)
+    close(pieces.W, whole.W, X)
+    close(pieces.error(T), whole.error(T), X)
+    close(pieces.lengths(), whole.lengths(), X)
+    pieces.fit(T, p)
+    whole.fit(T, p)
+    close(pieces.W, whole.W, X)
+
+
+@pytest.mark.parametrize("missing", ["refuse", "drop-rows", "mean"])
+def test_missing_values_are_found_in_the_pass(tmp_path: Path, missing: str) -> None:
+    X = numbers()
+    X[[5, 400, 401], [1, 1, 3]] = np.nan
+    study = local_study(2, rank=2, engine="plain", rows=RowSettings(missing=missing), seed=1, start="seed", tol=0.0)
+    given = [load(files(tmp_path / "x", X)), Data(numbers(1), NAMES, "y")]
+    if missing == "refuse":
+        with pytest.raises(InputError, match=r"missing values: column 'b' 2, column 'd' 1 \(3 entries, in 3 of 700"):
+            run_in_threads(given, study)
+        return
+    done = run_in_threads(given, study)
+    alone = from_rows(frame(X), "x", wanted=RowsWanted(agreed=RowSettings(missing=missing)))
+    whole = run_in_threads([alone, given[1]], study)
+    np.testing.assert_allclose(done.V, whole.V, rtol=0, atol=100 * 2 * N * D * EPS * 60)
+
+
+def test_infinite_entries_are_found_by_their_place(tmp_path: Path) -> None:
+    X = numbers()
+    X[650, 4] = np.inf
+    with pytest.raises(InputError, match=r"not finite \(the first in row 651, column 5 'e'\)"):
+        load(files(tmp_path / "x", X)).looked_at("refuse")
+
+
+def test_what_cannot_be_read_in_pieces_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "empty").mkdir()
+    with pytest.raises(InputError, match="has no Parquet files"):
+        load(tmp_path / "empty")
+    place = files(tmp_path / "x", numbers())
+    frame(numbers()).rename(columns={"a": "A"}).to_parquet(place / "9.parquet", index=False)
+    with pytest.raises(InputError, match=r"9\.parquet has other columns, or another order of them, than .*0\.parquet"):
+        load(place)
+    with pytest.raises(InputError, match="need all rows at once"):
+        load(place, wanted=RowsWanted(Reading(id_column="a")))
+    with pytest.raises(InputError, match=r"shape \(3,\)"):
+        from_rows(da.ones(3), "x")
+    with pytest.raises(InputError, match="columns that are not numbers: 'z'"):
+        from_rows(dd.from_pandas(pd.DataFrame({"a": [1.0], "z": ["u"]}), npartitions=1), "x")
+
+
+@pytest.mark.parametrize(
+    ("where", "said"),
+    [
+        ("tcp://10.0.0.1:8786", r"rows would travel in the clear(.|\n)*--dask-plaintext"),
+        ("tls://10.0.0.1:8786", "ca.pem, cert.pem and key.pem"),
+        ("http://x:1", "tls://HOST:PORT"),
+        ("nothing.json", "no scheduler's address or file"),
+    ],
+)
+def test_clusters_without_tls_or_certificates_are_refused(tmp_path: Path, where: str, said: str) -> None:
+    place = files(tmp_path / "x", numbers())
+    with pytest.raises(StudyError, match=said):
+        load(place, wanted=RowsWanted(Reading(dask=where)))
+
+
+MEASURED = """
+import sys
+from pathlib import Path
+import numpy as np
+from pdml_spdz.rows.data import load
+
+def peak():
+    lines = Path("/proc/self/status").read_text().splitlines()
+    return 1024 * int(next(line for line in lines if line.startswith("VmHWM")).split()[1])
+
+load(Path(sys.argv[1])).rows.summary()  # with everything imported, and a piece read
+before = peak()
+rows = load(Path(sys.argv[2])).rows
+centred = rows.shifted(rows.column_sums() / rows.shape[0]).gram()
+rows.gram_times(np.eye(rows.shape[1], 3))
+print(peak() - before, 8 * rows.shape[0] * rows.shape[1])
+"""
+
+
+def test_memory_does_not_grow_with_the_rows(tmp_path: Path) -> None:
+    """After a pass over some pieces another over five times as many takes hardly more, and far less than the rows."""
+    X = np.random.default_rng(0).normal(size=(400_000, 50))
+    for name, n in (("small", 80_000), ("large", len(X))):
+        (tmp_path / name).mkdir()
+        table = pa.table(list(X[:n].T), names=[f"c{j}" for j in range(50)])
+        pq.write_table(table, tmp_path / name / "x.parquet", row_group_size=20_000, compression="none")
+    command = [sys.executable, "-c", MEASURED, str(tmp_path / "small"), str(tmp_path / "large")]
+    done = subprocess.run(command, capture_output=True, text=True, check=True)
+    more, whole = map(int, done.stdout.split())
+    assert whole == X.nbytes
+    assert more < whole / 4

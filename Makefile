@@ -26,7 +26,7 @@ ARGS       ?=
 
 STEPS      := $(if $(SOLVER),--solver $(SOLVER)) $(if $(ITERATIONS),--iterations $(ITERATIONS))
 
-.PHONY: help svd nmf offline-phase test test-spdz chaos check lint bench experiments privacy paper house clean
+.PHONY: help svd nmf offline-phase docs test test-spdz chaos check lint bench experiments privacy paper house clean
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "  make %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -75,6 +75,10 @@ paper: $(VENV)/.dev-stamp ## docs/paper.md: errata of the paper computed; ARGS=-
 house: $(VENV)/.dev-stamp ## a picture of the package from its imports (docs/house.svg); hops of the walks in docs/architecture.md, lines of code
 	$(BIN)/python -m benchmarks.house
 	$(BIN)/python -m benchmarks.house --count
+
+docs: $(VENV)/.dev-stamp ## the documentation as a site (build/site/index.html)
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -e '.[docs]'
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --quiet
 
 clean: ## remove the virtual environment and what runs left behind
 	rm -rf $(VENV) runs build dist .mypy_cache .ruff_cache .pytest_cache .hypothesis

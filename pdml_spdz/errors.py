@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
+LONGEST_NAME = 64  # characters of an organisation's name
 INTERRUPTED = 130
 RESUME = "`--resume` at all parties goes on from the last finished iteration"
 

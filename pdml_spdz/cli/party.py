@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import socket
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -78,8 +79,6 @@ def party(
         listener = listening_socket(listen_fd)
         where = certificates or study_file.parent / "certs"
         agreed = load(study_file)
-        if not supervised:
-            say_what_is_revealed(agreed, err=as_json)
         rows = handover.received(rows_fd) if rows_fd is not None else data
         assert rows is not None
         return run_party(
@@ -100,6 +99,7 @@ def party(
                 transcript=Transcript() if record_transcript else None,
                 out_is_held=supervised,
                 reading=reading,
+                announce=(lambda: None) if supervised else partial(say_what_is_revealed, agreed, err=as_json),
             )
         )
 

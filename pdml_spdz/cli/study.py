@@ -70,6 +70,8 @@ def pack(files: tuple[Path, ...], out: Path, certs: Path | None, force: bool, **
         agreed = study_file.load(path)
     bundle = bundles.pack(agreed, where)
     if not force:
+        if out.exists():
+            raise StorageError(f"{out} exists.", "another name", "pass --out NAME, or --force to replace it")
         _check_same_addresses(agreed, bundle.study)
     _check_addresses(bundle.study)
     bundle.save(out)
@@ -88,7 +90,14 @@ def show_code(file: Path) -> None:
     Example:
       pdml-spdz study code study.toml
     """
-    echo(bundles.code(study_file.load(file) if file.suffix == ".toml" else bundles.load(file).study))
+    agreed = study_file.load(file) if file.suffix == ".toml" else bundles.load(file).study
+    if not all(party.fingerprint for party in agreed.parties):
+        raise StudyError(
+            f"{file} does not name all parties' certificates: its code would not tell keys apart.",
+            "a study with the fingerprint of every party",
+            "`pdml-spdz study pack`, or `pdml-spdz certs fingerprints`",
+        )
+    echo(bundles.code(agreed))
 
 
 def _refuse_options(given: dict[str, Any]) -> None:

@@ -147,8 +147,8 @@ class EngineSpec:
     help: str
     make: Callable[[Context], Engine]
     check: Callable[[Study, Want], object] = _nothing
-    ready: Callable[[Study, Path | None], object] = _nothing
     doctor: Callable[[Path | None], Iterable[Diagnosis]] = _nothing
+    ready: Callable[[Study, Path | None], object] = _nothing
     offline: OfflinePhase | None = None
     settings: tuple[str, ...] = ()
     largest_range: int = MAX_RANGE

@@ -79,9 +79,11 @@ class Cross:
     ) -> None:
         p = parameters
         self._link, self._S, self._p, self._progress = link, S, p, progress
-        self._R: dict[int | None, NDArray[np.uint64]] = {None: R} if isinstance(R, np.ndarray) else {}
+        self._R: dict[int | None, NDArray[np.uint64]] = {}
         if isinstance(R, Mapping):
             self._R.update(R.items())
+        else:
+            self._R[None] = R
         _check_left(S, p, link.M)
         for right in self._R.values():
             _check_right(right, p)

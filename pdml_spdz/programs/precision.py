@@ -99,7 +99,10 @@ class Precision:
 
     @cached_property
     def x_bits(self) -> int:
-        """x stays below 2^x_bits whatever rho is: it is largest for rho = 0, where steps have their largest factors."""
+        """x stays below 2^x_bits, but for rounding, whatever rho >= 0 is: it is largest for rho = 0, where steps have
+        their largest factors. A negative rho would overflow the masks before the gate: `positive_at_first` sees to it
+        that there is none.
+        """
         largest = largest_factor(self.reciprocal_steps) + 1, largest_factor(self.inverse_root_steps) + log2(1.5)
         return ceil(max(largest))
 

@@ -67,6 +67,7 @@ class PartyRun:
     reading: Reading = READ_AS_FOUND
     opened: list[str] = field(default_factory=list)  # what the run has shown to every party so far, in words
     out_is_held: bool = False  # by the local command, for all of its parties
+    announce: Callable[[], None] = field(default=lambda: None)  # says what the run will show; an error ends the run
 
     @cached_property
     def directory(self) -> Path:

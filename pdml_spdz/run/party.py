@@ -41,6 +41,7 @@ def run_party(run: PartyRun, link: Link | None = None) -> dict[str, Any]:
     place = _Network(run) if link is None else _Connected(run, link)
     with ExitStack() as held:
         try:
+            run.announce()
             run.study.engine_spec.ready(run.study, run.mp_spdz)
             held.enter_context(run.output())
             with place.clock("local"):

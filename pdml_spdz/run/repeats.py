@@ -38,7 +38,7 @@ def _read(path: Path) -> dict[str, Any]:
         ) from None
 
 
-def count(vector: bytes, path: Path | None = None, what: str = "NormedSecSum") -> int:
+def count(vector: bytes, path: Path | None = None, what: str = "NormedSecSum", limit: int = LIMIT) -> int:
     """Note one more use of `vector` (or matrix; by `what`), before anything is sent, and return how many there are.
 
     QuotaError beyond the limit. The file, for its owner only, holds a salted digest and a number for each vector.
@@ -54,9 +54,9 @@ def count(vector: bytes, path: Path | None = None, what: str = "NormedSecSum") -
             kept = _read(path)
         name = hashlib.blake2b(vector, key=bytes.fromhex(kept["salt"]), digest_size=16).hexdigest()
         uses = int(kept["uses"].get(name, 0)) + 1
-        if uses > LIMIT:
+        if uses > limit:
             raise QuotaError(
-                f"the same numbers were given to {what} {LIMIT} times already; nothing was sent.",
+                f"the same numbers were given to {what} {limit} times already; nothing was sent.",
                 "few openings of one sum: their average shows more digits than one of them",
                 f"use the result you have; if the numbers are new, remove them from {path}",
             )

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import fields, is_dataclass
 from typing import TYPE_CHECKING
 
-from pdml_spdz.errors import StudyError, did_you_mean
+from pdml_spdz.errors import LONGEST_NAME, StudyError, did_you_mean
 from pdml_spdz.programs.precision import COLUMN_BITS, MAX_BITS, MAX_RANGE, MIN_BITS, MIN_RANGE
 from pdml_spdz.rows.names import quoted
 from pdml_spdz.rows.reading import MEAN, REFUSE
@@ -190,6 +190,11 @@ def _check_party(i: int, party: PartyEntry) -> None:
         party.quota == 0 or usable(party.quota),
         f"P{i}'s quota is {party.quota}.",
         f"a number from {SMALLEST:.0e} to {LARGEST:.0e}, or 0 for none",
+    )
+    want(
+        len(party.name) <= LONGEST_NAME and party.name.isprintable(),
+        f"P{i}'s name is {shown(party.name)}.",
+        f"at most {LONGEST_NAME} printable characters",
     )
     want(is_host(party.host), f"P{i}'s host is {shown(party.host)}.", "a host's name or address")
     want(

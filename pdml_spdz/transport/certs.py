@@ -20,11 +20,10 @@ from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 
-from pdml_spdz.errors import CertificateError
+from pdml_spdz.errors import LONGEST_NAME, CertificateError
 
 VALID_DAYS = 365
 SCHEME = "pdml-spdz"  # of the address that a certificate may state
-LONGEST_NAME = 64
 Address = tuple[str, int]
 
 
@@ -140,11 +139,12 @@ def _said(certificate: x509.Certificate) -> tuple[str, Address | None]:
         told = names.get_values_for_type(x509.DirectoryName)
         organisations = [a for n in told for a in n.get_attributes_for_oid(NameOID.ORGANIZATION_NAME)]
         name = str(organisations[0].value)[:LONGEST_NAME] if organisations else ""
+        name = name if name.isprintable() else ""
         for uri in names.get_values_for_type(x509.UniformResourceIdentifier):
             parts = urllib.parse.urlsplit(uri)
             if parts.scheme == SCHEME and parts.hostname and parts.port:
                 return name, (parts.hostname, parts.port)
-    except (x509.ExtensionNotFound, ValueError):
+    except (x509.ExtensionNotFound, x509.DuplicateExtension, x509.UnsupportedGeneralNameType, ValueError):
         return "", None
     return name, None
 
@@ -170,6 +170,8 @@ def parse(pem: bytes, path: Path) -> Certificate:
             "a certificate alone",
             "send only P<i>.pem to the other parties; a key that has travelled must be replaced (`certs make --force`)",
         )
+    if pem.count(b"-----BEGIN") > 1:  # whatever else is in a pinned file is trusted by programs that read it, too
+        raise CertificateError(f"{path} holds more than one certificate.", "the one certificate of a party")
     try:
         certificate = x509.load_pem_x509_certificate(pem)
     except ValueError:
@@ -202,7 +204,7 @@ def add_all(directory: Path, files: Sequence[Path], *, force: bool = False) -> l
 
 
 def pin(directory: Path, new: Certificate, pem: bytes, *, force: bool = False) -> Certificate:
-    """A certificate that was read, as `add` pins it."""
+    """A certificate that was read, as `add` pins it: what was checked, and nothing else of the file."""
     target = directory / f"P{new.party}.pem"
     if target.exists() and not force:
         old = read(target)
@@ -213,7 +215,7 @@ def pin(directory: Path, new: Certificate, pem: bytes, *, force: bool = False) -
                 do=f"ask P{new.party}, by telephone, whether it made a new one; then add it with --force",
             )
     directory.mkdir(parents=True, exist_ok=True)
-    target.write_bytes(pem)
+    target.write_bytes(x509.load_pem_x509_certificate(pem).public_bytes(serialization.Encoding.PEM))
     return read(target)
 
 

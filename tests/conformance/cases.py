@@ -27,7 +27,7 @@ ASKED: dict[str, dict[str, Any]] = {
     "per-column": {"normalise": "per-column"},
     "paper": {"normalise": "per-column", "program": "paper"},
     "centred": {"centre": "hidden"},
-    "sealed": {},
+    "sealed": {"bound": "exponent"},
 }
 MACHINES = ("mp-spdz",)  # engines that have virtual machines to start: a few iterations, fewer bits
 

@@ -197,3 +197,17 @@ def test_certs_add_refuses_another_certificate_of_a_party(tmp_path: Path) -> Non
     assert certs.read(pinned.path).fingerprint == old.fingerprint
     run("certs", "add", new.path, "--force", cwd=tmp_path).well()
     assert certs.read(pinned.path).fingerprint == new.fingerprint
+
+
+def test_second_certificate_in_a_file_is_refused(tmp_path: Path) -> None:
+    """Programs that read pinned files by their names would trust it, whatever the fingerprint of the first is."""
+    for directory in ("own", "other"):
+        certs.make(tmp_path / directory, 1)
+    both = (tmp_path / "own" / "P1.pem").read_bytes() + (tmp_path / "other" / "P1.pem").read_bytes()
+    (tmp_path / "P1.pem").write_bytes(both)
+    with pytest.raises(CertificateError, match="more than one certificate"):
+        certs.add(tmp_path / "pinned", tmp_path / "P1.pem")
+    own = (tmp_path / "own" / "P1.pem").read_bytes()
+    (tmp_path / "P1.pem").write_bytes(b"words before it\n" + own + b"and behind it\n")
+    pinned = certs.add(tmp_path / "pinned", tmp_path / "P1.pem")
+    assert pinned.path.read_bytes() == own

@@ -41,7 +41,7 @@ def test_error_names_every_party_and_raises_the_first_cause(tmp_path: Path) -> N
     with pytest.raises(InputError) as caught:
         run_local(run)
     text = str(caught.value)
-    assert f"P2 (exit code 3): {tmp_path}/rows-2.npy has missing values" in text
+    assert f"P2 (exit code 3): {tmp_path}/rows-2.npy has entries that are not finite" in text
     for m in (0, 1):
         assert f"P{m} (exit code 8): P2 ended the run: it could not use its own input file" in text
     assert f"Do this: the logs are {tmp_path}/out/party-*/log" in text

@@ -38,7 +38,7 @@ def said(**settings: Any) -> str:
 @pytest.mark.parametrize(
     ("where", "settings", "listed", "not_listed"),
     [
-        ((prepare, "_agreed"), {"algorithm": "pca", "engine": "secsum"}, MEAN, SUMS),
+        ((prepare, "agreed_sum"), {"algorithm": "pca", "engine": "secsum"}, MEAN, SUMS),
         ((prepare, "_squares"), {"algorithm": "pca", "engine": "secsum", "scale": "secsum"}, MEAN, ["the deviation"]),
         ((krylov, "step"), {"algorithm": "svd", "engine": "secsum"}, ["the bound B", *SUMS], MEAN),
         ((krylov, "step"), {"algorithm": "svd", "engine": "embedded"}, ["c S V_t in every iteration"], MEAN),

@@ -12,8 +12,9 @@ import pytest
 from pdml_spdz import pca, svd
 from pdml_spdz.engines.embedded import engine
 from pdml_spdz.engines.openings.sealed import GATE, RESULT, RITZ
-from pdml_spdz.errors import PdmlError, RangeExceeded, StudyError
+from pdml_spdz.errors import PdmlError, QuotaError, RangeExceeded, StudyError
 from pdml_spdz.estimators import PDPCA
+from pdml_spdz.fits import sealed_fit
 from pdml_spdz.fits.announced import announced
 from pdml_spdz.fits.prepare import COUNT, MEAN
 from pdml_spdz.local.joint import local_study
@@ -22,6 +23,7 @@ from pdml_spdz.offline.mask_products import Maker
 from pdml_spdz.privacy.attack_run import attack
 from pdml_spdz.privacy.known import Known
 from pdml_spdz.programs.sealed_precision import RING
+from pdml_spdz.run import repeats
 from pdml_spdz.transport.base import Link
 from tests.mask_dealer import MaskDealer
 
@@ -30,6 +32,12 @@ X = rng.normal(size=(90, 6)) * [5, 3, 1, 0.5, 0.4, 0.2] + [4, 0, 2, 1, 0, 1]
 PARTIES = np.split(X, [1, 40])  # one has fewer rows than there are components
 STUDY: dict[str, Any] = {"rank": 2, "reveal": "sealed", "accuracy_goal": 1e-4, "decay": 0.3}
 QUICK = STUDY | {"transport": "threads"}
+
+
+@pytest.fixture(autouse=True)
+def _counted_apart(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """Fits of the same rows are counted, and these are fitted in every run of the tests."""
+    monkeypatch.setattr(repeats, "default_path", lambda: tmp_path / "repeats.json")
 
 
 @pytest.fixture
@@ -50,9 +58,7 @@ def components(rows: np.ndarray) -> np.ndarray:
 
 
 @pytest.mark.usefixtures("dealt")
-@pytest.mark.parametrize(
-    ("centre", "centred", "more"), [("none", False, []), ("open", True, [COUNT, MEAN]), ("hidden", True, [COUNT])]
-)
+@pytest.mark.parametrize(("centre", "centred", "more"), [("none", False, []), ("open", True, [COUNT, MEAN])])
 def test_components_and_what_is_seen(centre: str, centred: bool, more: list[str], tmp_path: Path) -> None:
     result = pca(PARTIES, centre=centre, **QUICK, out=tmp_path / "out")
     wanted = components(X - X.mean(axis=0) if centred else X)
@@ -104,6 +110,8 @@ def test_closed_gate_is_an_error_that_says_what_was_seen() -> None:
     [
         (svd, {"bound": "window"}, "bound"),
         (svd, {"bound": "secsum"}, "bound"),
+        (svd, {"bound": 2.0**36}, "show their scale"),  # far above the rows, the trace of H shows how far
+        (pca, {"centre": "hidden"}, "how small the deviations are"),
         (svd, {"engine": "secsum"}, "engine"),
         (svd, {"engine": "mp-spdz"}, "engine"),
         (svd, {"normalise": "per-column"}, "normalise"),
@@ -123,9 +131,17 @@ def test_settings_that_do_not_go_with_it(call: Callable[..., Any], settings: dic
     assert isinstance(error.value, StudyError)
 
 
+@pytest.mark.usefixtures("dealt")
+def test_fits_of_the_same_rows_are_counted_whatever_the_mean(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sealed_fit, "REPEATS", 1)
+    pca(PARTIES, centre="open", **QUICK)
+    with pytest.raises(QuotaError, match="sealed fits 1 times already"):
+        pca(PARTIES, centre="open", **QUICK)
+
+
 def test_the_real_thing() -> None:
     rows = np.split(X[:, :3], [30])
-    settings = QUICK | {"rank": 1, "accuracy_goal": 1e-2, "decay": 0.05, "bound": 4096.0}
+    settings = QUICK | {"rank": 1, "accuracy_goal": 1e-2, "decay": 0.05}
     result = svd(rows, **settings)
     assert sine(result.V, np.linalg.svd(X[:, :3])[2][:1].T) < 1e-2
     assert result.report["offline"]["bytes_sent"] > 1e6

@@ -15,8 +15,8 @@ if TYPE_CHECKING:
     from pdml_spdz.engines.spec import EngineSpec
 
 RITZ = (
-    "at each checkpoint that was reached the eigenvalues of V^T S V, which are b Ritz values, over their sum, to 40 "
-    "bits, to every party"
+    "at each checkpoint that was reached the eigenvalues of V^T S V, over their sum, to 40 bits: b Ritz values, of "
+    "which those below 2^-6 of ||S||_F are shortened by a function of that ratio, to every party"
 )
 GATE = "at each checkpoint that was reached one bit: whether the residuals are small enough, to every party"
 RESULT = "V, to the bits of the accuracy goal, to every party"

@@ -53,7 +53,7 @@ def pack(files: tuple[Path, ...], out: Path, certs: Path | None, force: bool, **
     \b
     Examples:
       pdml-spdz study pack P1.pem P2.pem --algorithm pca --rank 2
-      pdml-spdz study pack study.toml P1.pem P2.pem
+      pdml-spdz study pack study.toml P1.pem P2.pem --out next.bundle
     """
     path = next((f for f in files if f.suffix == ".toml"), None)
     where = certs or (path.parent if path else Path()) / "certs"

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from pdml_spdz.errors import StudyError
 from pdml_spdz.programs.sealed_precision import MOST_COLUMNS, MOST_FEATURES
 from pdml_spdz.study.algorithm import SUMS
-from pdml_spdz.study.fields import want
+from pdml_spdz.study.fields import shown, want
 from pdml_spdz.study.levels import LEVELS
 
 if TYPE_CHECKING:
@@ -23,7 +23,7 @@ def check_sealed(study: Study) -> None:
         levels = " or ".join(level for level in LEVELS.names() if LEVELS[level].sealed)
         for name in OF_SEALED:
             value = getattr(study, name)
-            found = f"`{name}` is {value} with reveal {study.reveal!r}."
+            found = f"`{name}` is {shown(value)} with reveal {study.reveal!r}."
             want(value == study.usual(name), found, f"reveal {levels} with it")
         return
     found = f"`reveal` is {study.reveal!r}"
@@ -45,14 +45,14 @@ def check_sealed(study: Study) -> None:
         "open or none: beside a large mean the run would show how small the deviations are",
     )
     goal = f"from {LEAST_GOAL:.0e} to {MOST_GOAL}"
-    want(LEAST_GOAL <= study.accuracy_goal <= MOST_GOAL, f"`accuracy_goal` is {study.accuracy_goal}.", goal)
-    want(0.01 <= study.decay <= 0.99, f"`decay` is {study.decay}.", "from 0.01 to 0.99")
+    want(LEAST_GOAL <= study.accuracy_goal <= MOST_GOAL, f"`accuracy_goal` is {shown(study.accuracy_goal)}.", goal)
+    want(0.01 <= study.decay <= 0.99, f"`decay` is {shown(study.decay)}.", "from 0.01 to 0.99")
     want(
         study.block == 0 or study.rank < study.block <= MOST_COLUMNS,
-        f"`block` is {study.block} and `rank` is {study.rank}.",
+        f"`block` is {shown(study.block)} and `rank` is {shown(study.rank)}.",
         f"more than the rank, at most {MOST_COLUMNS}, or 0 for twice the rank",
     )
-    want(study.rank < MOST_COLUMNS, f"`rank` is {study.rank} and {found}.", f"at most {MOST_COLUMNS - 1}")
+    want(study.rank < MOST_COLUMNS, f"`rank` is {shown(study.rank)} and {found}.", f"at most {MOST_COLUMNS - 1}")
     if d := study.d or len(study.features):
         check_sealed_size(d, study.rank)
 
@@ -61,11 +61,12 @@ def check_sealed_size(d: int, rank: int) -> None:
     """d beyond what is practical is refused, not tried."""
     if d > MOST_FEATURES:
         raise StudyError(
-            f"d is {d} with a sealed fit: products with the rows alone would take some {8e-6 * d * d:,.0f} GB.",
+            f"d is {shown(d)} with a sealed fit: products with rows alone take 8 GB at d = 1,000, and grow as d^2.",
             f"at most {MOST_FEATURES} features",
             "leave out features, or reveal more (reveal normed)",
         )
     if rank >= d:
         raise StudyError(
-            f"`rank` is {rank} and d is {d}.", "a rank below d: the gate of a sealed fit looks at the gap beyond V"
+            f"`rank` is {shown(rank)} and d is {shown(d)}.",
+            "a rank below d: the gate of a sealed fit looks at the gap beyond V",
         )

@@ -74,7 +74,7 @@ def valid(draw: st.DrawFn) -> dict[str, Any]:
     }
     if LEVELS[reveal].sealed:
         wider = d + 1 if d else 0
-        bound = draw(st.sampled_from(["auto", "exponent"]) | positive.map(str))
+        bound = draw(st.sampled_from(["auto", "exponent"]))
         goal, decay = draw(st.floats(1e-7, 0.05)), draw(st.floats(0.01, 0.99))
         found |= {"d": wider, "features": (), "bound": bound, "accuracy_goal": goal, "decay": decay}
         d = wider

@@ -96,12 +96,15 @@ class Data:
         said = f"left out {int(out.sum()):,} of {self.n:,} rows, which {where} names"
         if (unknown := len(set(names)) - int(out.sum())) > 0:
             said += f"; {unknown:,} of its names are not here"
+        return replace(self.of_rows(left), warnings=(*self.warnings, said))
+
+    def of_rows(self, numbers: NDArray[np.int64]) -> Data:
+        """Only the rows of these numbers, which go up."""
         return replace(
             self,
-            rows=self.rows[left],
-            ids=None if self.ids is None else self.ids[left],
-            kept=left if self.kept is None else self.kept[left],
-            warnings=(*self.warnings, said),
+            rows=self.rows.selected(numbers),
+            ids=None if self.ids is None else self.ids[numbers],
+            kept=numbers if self.kept is None else self.kept[numbers],
         )
 
     @property
@@ -179,7 +182,7 @@ def load(path: Path, *, vector: bool = False, wanted: RowsWanted | None = None) 
     if in_pieces(path, wanted.reading):
         from pdml_spdz.rows.piecewise import read_pieces  # with Dask
 
-        return _checked(read_pieces(path, wanted), str(path), path.name, wanted.agreed, vector=vector)
+        return _left(_checked(read_pieces(path, wanted), str(path), path.name, wanted.agreed, vector=vector), wanted)
     ending = ending_of(path)
     if not path.is_file():
         raise InputError(f"{path} is not there.", "a file with this party's rows", "check the path after --data")

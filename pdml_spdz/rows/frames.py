@@ -115,7 +115,7 @@ def block_of(table: Any, made: ColumnPlan) -> tuple[Reals, NDArray[Any] | None]:
     """Some rows of a table, or all: as numbers, NaN where one is missing; and what is kept aside."""
     frame = _is_frame(table)
     take = frame_column if frame else arrow_column
-    aside = np.column_stack([texts_of(take(table, j)) for j in made.aside]) if made.aside else None
+    aside = aside_of(table, made) if made.aside else None
     if not any(source.categories is not None for source in made.sources):
         order = [source.j for source in made.sources]
         chosen = table.iloc[:, order] if frame else table.select(order)
@@ -130,6 +130,12 @@ def block_of(table: Any, made: ColumnPlan) -> tuple[Reals, NDArray[Any] | None]:
             X[:, at : at + len(source.categories)] = indicators(values, source.categories, name, made.where)
         at += len(source.categories or ("",))
     return X, aside
+
+
+def aside_of(table: Any, made: ColumnPlan) -> NDArray[Any]:
+    """(n, a): the columns that are kept aside, as texts."""
+    take = frame_column if _is_frame(table) else arrow_column
+    return np.column_stack([texts_of(take(table, j)) for j in made.aside])
 
 
 def indicators(values: NDArray[Any], categories: Names, name: str, where: str) -> Reals:

@@ -183,9 +183,9 @@ def load(path: Path, *, vector: bool = False, wanted: RowsWanted | None = None) 
         from pdml_spdz.rows.piecewise import read_pieces  # with Dask
 
         return _left(_checked(read_pieces(path, wanted), str(path), path.name, wanted.agreed, vector=vector), wanted)
-    ending = ending_of(path)
     if not path.is_file():
         raise InputError(f"{path} is not there.", "a file with this party's rows", "check the path after --data")
+    ending = ending_of(path)
     try:
         if wanted.reading.triplets:
             loaded = read_triplets(path, ending, wanted)
@@ -267,7 +267,14 @@ def _in_memory(given: Any, source: str, wanted: RowsWanted) -> Loaded:
         return read_table(given, source, wanted)
     if np.ma.is_masked(given):
         raise InputError(f"{source} have masked entries.", "finite numbers", IMPUTE)
-    array = given if isinstance(given, Rows) or is_sparse(given) else np.asarray(given)
+    if hasattr(given, "collect_schema"):
+        raise InputError(f"{source} are a query of polars that has not run.", "a table", "call its collect() first")
+    try:
+        array = given if isinstance(given, Rows) or is_sparse(given) else np.asarray(given)
+    except ValueError as error:  # rows of different lengths
+        raise InputError(
+            f"{source} are not an array: {error}.", "an array of shape (n, d), a table, or a path"
+        ) from None
     if array.dtype == object:
         raise InputError(f"{source} are not an array of numbers.", "an array of shape (n, d), a table, or a path")
     return chosen(Loaded(array, None), wanted, source)

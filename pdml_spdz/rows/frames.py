@@ -172,7 +172,7 @@ def _objects(column: Any) -> Iterable[Any]:
 
 
 def _text(value: Any) -> str | None:
-    if value is None or value != value or str(value) == "<NA>":
+    if value is None or str(value) == "<NA>" or value != value:
         return None
     if isinstance(value, bool | np.bool_):
         return "true" if value else "false"
@@ -259,7 +259,11 @@ def as_arrow(value: Any, where: str) -> Any:
         import pyarrow as pa
     except ImportError:
         raise needs_pyarrow(where) from None
-    return pa.Table.from_batches([value]) if isinstance(value, pa.RecordBatch) else pa.table(value)
+    try:
+        return pa.Table.from_batches([value]) if isinstance(value, pa.RecordBatch) else pa.table(value)
+    except pa.ArrowException as error:
+        found = f"{where} have a column of a type that Arrow does not know ({error})."
+        raise InputError(found, NUMBERS, CONVERT) from None
 
 
 def needs_pyarrow(where: str, why: str = "") -> InputError:

@@ -131,8 +131,8 @@ def _zarr(path: Path, wanted: RowsWanted, workers: Workers) -> Loaded:
     held: Any = opened["X"] if hasattr(opened, "keys") and "X" in opened else opened
     if not hasattr(held, "shape"):
         raise InputError(f"{path} holds a group of arrays.", 'one array, or one called "X"')
-    listed = held.attrs.get("features") or opened.attrs.get("features")
-    return of_collection(da.from_zarr(held), str(path), wanted, workers, None if listed is None else tuple(listed))
+    stored = held.attrs.get("features") or opened.attrs.get("features")
+    return of_collection(da.from_zarr(held), str(path), wanted, workers, None if stored is None else tuple(stored))
 
 
 def of_collection(

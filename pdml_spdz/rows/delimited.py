@@ -249,11 +249,13 @@ def _by_arrow(form: Form, made: ColumnPlan) -> Loaded:
 def _check_quotes(form: Form, rows: int) -> None:
     """A quotation mark that is not closed, or too late, takes the rows after it into its text: none may be lost so."""
     quotes = lines = 0
+    last = b""
     with _opened(form.path) as raw:
         while block := raw.read(BLOCK_BYTES):
+            last = block[-1:]
             quotes += block.count(b'"')
             lines += block.count(b"\n") + block.count(b"\r") - block.count(b"\r\n")
-    if not quotes or lines <= rows + form.skipped:
+    if not quotes or lines + (last not in b"\r\n") <= rows + form.skipped:
         return
     with _text(form.path, form.encoding) as text:
         strict = csv.reader(text, delimiter=form.sep, strict=True)
@@ -407,6 +409,7 @@ def _plain(form: Form, made: ColumnPlan) -> Loaded:
                 continue
         if not X.size:
             raise _no_rows(form)
+        _check_quotes(form, len(X))
         return Loaded(X, made.features)
     raise complaint(form, made) or InputError(f"{form.path} cannot be read as .csv.", "a table of numbers")
 

@@ -19,6 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pdml_spdz.numerics.fixedpoint import Reals
+from pdml_spdz.rows.frames import arrow_numbers
 from pdml_spdz.rows.workers import ClusterWorkers, Workers
 from pdml_spdz.system.files import writing
 
@@ -75,6 +76,15 @@ class Coefficients(ABC):
                 with _private(directory / f"part-{i:05d}.parquet") as file:
                     pq.write_table(table, file)
                 at += len(part)
+
+
+def read_parquet_parts(directory: Path) -> Reals:
+    """(n, k): W as `Coefficients.write_parquet` has written it, whole."""
+    import pyarrow.parquet as pq
+
+    tables = [pq.read_table(path) for path in sorted(directory.glob("part-*.parquet"))]
+    topics = [name for name in tables[0].column_names if name != "id"]
+    return np.concatenate([arrow_numbers(table.select(topics)) for table in tables])
 
 
 def _private(path: Path) -> Any:

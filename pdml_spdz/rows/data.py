@@ -221,9 +221,10 @@ def read_names(path: Path) -> list[str]:
 
 
 def in_pieces(path: Path, reading: Reading) -> bool:
-    """Whether this names rows that are not loaded whole: a directory, a pattern, a Zarr array, files of a cluster."""
+    """Whether this names rows that are not loaded whole: a directory, a pattern, a Zarr array, Parquet on a cluster."""
     pattern = any(sign in path.name for sign in "*?") and not path.is_file()
-    return bool(reading.dask) or path.suffix == ".zarr" or path.is_dir() or pattern
+    there = bool(reading.dask) and (path.suffix == ".parquet" or not path.exists())  # maybe at the workers only
+    return there or path.suffix == ".zarr" or path.is_dir() or pattern
 
 
 def is_collection(given: Any) -> bool:

@@ -116,7 +116,8 @@ class LocalResult:
     def rows_of_file(self, path: Path) -> Rows:
         """A party's file as this run has factorised it, but for centring."""
         party = next((m for m, given in enumerate(self.files) if given == path), 0)
-        data = rows_of(path, self.study, reading=self.reading.of(party)).as_in(self.report)
+        data = rows_of(path, self.study, reading=self.reading.of(party)).looked_at(self.study.rows.missing)
+        data = data.as_in(self.report)
         if self.study.spec.vector:
             return data.rows
         if data.holes:
@@ -213,6 +214,8 @@ def _checked(given: RowsLike | str | Path, run: LocalRun, m: int) -> Path | Data
             raise InputError(f"{given} is not there.", "a file with a party's rows", "check the path")
         return Path(given)
     data = prepare.fitting(rows_of(given, study, f"the rows of P{m}", run.reading.of(m)), study)
+    if run.transport != "threads":  # another process takes them as they are
+        data = data.looked_at(study.rows.missing)
     study.spec.accept(study, m, data)
     return data
 

@@ -22,9 +22,10 @@ import zarr
 import pdml_spdz
 from pdml_spdz import NmfSettings, RowSettings
 from pdml_spdz.algorithms.rri import Penalties, part
+from pdml_spdz.applications.finished import FinishedRun
 from pdml_spdz.errors import InputError, StudyError
 from pdml_spdz.fits.examine import examine
-from pdml_spdz.local.joint import local_study
+from pdml_spdz.local.joint import LocalRun, checked, local_study, run_local
 from pdml_spdz.local.threads import run_in_threads
 from pdml_spdz.numerics.linalg import EPS
 from pdml_spdz.rows import blocked, covariance, digests, pieces, workers
@@ -196,7 +197,23 @@ def test_coefficients_are_written_by_pieces_for_their_owner_alone(tmp_path: Path
         W = W.to_numpy()
         np.testing.assert_allclose(W, whole.W[m], rtol=1e-9, atol=1e-9 * whole.W[m].max())
         assert not (tmp_path / "out" / f"party-{m}" / "W.npy").exists()
+        own = FinishedRun.load(tmp_path / "out" / f"party-{m}")
+        np.testing.assert_array_equal(own.own_weights(), W)
+        read = own.read(paths[m], Reading(id_column="pid"))
+        assert (read.rows.lazy, own.project(read).shape, read.names()[0]) == (True, (N, 2), f"{m}-0")
     np.testing.assert_allclose(done.T, whole.T, rtol=0, atol=6 * 2 * N * D * EPS * 100)
+
+
+@pytest.mark.parametrize("missing", ["drop-rows", "mean"])
+def test_accuracy_is_of_the_rows_as_they_were_factorised(tmp_path: Path, missing: str) -> None:
+    X = numbers()
+    X[3, 2] = np.nan
+    paths = [files(tmp_path / "0", X), files(tmp_path / "1", numbers(1))]
+    study = local_study(2, algorithm="pca", rank=2, engine="plain", rows=RowSettings(missing=missing))
+    done = run_local(
+        LocalRun(paths, study, transport="threads"), compare=lambda result: study.spec.reference(result, paths)
+    )
+    assert done.report["accuracy"]["largest_angle_sine"] <= 1e-7  # krylov's own tol
 
 
 @pytest.mark.parametrize("weighted", [False, True])
@@ -227,8 +244,12 @@ def test_missing_values_are_found_in_the_pass(tmp_path: Path, missing: str) -> N
     if missing == "refuse":
         with pytest.raises(InputError, match=r"missing values: column 'b' 2, column 'd' 1 \(3 entries, in 3 of 700"):
             run_in_threads(given, study)
+        with pytest.raises(InputError, match="missing values: column 2 2"):
+            checked(LocalRun([da.from_array(X, chunks=(100, D)), numbers(1)], study, transport="processes"))
         return
     done = run_in_threads(given, study)
+    handed = checked(LocalRun([da.from_array(X, chunks=(100, D)), numbers(1)], study, transport="processes"))
+    assert (handed[0].n, handed[0].holes) == ((N - 3, False) if missing == "drop-rows" else (N, True))  # type: ignore[union-attr]
     alone = from_rows(frame(X), "x", wanted=RowsWanted(agreed=RowSettings(missing=missing)))
     whole = run_in_threads([alone, given[1]], study)
     np.testing.assert_allclose(done.V, whole.V, rtol=0, atol=100 * 2 * N * D * EPS * 60)

@@ -68,7 +68,7 @@ class Data:
 
     def looked_at(self, setting: str) -> Data:
         """The rows after a first pass, if there was none: what is missing is dealt with as the parties agreed."""
-        if not self.rows.lazy:
+        if not self.rows.lazy or self.holes:
             return self
         return missing.of_pass(self, self.source, setting)
 

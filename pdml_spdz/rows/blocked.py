@@ -78,7 +78,9 @@ class BlockStore:
         if self._summary is None:
             centre, gram = self.centre, self.with_gram
             own = [(first, centre, gram) for first in self.firsts]
-            self._summary = self.workers.total(work.summarised, self.pieces, own)
+            found: Summary = self.workers.total(work.summarised, self.pieces, own)
+            # Rows of groups that lie in two pieces are not needed any more.
+            self._summary = replace(found, digests=tuple(enumerate(work.joined_digests(found))), parts=())
         return self._summary
 
     def at_hand(self) -> Sequence[Any]:

@@ -102,11 +102,11 @@ def test_sparse_rows_of_another_kind_arrive_as_one_array() -> None:
 
 
 def test_rows_that_are_not_loaded_whole_are_handed_over_by_where_they_are(tmp_path: Path) -> None:
-    zarr.save_array(tmp_path / "x.zarr", np.tile(X, (500, 1)))
-    data = from_rows(da.from_zarr(tmp_path / "x.zarr", chunks=(1000, 5)), "x").looked_at("refuse")
+    zarr.save_array(tmp_path / "x.zarr", np.tile(X, (5000, 1)))
+    data = from_rows(da.from_zarr(tmp_path / "x.zarr", chunks=(10_000, 5)), "x").looked_at("refuse")
     with inherited(data) as descriptor:
         assert os.fstat(descriptor).st_size < data.rows.nbytes / 8
         found = handover.received(descriptor)
     assert found.rows.lazy
     np.testing.assert_array_equal(found.rows.gram(), data.rows.gram())
-    assert found.digest(b"salt") == Data(np.tile(X, (500, 1)), None, "x").digest(b"salt")
+    assert found.digest(b"salt") == Data(np.tile(X, (5000, 1)), None, "x").digest(b"salt")

@@ -39,7 +39,7 @@ from pdml_spdz.privacy.svd_mechanism import VIEWS
 from pdml_spdz.privacy.verdict import Observer, judge
 from pdml_spdz.rows import data as data_files
 from pdml_spdz.rows.data import Data
-from pdml_spdz.rows.reading import Reading, RowsWanted
+from pdml_spdz.rows.reading import REFUSE, Reading, RowsWanted
 from pdml_spdz.system.files import writing
 
 _path = click.Path(path_type=Path)
@@ -123,7 +123,7 @@ def _ksdp(
 
 
 def _load(path: Path, reading: Reading) -> Data:
-    return data_files.load(path, wanted=RowsWanted(reading))
+    return data_files.load(path, wanted=RowsWanted(reading)).looked_at(REFUSE)
 
 
 def _progress(watcher: Watcher) -> Callable[[int, int], None]:

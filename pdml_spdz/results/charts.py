@@ -13,7 +13,7 @@ from pdml_spdz.numerics.fixedpoint import Reals
 
 WIDTH, HEIGHT = 460, 260
 LEFT, RIGHT, TOP, BOTTOM = 60, 12, 26, 40
-COLOURS = ("#1b6ca8", "#c0392b", "#2e8b57", "#8e44ad", "#555555")
+COLOURS = ("#1b6ca8", "#c0392b", "#1d7044", "#8e44ad", "#555555", "#8a5a00", "#00707a")  # readable on white
 
 
 @dataclass(frozen=True)
@@ -37,7 +37,7 @@ def chart(
     y_log: bool = False,
     top: float = 0.0,
 ) -> str:
-    """One chart with a legend at the upper left; axes from zero (logarithmic: from a power of ten) to the largest
+    """One chart with a legend below it; axes from zero (logarithmic: from a power of ten) to the largest
     number, y at least to `top`.
     """
     xs = np.concatenate([np.asarray(c.x, float) for c in curves])
@@ -45,11 +45,25 @@ def chart(
     x_high, y_high = max(float(xs.max(initial=0.0)), 1e-9), max(float(ys.max(initial=top)), 1e-9)
     scale = _Axes(_floor(xs, x_log), x_high, _floor(ys, y_log), y_high, x_log, y_log)
     body = [_axes(scale, x_label, y_label)]
+    named = 0
     for i, curve in enumerate(curves):
         colour = COLOURS[i % len(COLOURS)]
         body.append(_draw(scale, curve, colour))
-        body.append(f'<text x="{LEFT + 8}" y="{TOP + 14 * (i + 1)}" fill="{colour}">{escape(curve.label)}</text>')
-    return svg(title, WIDTH, HEIGHT, body)
+        if curve.label:
+            body.append(_legend(named, curve, colour))
+            named += 1
+    return svg(title, WIDTH, HEIGHT + 15 * ((named + 1) // 2), body)
+
+
+def _legend(place: int, curve: Curve, colour: str) -> str:
+    """Two labels on a line."""
+    x, y = LEFT + 200 * (place % 2), HEIGHT + 8 + 15 * (place // 2)
+    mark = f'<path d="M{x} {y - 4}h16" stroke="{colour}" stroke-width="3"{_dashes(curve)}/>'
+    return f'{mark}<text x="{x + 22}" y="{y}" fill="{colour}">{escape(curve.label)}</text>'
+
+
+def _dashes(curve: Curve) -> str:
+    return ' stroke-dasharray="4 3"' if curve.dashed else ""
 
 
 def svg(title: str, width: float, height: float, body: Sequence[str]) -> str:
@@ -96,8 +110,7 @@ def _draw(scale: _Axes, curve: Curve, colour: str) -> str:
     if curve.kind == "steps":
         points = [p for (x0, y0), (x1, y1) in pairwise(points) for p in ((x0, y0), (x1, y0), (x1, y1))]
     path = " ".join(f"{x:.1f},{y:.1f}" for x, y in points)
-    dash = ' stroke-dasharray="4 3"' if curve.dashed else ""
-    return f'<polyline points="{path}" fill="none" stroke="{colour}" stroke-width="1.6"{dash}/>'
+    return f'<polyline points="{path}" fill="none" stroke="{colour}" stroke-width="1.6"{_dashes(curve)}/>'
 
 
 def _axes(scale: _Axes, x_label: str, y_label: str) -> str:

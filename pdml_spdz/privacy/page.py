@@ -9,7 +9,6 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from markupsafe import Markup, escape
 
 from pdml_spdz import __version__
 from pdml_spdz.errors import InputError
@@ -19,6 +18,7 @@ from pdml_spdz.privacy.attacks import Finding
 from pdml_spdz.privacy.verdict import Observer
 from pdml_spdz.programs.render import environment
 from pdml_spdz.results.charts import Curve, chart
+from pdml_spdz.results.page_words import with_code
 from pdml_spdz.system.files import parse_json, replaced, save_json
 
 KSDP, ATTACK, OWN, PAGE, CONTENT = "ksdp.json", "attack.json", "own.json", "privacy.html", "privacy.json"
@@ -79,7 +79,7 @@ def write(directory: Path) -> Path:
     save_json(directory / CONTENT, content)
     page = environment()
     page.autoescape = True
-    page.filters |= {"p": _p, "code": _code}
+    page.filters |= {"p": _p, "code": with_code}
     with replaced(directory / PAGE) as temporary:
         temporary.write_text(
             page.get_template("privacy.html.j2").render(**content, charts=_charts(content["views"])), encoding="utf-8"
@@ -91,12 +91,6 @@ def _p(value: float | None) -> str:
     if value is None:
         return "-"
     return f"{value:.1e}" if 0 < abs(value) < 1e-3 else f"{value:.3f}"
-
-
-def _code(text: str) -> Markup:
-    """Words between backticks as code."""
-    parts = [escape(part) for part in text.split("`")]
-    return Markup("").join(Markup("<code>{}</code>").format(part) if i % 2 else part for i, part in enumerate(parts))
 
 
 def _charts(views: list[dict[str, Any]]) -> list[str]:

@@ -11,7 +11,7 @@ import numpy as np
 
 from pdml_spdz.privacy import lights, measures
 from pdml_spdz.programs.render import template_directory
-from pdml_spdz.results.seen_words import in_words
+from pdml_spdz.results.page_words import in_words
 
 RISKY = 15
 Json = dict[str, Any]

@@ -118,16 +118,21 @@ def _axes(scale: _Axes, x_label: str, y_label: str) -> str:
     parts = [f'<path d="M{LEFT} {TOP}V{bottom}H{right}" fill="none" stroke="#888"/>']
     for value in _ticks(scale.x_low, scale.x_high, 5, scale.x_log):
         x = scale.x(value)
-        parts.append(f'<text x="{x:.1f}" y="{bottom + 14}" text-anchor="middle">{value:.3g}</text>')
+        parts.append(f'<text x="{x:.1f}" y="{bottom + 14}" text-anchor="middle">{_number(value)}</text>')
     for value in _ticks(scale.y_low, scale.y_high, 3, scale.y_log):
         y = scale.y(value)
-        parts.append(f'<text x="{LEFT - 5}" y="{y + 4:.1f}" text-anchor="end">{value:.3g}</text>')
+        parts.append(f'<text x="{LEFT - 5}" y="{y + 4:.1f}" text-anchor="end">{_number(value)}</text>')
     middle = (TOP + bottom) / 2
     parts.append(f'<text x="{(LEFT + right) / 2}" y="{HEIGHT - 8}" text-anchor="middle">{escape(x_label)}</text>')
     parts.append(
         f'<text x="13" y="{middle}" text-anchor="middle" transform="rotate(-90 13 {middle})">{escape(y_label)}</text>'
     )
     return "".join(parts)
+
+
+def _number(value: float) -> str:
+    """Short: there is little room beside an axis."""
+    return f"{value:.3g}".replace("e-0", "e-") if value >= 1e-3 or value == 0 else f"{value:.0e}".replace("e-0", "e-")
 
 
 def _ticks(low: float, high: float, count: int, log: bool) -> list[float]:

@@ -87,7 +87,6 @@ class Chromium:
         )
         scheme = {"name": "prefers-color-scheme", "value": "dark" if dark else "light"}
         self._call("Emulation.setEmulatedMedia", features=[scheme])
-        self._call("Page.navigate", url="about:blank")
         self.events.clear()
         self._call("Page.navigate", url=address)
         self._until(lambda: any(e["method"] == "Page.loadEventFired" for e in self.events), address)

@@ -12,7 +12,7 @@ from pdml_spdz.fits.announced import announced
 from pdml_spdz.local.joint import local_study
 from pdml_spdz.privacy import lights, measures, report_content
 from pdml_spdz.privacy.assess import ALGORITHMS, EVERY_VIEW
-from pdml_spdz.results.seen_words import in_words
+from pdml_spdz.results.page_words import in_words
 from tests.unit.test_announced import CASES
 
 # What only the protocol's documents call so.

@@ -7,6 +7,7 @@ descriptors 3 (to the browser) and 4 (from it).
 from __future__ import annotations
 
 import base64
+import fcntl
 import json
 import os
 import select
@@ -68,6 +69,9 @@ class Chromium:
         self._session = self._call("Target.attachToTarget", targetId=target, flatten=True)["sessionId"]
         for domain in ("Page", "Runtime", "Network", "Log"):
             self._call(f"{domain}.enable")
+        # Every page begins as if nobody had been there: the site would keep whether it was light or dark.
+        forget = "try { localStorage.clear(); } catch {}"
+        self._call("Page.addScriptToEvaluateOnNewDocument", source=forget)
 
     def close(self) -> None:
         self._session = ""
@@ -135,8 +139,6 @@ class Chromium:
 
 
 def _high(fd: int) -> int:
-    import fcntl
-
     copy = fcntl.fcntl(fd, fcntl.F_DUPFD_CLOEXEC, 10)
     os.close(fd)
     return copy

@@ -93,6 +93,8 @@ def _levels(algorithm: str, result: str, views: list[Json], settings: Json) -> l
                 "name": line["name"],
                 "setting": line.get("setting"),
                 "view": line.get("view"),
+                "default": line.get("default", False),
+                "is_level": "of" in line,
                 "sees": line["sees"].format(result=result),
                 "told": told if view else None,
                 "of": of if view else None,
@@ -113,10 +115,11 @@ def _headline(levels: list[Json]) -> str:
     if not red:
         weak = " and the test was weak" if _weak(tested) else ""
         return f"None of {of} records was told at any level that was tested. That is no proof of privacy{weak}."
-    worst = max(red, key=lambda line: line["told"])
-    most = f"{worst['told']} of {of} records can be told at the level “{worst['name']}”"
+    worst = max(red, key=lambda line: (line["default"], line["told"]))
+    where = "the default level" if worst["default"] else f"“{worst['name']}”"
+    most = f"{worst['told']} of {of} records can be told at {where}"
     if levels[0] in red:
-        return f"Yes, for some. Even “{levels[0]['name']}” tells {levels[0]['told']} of {of} records; {most}."
+        return f"Yes, for some. Even “{levels[0]['name']}” tells {levels[0]['told']} of {of} records{f'; {most}' if worst is not levels[0] else ''}."
     safe = [f"“{line['name']}”" for line in tested if line not in red]
     return f"It depends on the level: {most}; none at {', '.join(safe) or 'no other that was tested'}."
 
@@ -127,7 +130,7 @@ def _weak(levels: list[Json]) -> bool:
 
 def _uneven(levels: list[Json]) -> bool:
     """Whether a level that shows more told fewer: levels are listed by what they show."""
-    told = [line["told"] for line in levels if line["told"] is not None]
+    told = [line["told"] for line in levels if line["told"] is not None and line["is_level"]]
     return told != sorted(told)
 
 

@@ -119,7 +119,8 @@ def _headline(levels: list[Json]) -> str:
     where = "the default level" if worst["default"] else f"“{worst['name']}”"
     most = f"{worst['told']} of {of} records can be told at {where}"
     if levels[0] in red:
-        return f"Yes, for some. Even “{levels[0]['name']}” tells {levels[0]['told']} of {of} records{f'; {most}' if worst is not levels[0] else ''}."
+        more = "" if worst is levels[0] else f"; {most}"
+        return f"Yes, for some. Even “{levels[0]['name']}” tells {levels[0]['told']} of {of} records{more}."
     safe = [f"“{line['name']}”" for line in tested if line not in red]
     return f"It depends on the level: {most}; none at {', '.join(safe) or 'no other that was tested'}."
 

@@ -12,7 +12,7 @@ from pdml_spdz.fits.announced import announced
 from pdml_spdz.local.joint import local_study
 from pdml_spdz.privacy import lights, measures, report_content
 from pdml_spdz.privacy.assess import ALGORITHMS, EVERY_VIEW
-from pdml_spdz.results.page_words import in_words
+from pdml_spdz.results.page_words import in_words, with_code
 from tests.unit.test_announced import CASES
 
 # What only the protocol's documents call so.
@@ -121,3 +121,7 @@ def test_no_samples_prove_more_epsilon_than_the_page_says(samples: int) -> None:
     apart = np.arange(samples) / samples
     found = measures.epsilon_bound(apart[None, None] + 2.0, apart[None, None])
     assert found.lower[0] == pytest.approx(max(measures.epsilon_limit(samples), 0.0))
+
+
+def test_code_in_words_is_marked_and_everything_is_escaped() -> None:
+    assert with_code("see `a <b>` & <c>") == "see <code>a &lt;b&gt;</code> &amp; &lt;c&gt;"

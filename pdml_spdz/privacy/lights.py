@@ -12,7 +12,8 @@ from typing import Any
 from pdml_spdz.privacy import measures
 
 RED, AMBER, GREEN, GREY = "red", "amber", "green", "grey"
-WEAK = "weak test"
+WEAK, FEW = "weak test", "few records"
+MANY = 0.1  # of all records: if so many may be told, none of those that were looked at is not enough for green
 SHARP = 0.8  # a test that finds records with this AUC is good enough for green, if it found none
 CONFIDENCE = 0.95
 
@@ -24,8 +25,8 @@ class Light:
     why: str
 
 
-def of_view(view: Mapping[str, Any] | None) -> Light:
-    """view : an `Observer` as JSON, None if nobody looked."""
+def of_view(view: Mapping[str, Any] | None, rows: int | None = None, chosen: str | None = None) -> Light:
+    """view : an `Observer` as JSON, None if nobody looked; rows, chosen : as of `share`"""
     if view is None:
         return Light(GREY, "not tested", "")
     least = view["detectable"]["auc"]
@@ -36,14 +37,23 @@ def of_view(view: Mapping[str, Any] | None) -> Light:
         return Light(GREY, "not tested", "so few data sets could not have shown anything")
     if least > SHARP:
         return Light(AMBER, WEAK, f"none found; records told in up to {_of_100(least)} of 100 tries may be there")
+    of = len(view["records"])
+    if _is_sample(of, rows, chosen) and (most := _interval(0, of)[1]) > MANY:
+        return Light(AMBER, FEW, f"none among {of}, but up to {_percent(most)} of all records may be told")
     if view["mean_min_p"] < view["by_chance"]:
         return Light(AMBER, "no single one", "none can be named, but all together differ more than chance lets expect")
-    return Light(GREEN, "none found", f"a record told in {_of_100(least)} of 100 tries would have been found")
+    return Light(
+        GREEN, "none found", f"a record told in {_of_100(least)} of 100 tries would most likely have been found"
+    )
 
 
 LEGEND = (
     (RED, "distinguishable", "at least one record: whoever sees this can tell whether it took part"),
-    (AMBER, "unclear", "none can be named, but the test was weak, or all records together look unlike chance"),
+    (
+        AMBER,
+        "unclear",
+        "none can be named, but the test was weak or of few records, or all of them together look unlike chance",
+    ),
     (GREEN, "none found", f"by a test that finds records told in {round(100 * SHARP)} of 100 tries; no proof"),
     (GREY, "not tested", "nothing is said, good or bad"),
 )
@@ -72,11 +82,23 @@ def power(view: Mapping[str, Any]) -> str:
 
 
 def share(told: int, of: int, rows: int | None, chosen: str | None) -> str:
-    """What `told` of `of` records, chosen at random, say of all the party's records, in words; "" if nothing."""
-    if chosen != "random" or not rows or rows <= of:
+    """What `told` of `of` records, chosen at random, say of all the party's records, in words; "" if nothing.
+
+    rows : how many there are, None if nobody knows; chosen : "random" or "named"
+    """
+    if not _is_sample(of, rows, chosen):
         return ""
+    low, high = _interval(told, of)
+    return f"so {_percent(low)} to {_percent(high)} of all {rows:,} records"
+
+
+def _is_sample(of: int, rows: int | None, chosen: str | None) -> bool:
+    return chosen == "random" and rows is not None and rows > of
+
+
+def _interval(told: int, of: int) -> tuple[float, float]:
     low, high = measures.clopper_pearson(of, (1.0 - CONFIDENCE) / 2)
-    return f"so {_percent(low[told])} to {_percent(high[told])} of all {rows:,} records"
+    return float(low[told]), float(high[told])
 
 
 def _of_100(auc: float) -> int:

@@ -84,7 +84,7 @@ def _levels(algorithm: str, result: str, views: list[Json], settings: Json) -> l
     found = []
     for line in lines:
         view = by_name.get(line.get("view", ""))
-        light = lights.of_view(view)
+        light = lights.of_view(view, settings.get("rows"), settings.get("chosen"))
         if "view" not in line:
             light = lights.Light(lights.GREY, "not available", "")
         told, of = (len(view["flagged"]), len(view["records"])) if view else (0, 0)
@@ -126,7 +126,7 @@ def _headline(levels: list[Json]) -> str:
 
 
 def _weak(levels: list[Json]) -> bool:
-    return any(line["light"]["word"] == lights.WEAK for line in levels)
+    return any(line["light"]["word"] in (lights.WEAK, lights.FEW) for line in levels)
 
 
 def _uneven(levels: list[Json]) -> bool:

@@ -53,6 +53,12 @@ def test_colours_are_of_what_was_tested(seen: Any, colour: str) -> None:
     assert lights.of_view(seen).colour == colour
 
 
+def test_few_of_many_records_are_not_enough_for_green() -> None:
+    few, enough = (lights.of_view(view(of=n), 1000, "random").colour for n in (20, 50))
+    assert (few, enough) == (lights.AMBER, lights.GREEN)
+    assert lights.of_view(view(of=20), 20, "random").colour == lights.GREEN  # all of them
+
+
 @pytest.mark.parametrize("algorithm", ALGORITHMS)
 def test_levels_that_nobody_looked_at_are_grey_and_the_others_are_not(algorithm: str) -> None:
     def page(views: list[Any]) -> Any:

@@ -122,7 +122,7 @@ def _headline(levels: list[Json]) -> str:
         more = "" if worst is levels[0] else f"; {most}"
         return f"Yes, for some. Even “{levels[0]['name']}” tells {levels[0]['told']} of {of} records{more}."
     safe = [f"“{line['name']}”" for line in tested if line not in red]
-    return f"It depends on the level: {most}; none at {', '.join(safe) or 'no other that was tested'}."
+    return f"It depends on the level: {most}; none was found at {', '.join(safe) or 'no other that was tested'}."
 
 
 def _weak(levels: list[Json]) -> bool:

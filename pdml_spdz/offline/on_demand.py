@@ -9,7 +9,7 @@ from pdml_spdz.errors import EngineError
 from pdml_spdz.numerics import ring
 from pdml_spdz.offline.material import Lots, Material, Plan, ScalarMaterial
 from pdml_spdz.ot import extension, silent, triples, vole
-from pdml_spdz.ot.lpn import LARGE, SMALL
+from pdml_spdz.ot.lpn import LARGE, SHORT, SMALL
 from pdml_spdz.ot.triples import Triples
 from pdml_spdz.ot.vole import Correlation
 from pdml_spdz.transport.base import Link
@@ -17,7 +17,7 @@ from pdml_spdz.transport.base import Link
 GROUP = 256  # scalars whose delta is set up at a time: bounds the memory, 12 kB of keys for each and peer
 LEAST = 512  # numbers made at a time: fewer cost as much
 PIECE = 1 << 16  # numbers made at a time: large enough for speed, small enough for memory and for stopping early
-LEVELS = (SMALL, LARGE)  # of LPN: the secret of one is made of the numbers of the one below, the first by OT
+LEVELS = (SHORT, SMALL, LARGE)  # of LPN: the secret of one is made of the numbers of the one below, the first by OT
 
 
 class OnDemand(Material):

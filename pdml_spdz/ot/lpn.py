@@ -58,6 +58,8 @@ class LpnParameters:
         return min(self.blocks - self.kept, STEP // self.block)
 
 
+# Each level has a smaller secret and more noise than the one above, so that none falls sooner than another.
+SHORT = LpnParameters(1 << 11, 3, 800)
 SMALL = LpnParameters(1 << 13, 5, 2304)
 LARGE = LpnParameters(1 << 16, 8, 3400)  # emp-ot's ferret_b10 (2^16, 10, 850) with four times the noise
 

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Callable, Iterator, Sequence
-from itertools import chain, repeat
+from itertools import chain, islice, repeat
 
 from pdml_spdz.errors import EngineError
 from pdml_spdz.numerics import ring
@@ -40,13 +41,15 @@ class OnDemand(Material):
         with link.offline():
             self._ots = extension.set_up(link, session)
         self._ends: Iterator[vole.VoleEnds] = iter(())
-        self._planned: Iterator[tuple[int, int, int]] = iter(())  # of scalars: numbers at most, likely, and at a time
+        self._planned: deque[tuple[int, int, int]] = deque()  # of scalars: numbers at most, likely, and at a time
+        self._fresh, self._ready = 1, deque[Supply]()  # scalars made together, and those of them that nobody has yet
         self._triples, self._used = Triples(scalar_bits, [], [], []), 0
 
     def begin(self, lots: Lots) -> None:
         piece = lots.piece.vectors if lots.piece else ()
         likely = lots.likely.vectors if lots.piece else ()
         self._reserve(lots.whole, likely, piece)
+        self._fresh = lots.fresh
 
     def reserve(self, plan: Plan) -> None:
         self._reserve(plan, (), ())
@@ -60,7 +63,9 @@ class OnDemand(Material):
                 extension.prepare(link, self._ots, for_triples + for_deltas)
             self._triples, self._used = triples.make(link, self._ots, plan.triples, self._scalar_bits), 0
         self._ends = self._set_up(len(plan.vectors))
-        self._planned = zip(plan.vectors, chain(likely, unknown), chain(piece, unknown), strict=False)
+        self._planned = deque(zip(plan.vectors, chain(likely, unknown), chain(piece, unknown), strict=False))
+        self._fresh = 1
+        self._ready.clear()
         self.used += Plan(plan.triples, ())
 
     def _set_up(self, count: int) -> Iterator[vole.VoleEnds]:
@@ -81,12 +86,26 @@ class OnDemand(Material):
         return self.scalars(1)[0]
 
     def scalars(self, count: int) -> list[ScalarMaterial]:
+        if count > 1:
+            return list(self._supplies(count))
+        if not self._ready:
+            self._ready.extend(self._supplies(self._alike()))
+        return [self._ready.popleft()]
+
+    def _alike(self) -> int:
+        """How many of the next scalars are made in one round: those of an iteration, unless LPN makes them one by one."""
+        sizes = [n for n, _, _ in islice(self._planned, self._fresh)]
+        few = bool(sizes) and not (self._lpn and levels(sizes[0], sizes[0]))
+        return len(sizes) if few and len(set(sizes)) == 1 else 1
+
+    def _supplies(self, count: int) -> list[Supply]:
+        """Of scalars that take the same numbers at the same time."""
         together: list[Supply] = []
         for _ in range(count):
             ends = next(self._ends, None)
             if ends is None:
                 raise EngineError("the program multiplies vectors by more scalars than its plan has.")
-            lpn, (planned, likely, step) = self._lpn and count == 1, next(self._planned)
+            lpn, (planned, likely, step) = self._lpn and count == 1, self._planned.popleft()
             supply = Supply(
                 self._link,
                 self._ots,
@@ -100,7 +119,7 @@ class OnDemand(Material):
                 made=self._count,
             )
             together.append(supply)
-        return list(together)
+        return together
 
     def _count(self, n: int) -> None:
         self.used += Plan(0, (n,))

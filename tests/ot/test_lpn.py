@@ -266,13 +266,15 @@ def test_levels_are_climbed_where_they_pay() -> None:
 @pytest.mark.parametrize("bits", [160, 224])
 def test_no_level_sends_more_than_the_one_below_would(bits: int) -> None:
     """Where the rule says that a level pays, and a little more numbers: secrets are not free."""
-    by_level = [
-        lambda n: vole.Digits(bits, vole.KAPPA).message_size(n),
-        *(lambda n, lpn=lpn: sum(silent.message_sizes(n, bits, lpn)) for lpn in LEVELS),  # type: ignore[misc]
-    ]
-    for below, lpn, above in zip(by_level, LEVELS, by_level[1:], strict=True):
-        n = lpn.secret * 3 // 2
-        assert below(lpn.secret) + above(n) < below(n)
+
+    def sent(n: int, level: int) -> int:
+        if level == 0:
+            return vole.Digits(bits, vole.KAPPA).message_size(n)
+        return sum(silent.message_sizes(n, bits, LEVELS[level - 1]))
+
+    for below, parameters in enumerate(LEVELS):
+        n = parameters.secret * 3 // 2
+        assert sent(parameters.secret, below) + sent(n, below + 1) < sent(n, below)
 
 
 def test_more_than_planned_is_refused() -> None:

@@ -46,8 +46,8 @@ class Lots:
     expected : lots that a run is to have before it begins
     piece : as much of `whole` as is to be made at a time; None: more and more
     likely : as much of `whole` as is to be reckoned with
-    longest : vector that takes a delta for each of its numbers when it meets scalars; a longer one takes a delta for each
-        scalar, so that what makes fewer of them for a lot is chosen
+    longest : vector that takes a delta for each of its numbers when it meets scalars; a longer one takes one for each
+        scalar: whichever makes fewer for a lot
     fresh : scalars of its own that each part of `whole` has, all with the same numbers: made in one round
     """
 

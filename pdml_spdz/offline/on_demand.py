@@ -93,7 +93,7 @@ class OnDemand(Material):
         return [self._ready.popleft()]
 
     def _alike(self) -> int:
-        """How many of the next scalars are made in one round: those of an iteration, unless LPN makes them one by one."""
+        """How many of the next scalars are made in one round: those of an iteration, where none of them takes LPN."""
         sizes = [n for n, _, _ in islice(self._planned, self._fresh)]
         few = bool(sizes) and not (self._lpn and levels(sizes[0], sizes[0]))
         return len(sizes) if few and len(set(sizes)) == 1 else 1

@@ -100,7 +100,7 @@ class OnDemand(Material):
 
     def _supplies(self, count: int) -> list[Supply]:
         """Of scalars that take the same numbers at the same time."""
-        together: list[Supply] = []
+        made: list[Supply] = []
         for _ in range(count):
             ends = next(self._ends, None)
             if ends is None:
@@ -115,11 +115,11 @@ class OnDemand(Material):
                 step=step,
                 piece=self._piece,
                 lpn=lpn,
-                together=together,
+                together=made if count > 1 else None,
                 made=self._count,
             )
-            together.append(supply)
-        return together
+            made.append(supply)
+        return made
 
     def _count(self, n: int) -> None:
         self.used += Plan(0, (n,))
@@ -158,6 +158,8 @@ class Supply(ScalarMaterial):
         self._ends: vole.VoleEnds | None = ends
         self._piece, self._lpn, self._whole = piece or piece_for(link.M), lpn, whole
         self._together = [self] if together is None else together
+        if together is None:  # many at a time would fill the memory
+            ends.keep()
         self.delta, self._bits = ends.delta, ends.bits
         self._source: silent.Source | None = None
         self._level = 0  # of LPN that the source has

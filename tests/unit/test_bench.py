@@ -310,6 +310,23 @@ def test_the_page_is_written_from_results_alone(tmp_path: Path) -> None:
         write(tmp_path / "a", tmp_path / "c.md", QUESTIONS)
 
 
+def test_a_page_keeps_what_was_not_measured_again(tmp_path: Path) -> None:
+    def page(name: str, commit: str) -> str:
+        (results := tmp_path / commit).mkdir(exist_ok=True)
+        replace(promised(), benchmark=name, origin=ORIGIN | {"commit": commit}).save(results / f"{name}.json")
+        write(results, tmp_path / "page.md", QUESTIONS)
+        return (tmp_path / "page.md").read_text()
+
+    assert "# Measured earlier" not in page("growth", "one")
+    text = page("svd", "two")
+    now, before = text.split("# Measured earlier\n")
+    assert ("## svd:" in now, "commit two" in now, "## growth:" in before, "commit one" in before) == (True,) * 4
+    assert ("## growth:" in now, "## svd:" in before) == (False, False)
+    assert page("svd", "two") == text  # the same results make the same page
+    (tmp_path / "one" / "growth.json").rename(tmp_path / "two" / "growth.json")
+    assert "# Measured earlier" not in page("svd", "two")
+
+
 # ---- networks, scenarios, exact arithmetic
 
 

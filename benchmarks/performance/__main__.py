@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 import click
 
-from benchmarks.performance import page, precision, scenarios
+from benchmarks.performance import end_to_end, page, precision, scenarios, solvers
 from benchmarks.performance.network import NETWORKS
 from benchmarks.performance.peers import PEERS, versions
 from pdml_spdz.bench import fits, normed_sum, parts
@@ -57,7 +57,8 @@ def suite(
     return [
         Part("normed-sum", "what does one NormedSecSum cost?", lambda step: normed_sum.measure(table, step, PEERS)),
         Part("growth", "how does that grow with d?", lambda step: normed_sum.measure(GROWTH, step)),
-        Part("end-to-end", "how long does the paper's PCR take?", lambda step: scenarios.end_to_end()),
+        Part("end-to-end", "how long do whole commands take?", end_to_end.measure),
+        Part("solvers", "how much does krylov save beside power?", solvers.measure),
         Part("scenarios", "and over real networks?", lambda step: scenarios.measure(some, lines, step)),
         Part("svd", "where does the time of a PD-SVD go?", lambda step: fits.measure(svd, step)),
         Part("nmf", "and that of a PD-NMF?", lambda step: fits.measure(nmf, step)),

@@ -42,9 +42,34 @@ def write(directory: Path, page: Path, questions: Mapping[str, str]) -> list[Pat
         for grid in grids(result):
             lines += [f"{grid.title}:", "", *grid.markdown(), ""]
         lines += [f"- {note}" for note in result.notes]
+    lines += _earlier(page, set(results))
     with replaced(page) as temporary:
         temporary.write_text("\n".join(lines).rstrip() + "\n", encoding="utf-8")
     return files
+
+
+EARLIER = "# Measured earlier"
+
+
+def _earlier(page: Path, measured: set[str]) -> list[str]:
+    """What the page has of benchmarks that are not among these results, with where it comes from and what was promised
+    then; nothing once all have been measured again."""
+    if not page.is_file():
+        return []
+    now, _, before = page.read_text(encoding="utf-8").partition(f"\n{EARLIER}\n")
+    head, *parts = (before or now).split("\n## ")
+    promised = [part for part in parts if part.startswith("Wanted and found")]
+    kept = [part for part in parts if part not in promised and part.split(":")[0] not in measured]
+    if before:
+        since, _, *others = now.split("\n## ")
+        if again := [part for part in others if part.split(":")[0] not in measured]:  # since then, but not this time
+            head, kept = since + head, again + kept
+    if not kept:
+        return []
+    origins = [line for line in head.splitlines() if line.startswith("- ")]
+    words = "At the commits below, and not again since: other parts of the package have changed."
+    sections = [f"## {part.rstrip()}" for part in (*promised, *kept)]
+    return ["", EARLIER, "", words, "", *origins, "", "\n\n".join(sections)]
 
 
 def _origin(results: Sequence[Measurement]) -> list[str]:

@@ -7,18 +7,12 @@ bytes (`Network.seconds`), nothing else.
 
 from __future__ import annotations
 
-import tempfile
-import time
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from pathlib import Path
 
-import numpy as np
-
-from benchmarks.performance.network import LOOPBACK, NETWORKS, Network
-from pdml_spdz.bench.fits import FitSize, PartyCosts, party_rows, run, study_of
+from benchmarks.performance.network import NETWORKS, Network
+from pdml_spdz.bench.fits import FitSize, PartyCosts, run
 from pdml_spdz.bench.results import Cell, Check, Measurement, Step, exact, line
-from pdml_spdz.local.joint import LocalRun, run_local
 
 
 @dataclass(frozen=True)
@@ -41,7 +35,6 @@ PCR = Scenario("PCR", "embedded", FitSize(3000, 100, 7, 3), 300, (150, 225), 300
 LRA = Scenario("LRA", "embedded", FitSize(1500, 10_000, 7, 3), 300, (10, 30), 60, 4 * 86400, "4 days")
 LRA_SUM = Scenario("LRA by SecSum", "secsum", FitSize(1500, 10_000, 7, 3), 300, (10, 30), 300, 30 * 60, "below 30 min")
 SCENARIOS = {"pcr": PCR, "lra": LRA, "lra-secsum": LRA_SUM}
-MINUTE = 60.0
 WITHIN = 1.5  # a forecast that a run misses by more than this factor is wrong
 
 
@@ -123,31 +116,3 @@ def _check(cell: Cell) -> Check:
     off = cell.values["found s"].median / cell.values["forecast s"].median
     what = f"{cell.key['scenario']} over {cell.key['network']}: forecast and real run differ by a factor of"
     return Check(what, max(off, 1 / off), WITHIN, at_least=False)
-
-
-def end_to_end(s: Scenario = PCR) -> Measurement:
-    """The whole scenario as the command runs it: processes started, files read, offline phase, result written."""
-    with tempfile.TemporaryDirectory(prefix="pdml-spdz-") as directory:
-        files = []
-        for m in range(s.size.M):
-            np.save(path := Path(directory) / f"rows-{m}.npy", party_rows(s.size, m))
-            files.append(path)
-        study = study_of("svd", s.engine, s.size, s.tau)
-        began = time.perf_counter()
-        result = run_local(LocalRun(files, study, Path(directory) / "out"))
-        seconds = time.perf_counter() - began
-    slow = max(result.party_reports, key=lambda r: r["seconds"]["total"])
-    values = {
-        "total s": exact(seconds),
-        "offline s": exact(slow["seconds"]["offline"]),
-        "loop s": exact(slow["seconds"]["loop"]),
-        "offline MB": exact(slow["offline"]["bytes_sent"] / 1e6),
-        "sent MB": exact(slow["bytes_sent"] / 1e6),
-        "paper s": exact(s.paper),
-    }
-    key: dict[str, str | int] = {"engine": s.engine, "scenario": s.name, "network": LOOPBACK.name}
-    cell = Cell(key | {"M": s.size.M, "d": s.size.d, "k": s.size.k, "tau": result.report["iterations"]}, values)
-    what = f"{s.name} (d = {s.size.d}, k = {s.size.k}, {result.report['iterations']} iterations, M = {s.size.M}) "
-    what += f"from files to result, offline included (the paper, online: {s.paper_text})"
-    check = Check(what, seconds, MINUTE, at_least=False, unit=" s")
-    return Measurement("end-to-end", {"scenario": s.name}, [cell], [check])

@@ -55,7 +55,7 @@ def directions(d: int, k: int) -> Reals:
 
 def cold(link: Link, d: int, bits: int, repeats: int) -> Calls:
     """NormedSecSums of d numbers, each with material of its own from fresh base OTs."""
-    p = Precision(link.M, bits)
+    p = Precision(link.M, bits, hidden_mean=False)
     sec_sum = MaskedSum(link, Keys.agree(link, SESSION))
     wanted = numbers_plan(PER_COLUMN, p, Shape(d, 1, 1))
     program, lots = wanted.layout.program, wanted.lots
@@ -85,7 +85,7 @@ def fit(link: Link, d: int, k: int, bits: int, repeats: int, *, window: bool = F
 
     S = 2 I is enough: the engine does not care what it multiplies.
     """
-    p = Precision(link.M, bits, WIDE_RANGE if window else USUAL_RANGE, f_g=FULL_G)
+    p = Precision(link.M, bits, WIDE_RANGE if window else USUAL_RANGE, f_g=FULL_G, hidden_mean=False)
     rounds = WARM + repeats
     sec_sum = MaskedSum(link, Keys.agree(link, SESSION))
     wanted = numbers_plan(ONE_SCALE, p, Shape(d, k, rounds))
@@ -122,7 +122,7 @@ def sums(link: Link, d: int, repeats: int) -> dict[str, list[Costs]]:
 def material(link: Link, d: int, bits: int, repeats: int) -> dict[str, list[Costs]]:
     """The parts of the offline phase: base OTs, the triples of a cold NormedSecSum, VOLE of d numbers by OT (up to
     OT_MOST) and from LPN (where that has come to its last level)."""
-    p = Precision(link.M, bits)
+    p = Precision(link.M, bits, hidden_mean=False)
     plan = numbers_plan(PER_COLUMN, p, Shape(1, 1, 1)).lots.whole
     voles = {"VOLE by OT": d <= OT_MOST, "VOLE from LPN": levels(d, d) == len(LEVELS)}
     parts: dict[str, list[Costs]] = defaultdict(list)

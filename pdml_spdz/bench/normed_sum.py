@@ -275,7 +275,11 @@ def checks(result: Measurement, k: int) -> list[Check]:
             add(name, peer, fit, ("online s", "total s"), 20)
     if fit:
         name = f"in a fit (k = {k}), d = 10^4: iteration online / SecSum of the same block"
-        add(name, fit, fit, ("iteration s", "secsum s"), 5, at_least=False)
+        add(name, fit, fit, ("iteration s", "secsum s"), 4, at_least=False)
+    if cold and (peer := result.find(engine="spu", **at)):
+        add("cold, d = 10^4: embedded online / SPU", cold, peer, ("online s", "online s"), 1, at_least=False)
+    if cold:
+        found.append(Check("cold, d = 10^4: rounds online", cold.values["rounds"].median, 110, at_least=False))
     small = {"M": 3, "d": 100, "bits": 31}
     paper = result.find(engine="mp-spdz", protocol="semi", program="paper", **small)
     for engine, faster, lighter in (("embedded", 300, 500), ("mp-spdz", 100, 100)):

@@ -56,9 +56,8 @@ def render(
         sealed = SealedPrecision(parties, dim, max(1, columns // 2), columns, iterations=iterations)
         program = programs.render_sealed(sealed)
     else:
-        program = programs.render(
-            name, Precision(parties, bits, range_ or USUAL_RANGE), dim, columns, iterations, own_masks=own_masks
-        )
+        precision = Precision(parties, bits, range_ or USUAL_RANGE, hidden_mean=name == programs.CENTRED)
+        program = programs.render(name, precision, dim, columns, iterations, own_masks=own_masks)
     if out is None:
         echo(program.text, nl=False)
         return
@@ -70,6 +69,7 @@ def render(
 @sections.command()
 @_parties
 @options(PRECISION)
+@click.option("--hidden-mean", is_flag=True, help="Explain the budget of `pca --centre hidden`.")
 @click.option("--sealed", is_flag=True, help="Explain the private matrix product instead: ring-LWE, noise, flooding.")
 @click.option("--dim", "-d", type=click.IntRange(1), default=64, show_default=True, help="With --sealed: features.")
 @click.option(
@@ -90,6 +90,7 @@ def precision(
     parties: int,
     bits: int,
     range_: int,
+    hidden_mean: bool,
     sealed: bool,
     dim: int,
     columns: int,
@@ -113,7 +114,7 @@ def precision(
         p = Parameters.choose(M=parties, n=dim, i=dim, c=columns, w=ring, bits=left_bits)
         names = ("q", "travel_bits", "flooding_bits", "distance", "returned", "sent", "seconds")
     else:
-        p = Precision(parties, bits, range_ or WIDE_RANGE, f_g=FULL_G)
+        p = Precision(parties, bits, range_ or WIDE_RANGE, f_g=FULL_G, hidden_mean=hidden_mean)
         names = ("f_in", "f_inv", "f_t", "f_x", "vector_bits", "scalar_bits")
     if as_json:
         lines = [{"line": line, "used": used, "room": room, "why": why} for line, used, room, why in p.budget()]

@@ -185,12 +185,18 @@ def sealed_precision_of(study: Study, d: int) -> SealedPrecision:
         columns=min(d, study.block or 2 * study.rank),
         goal_bits=ceil(-log2(study.accuracy_goal)),
         iterations=iterations_for(study.accuracy_goal, study.decay),
-        hidden_mean="centre" in study.spec.own and study.centre == "hidden",
+        hidden_mean=_hidden_mean(study),
     )
 
 
+def _hidden_mean(study: Study) -> bool:
+    return "centre" in study.spec.own and study.centre == "hidden"
+
+
 def precision_of(study: Study) -> Precision:
-    usual = Precision(study.M, study.precision.bits, study.range, f_g=study.engine_spec.f_g)
+    usual = Precision(
+        study.M, study.precision.bits, study.range, f_g=study.engine_spec.f_g, hidden_mean=_hidden_mean(study)
+    )
     if not study.spec.vector:
         return usual
     # For any vector and a random g: 1/(g.u) may be larger than between iterates, if the ring has room for it.

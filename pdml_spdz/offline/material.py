@@ -5,6 +5,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
 from functools import cached_property
+from math import inf
 
 from pdml_spdz.ot.triples import Triples
 from pdml_spdz.ot.vole import Correlation
@@ -45,6 +46,9 @@ class Lots:
     expected : lots that a run is to have before it begins
     piece : as much of `whole` as is to be made at a time; None: more and more
     likely : as much of `whole` as is to be reckoned with
+    longest : vector that takes a delta for each of its numbers when it meets scalars; a longer one takes one for each
+        scalar: whichever makes fewer for a lot
+    fresh : scalars of its own that each part of `whole` has, all with the same numbers: made in one round
     """
 
     whole: Plan
@@ -53,6 +57,8 @@ class Lots:
     expected: int
     piece: Plan | None
     likely: Plan
+    longest: float = inf
+    fresh: int = 1
 
     @classmethod
     def of(cls, plan: Plan) -> Lots:

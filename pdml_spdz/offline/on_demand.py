@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Callable, Iterator, Sequence
-from itertools import chain, repeat
+from itertools import chain, islice, repeat
 
 from pdml_spdz.errors import EngineError
 from pdml_spdz.numerics import ring
 from pdml_spdz.offline.material import Lots, Material, Plan, ScalarMaterial
 from pdml_spdz.ot import extension, silent, triples, vole
-from pdml_spdz.ot.lpn import LARGE, SMALL
+from pdml_spdz.ot.lpn import LARGE, SHORT, SMALL
 from pdml_spdz.ot.triples import Triples
 from pdml_spdz.ot.vole import Correlation
 from pdml_spdz.transport.base import Link
@@ -17,7 +18,7 @@ from pdml_spdz.transport.base import Link
 GROUP = 256  # scalars whose delta is set up at a time: bounds the memory, 12 kB of keys for each and peer
 LEAST = 512  # numbers made at a time: fewer cost as much
 PIECE = 1 << 16  # numbers made at a time: large enough for speed, small enough for memory and for stopping early
-LEVELS = (SMALL, LARGE)  # of LPN: the secret of one is made of the numbers of the one below, the first by OT
+LEVELS = (SHORT, SMALL, LARGE)  # of LPN: the secret of one is made of the numbers of the one below, the first by OT
 
 
 class OnDemand(Material):
@@ -40,13 +41,15 @@ class OnDemand(Material):
         with link.offline():
             self._ots = extension.set_up(link, session)
         self._ends: Iterator[vole.VoleEnds] = iter(())
-        self._planned: Iterator[tuple[int, int, int]] = iter(())  # of scalars: numbers at most, likely, and at a time
+        self._planned: deque[tuple[int, int, int]] = deque()  # of scalars: numbers at most, likely, and at a time
+        self._fresh, self._ready = 1, deque[Supply]()  # scalars made together, and those of them that nobody has yet
         self._triples, self._used = Triples(scalar_bits, [], [], []), 0
 
     def begin(self, lots: Lots) -> None:
         piece = lots.piece.vectors if lots.piece else ()
         likely = lots.likely.vectors if lots.piece else ()
         self._reserve(lots.whole, likely, piece)
+        self._fresh = lots.fresh
 
     def reserve(self, plan: Plan) -> None:
         self._reserve(plan, (), ())
@@ -60,7 +63,9 @@ class OnDemand(Material):
                 extension.prepare(link, self._ots, for_triples + for_deltas)
             self._triples, self._used = triples.make(link, self._ots, plan.triples, self._scalar_bits), 0
         self._ends = self._set_up(len(plan.vectors))
-        self._planned = zip(plan.vectors, chain(likely, unknown), chain(piece, unknown), strict=False)
+        self._planned = deque(zip(plan.vectors, chain(likely, unknown), chain(piece, unknown), strict=False))
+        self._fresh = 1
+        self._ready.clear()
         self.used += Plan(plan.triples, ())
 
     def _set_up(self, count: int) -> Iterator[vole.VoleEnds]:
@@ -81,12 +86,26 @@ class OnDemand(Material):
         return self.scalars(1)[0]
 
     def scalars(self, count: int) -> list[ScalarMaterial]:
-        together: list[Supply] = []
+        if count > 1:
+            return list(self._supplies(count))
+        if not self._ready:
+            self._ready.extend(self._supplies(self._alike()))
+        return [self._ready.popleft()]
+
+    def _alike(self) -> int:
+        """How many of the next scalars are made in one round: those of an iteration, where none of them takes LPN."""
+        sizes = [n for n, _, _ in islice(self._planned, self._fresh)]
+        few = bool(sizes) and not (self._lpn and levels(sizes[0], sizes[0]))
+        return len(sizes) if few and len(set(sizes)) == 1 else 1
+
+    def _supplies(self, count: int) -> list[Supply]:
+        """Of scalars that take the same numbers at the same time."""
+        made: list[Supply] = []
         for _ in range(count):
             ends = next(self._ends, None)
             if ends is None:
                 raise EngineError("the program multiplies vectors by more scalars than its plan has.")
-            lpn, (planned, likely, step) = self._lpn and count == 1, next(self._planned)
+            lpn, (planned, likely, step) = self._lpn and count == 1, self._planned.popleft()
             supply = Supply(
                 self._link,
                 self._ots,
@@ -96,11 +115,11 @@ class OnDemand(Material):
                 step=step,
                 piece=self._piece,
                 lpn=lpn,
-                together=together,
+                together=made if count > 1 else None,
                 made=self._count,
             )
-            together.append(supply)
-        return list(together)
+            made.append(supply)
+        return made
 
     def _count(self, n: int) -> None:
         self.used += Plan(0, (n,))
@@ -139,6 +158,8 @@ class Supply(ScalarMaterial):
         self._ends: vole.VoleEnds | None = ends
         self._piece, self._lpn, self._whole = piece or piece_for(link.M), lpn, whole
         self._together = [self] if together is None else together
+        if together is None:  # many at a time would fill the memory
+            ends.keep()
         self.delta, self._bits = ends.delta, ends.bits
         self._source: silent.Source | None = None
         self._level = 0  # of LPN that the source has

@@ -5,6 +5,7 @@ batch.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 from itertools import accumulate
 
 import numpy as np
@@ -32,11 +33,18 @@ class Receiver:
     def extend(self, choices: NDArray[np.bool_]) -> tuple[Blocks, bytes]:
         """The keys (n, 2) for n choice bits, and the message for the sender."""
         words = _words(len(choices))
-        start, self.position = self.position, self.position + words * 64
+        trees, start = self._streams, self.position
+        self.position += words * 64
         t, corrections = np.empty((TREES, DEPTH, words), WORD), np.empty((TREES, words), WORD)
-        for i in range(TREES):
-            corrections[i], t[i] = _fold(_streams(self._leaves[i], None, start, words, self._nonces[i]))
+        for i, streams in enumerate(trees):
+            corrections[i], t[i] = _fold(streams.rows(words))
         return self._keys(choices, start, corrections, t)
+
+    @cached_property
+    def _streams(self) -> list[Streams]:
+        """Of every tree, read on from call to call: to begin them takes as long as thousands of OTs."""
+        first = self.position // ALIGN
+        return [Streams(leaves, None, first, nonce) for leaves, nonce in zip(self._leaves, self._nonces, strict=True)]
 
     def begin(self, forest: Forest, choices: NDArray[np.bool_]) -> tuple[Blocks, bytes]:
         """The very first OTs, FIRST of them."""
@@ -71,11 +79,18 @@ class Sender:
                 f"{message_size(n)} bytes for {n} OTs",
                 "start all parties with the same study file and version",
             )
-        start, self.position = self.position, self.position + words * 64
+        trees, start = self._streams, self.position
+        self.position += words * 64
         u, t = np.empty((TREES, words), WORD), np.empty((TREES, DEPTH, words), WORD)
-        for i in range(TREES):
-            u[i], t[i] = _fold(_streams(self._leaves[i], int(self._holes[i]), start, words, self._nonces[i]))
+        for i, streams in enumerate(trees):
+            u[i], t[i] = _fold(streams.rows(words))
         return self._pairs(n, start, message, u, t)
+
+    @cached_property
+    def _streams(self) -> list[Streams]:
+        """As the receiver's, without the leaf that is not known."""
+        parts, first = zip(self._leaves, self._holes, self._nonces, strict=True), self.position // ALIGN
+        return [Streams(leaves, int(hole), first, nonce) for leaves, hole, nonce in parts]
 
     def begin(self, forest: Forest, message: memoryview) -> Blocks:
         """The very first OTs, FIRST of them."""
@@ -256,11 +271,6 @@ def _words(n: int) -> int:
 
 def _tweaks(start: int, n: int) -> NDArray[np.uint64]:
     return np.arange(start, start + n, dtype=WORD)
-
-
-def _streams(leaves: Blocks, hole: int | None, start: int, words: int, nonce: int) -> NDArray[np.uint64]:
-    """The next `words` of every leaf's stream, zeros for the leaf that is not known."""
-    return Streams(leaves, hole, start // ALIGN, nonce).rows(words)
 
 
 def _fold(x: NDArray[np.uint64]) -> tuple[NDArray[np.uint64], NDArray[np.uint64]]:

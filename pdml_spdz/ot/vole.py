@@ -62,11 +62,31 @@ class Digits:
         return HEADER.size + (n + n % 2) * sum(self.size(i) for i in range(len(self)))
 
 
+class Sums:
+    """The sums over the leaves of each tree, from where an end is in their streams.
+
+    keeps : whether these are read on from call to call: to begin them takes as long as hundreds of numbers, and memory,
+            a kilobyte for each leaf
+    """
+
+    def __init__(self, digits: Digits, leaves: Blocks, nonces: Sequence[int], holes: Sequence[int | None]) -> None:
+        self._digits, self.leaves, self.nonces, self._holes = digits, leaves, nonces, holes
+        self.keeps, self._kept = False, dict[int, LeafSums]()
+
+    def of(self, i: int, start: int) -> LeafSums:
+        """Of tree i, from element `start` on, the next one."""
+        if (sums := self._kept.get(i)) is None:
+            sums = LeafSums(self.leaves[i], self._holes[i], start, self._digits.words(i), self.nonces[i])
+            if self.keeps:
+                self._kept[i] = sums
+        return sums
+
+
 class VoleSender:
     """The end with v, for any u: leaves of all trees, shape (digits, 2^kappa, 2), and a nonce for each tree."""
 
     def __init__(self, digits: Digits, leaves: Blocks, nonces: Sequence[int]) -> None:
-        self.digits, self._leaves, self._nonces = digits, leaves, nonces
+        self.digits, self.sums = digits, Sums(digits, leaves, nonces, [None] * len(leaves))
 
     def extend(self, u: Vector) -> tuple[Vector, bytes]:
         """v of shape (n, L) for the u given, and the message for the receiver (steps 2 and 3 of `extend`)."""
@@ -75,7 +95,7 @@ class VoleSender:
         message, columns = [HEADER.pack(start, n)], _split(u, lengths)
         v = [Horner(digits.kappa, length) for length in lengths]
         for i in range(len(digits) - 1, -1, -1):
-            leaves = LeafSums(self._leaves[i], None, start, digits.words(i), self._nonces[i])
+            leaves = self.sums.of(i, start)
             for part, length in enumerate(lengths):
                 u_i, weighted = leaves.next(length)
                 message.append(_pack(to_words(settle(columns[part][: len(u_i)] - u_i)), digits.size(i)))
@@ -87,7 +107,8 @@ class VoleReceiver:
     """The end with delta and w: all leaves but number delta_i of tree i, which is zeros."""
 
     def __init__(self, digits: Digits, leaves: Blocks, nonces: Sequence[int], holes: NDArray[np.int64]) -> None:
-        self.digits, self._leaves, self._nonces, self._holes = digits, leaves, nonces, holes
+        self.digits, self._holes = digits, [int(hole) for hole in holes]
+        self.sums = Sums(digits, leaves, nonces, self._holes)
         total = sum(int(hole) << (digits.kappa * i) for i, hole in enumerate(holes))
         self.delta = total & ((1 << digits.bits) - 1)  # the highest digit may stick out of the ring
 
@@ -105,8 +126,8 @@ class VoleReceiver:
         lengths, offset = chunks(n), HEADER.size
         w = [Horner(self.digits.kappa, length) for length in lengths]
         for i in range(len(self.digits) - 1, -1, -1):
-            hole, size = int(self._holes[i]), self.digits.size(i)
-            leaves = LeafSums(self._leaves[i], hole, start, self.digits.words(i), self._nonces[i])
+            hole, size = self._holes[i], self.digits.size(i)
+            leaves = self.sums.of(i, start)
             for part, length in enumerate(lengths):
                 u_i, weighted = leaves.next(length)
                 u_i += to_columns(_unpack(message[offset : offset + length * size], size, length))
@@ -131,6 +152,11 @@ class VoleEnds:
     @property
     def bits(self) -> int:
         return next(iter(self.receivers.values())).digits.bits
+
+    def keep(self) -> None:
+        """For several calls of `extend`: streams are begun once."""
+        for peer in self.senders:
+            self.senders[peer].sums.keeps = self.receivers[peer].sums.keeps = True
 
     def random(self, n: int) -> Vector:
         """A u for `extend`."""

@@ -34,6 +34,7 @@ class Precision:
     G : guard bits
     H : head-room of 1/(g.u)
     f_g : fraction bits of g
+    hidden_mean : whether scalars have room for what a hidden mean makes of them
     """
 
     M: int
@@ -42,6 +43,7 @@ class Precision:
     G: int = 16
     H: int = 13
     f_g: int = F_G
+    hidden_mean: bool = True
 
     def __post_init__(self) -> None:
         for name, value, low, high in (
@@ -75,7 +77,8 @@ class Precision:
 
     @cached_property
     def f_t(self) -> int:
-        """t = rho x, from rho to 1: relative to the smallest rho, 6 bits finer than inv has to be."""
+        """t = rho x, from rho to 1: relative to the smallest rho, 6 bits finer than inv has to be. (Newton's step, for
+        which t is near 1, takes it to f_x bits.)"""
         return self.R + self.f_inv + 6
 
     @cached_property
@@ -124,10 +127,12 @@ class Precision:
     @cached_property
     def scalar_value_bits(self) -> int:
         """The largest scalar that is truncated, with its sign: x h, where h has 2 f_y + f_h fraction bits, and 2 h has
-        f_t in Newton's step; t^2.
+        f_x in Newton's step; t h, where |t| is about 1 at most; rho x, as the gate sees it; g.s; and what a hidden mean
+        makes of them.
         """
-        h = max(2 * self.f_y + self.f_h, self.f_t + 1)
-        return 1 + max(self.x_bits + self.f_x + h, 2 * self.f_t + 1, *self.mean_bits)
+        h = 2 * self.f_y + self.f_h
+        of_x, of_t = self.x_bits + self.f_x + max(h, self.f_x + 1), self.f_t + max(h, self.f_x) + 1
+        return 1 + max(of_x, of_t, self.f_rho + 1, *(self.mean_bits if self.hidden_mean else ()))
 
     @cached_property
     def mean_bits(self) -> tuple[int, int]:
@@ -167,9 +172,10 @@ class Precision:
             self.scalar_bits,
             "value + offset + M masks must not wrap",
         )
-        of_rho, scaled = self.mean_bits
-        yield "mean in rho", of_rho + 1, self.scalar_value_bits, "hidden centring: t.v times g.t, before truncation"
-        yield "scaled mean", scaled + 1, self.scalar_value_bits, "hidden centring: c t, before truncation to f_inv"
+        if self.hidden_mean:
+            of_rho, scaled = self.mean_bits
+            yield "mean in rho", of_rho + 1, self.scalar_value_bits, "hidden centring: t.v times g.t, before truncation"
+            yield "scaled mean", scaled + 1, self.scalar_value_bits, "hidden centring: c t, before truncation to f_inv"
         yield "opened number", 1 + self.H + self.f_out, self.open_bits, "sign, head-room, fraction"
         yield "vector ring", self.vector_bits, MAX_VECTOR_BITS, "the widest in which shares, VOLE and LPN are tested"
         yield "scalar ring", self.scalar_bits, MAX_SCALAR_BITS, "the widest in which triples are tested"

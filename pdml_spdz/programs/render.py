@@ -18,7 +18,8 @@ if TYPE_CHECKING:
 
 
 PAPER = ("normed_sum_paper", "fixed_point_sqrt")  # fixed-point numbers, as the paper has them: MP-SPDZ only
-NAMES = ("normed_sum", "scaled_sum", "scaled_sum_centred", *PAPER)
+CENTRED = "scaled_sum_centred"
+NAMES = ("normed_sum", "scaled_sum", CENTRED, *PAPER)
 
 
 @dataclass(frozen=True)
@@ -47,6 +48,8 @@ def render(
     """
     if name not in NAMES:
         raise EngineError(f"there is no program {name!r}.", f"one of {', '.join(NAMES)}")
+    if name == CENTRED and not precision.hidden_mean:
+        raise ValueError(f"{name} in scalars without room for a hidden mean")
     import jinja2  # not by those who only pass programs on
 
     template = environment().get_template(f"{name}.mpc.j2")
@@ -68,9 +71,9 @@ def render_sealed(precision: SealedPrecision) -> Program:
 
 # What mpc_programs/ holds: the programs of `make svd` and of a NormedSecSum of 1,000 numbers, three parties.
 REFERENCES = {
-    "normed_sum.mpc": ("normed_sum", Precision(3), 1000, 1),
-    "scaled_sum.mpc": ("scaled_sum", Precision(3), 64, 9, 60),
-    "scaled_sum_centred.mpc": ("scaled_sum_centred", Precision(3), 64, 9, 60),
+    "normed_sum.mpc": ("normed_sum", Precision(3, hidden_mean=False), 1000, 1),
+    "scaled_sum.mpc": ("scaled_sum", Precision(3, hidden_mean=False), 64, 9, 60),
+    "scaled_sum_centred.mpc": (CENTRED, Precision(3), 64, 9, 60),
     "normed_sum_paper.mpc": ("normed_sum_paper", Precision(3), 100, 1),
     "fixed_point_sqrt.mpc": ("fixed_point_sqrt", Precision(3), 10, 1),
 }

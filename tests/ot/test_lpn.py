@@ -18,7 +18,7 @@ from pdml_spdz.offline.material import Plan
 from pdml_spdz.offline.numbers import Kind, NumberStock
 from pdml_spdz.offline.on_demand import LEVELS, Supply, levels
 from pdml_spdz.ot import extension, ggm, lpn, silent, vole
-from pdml_spdz.ot.lpn import LARGE, SMALL, LpnParameters
+from pdml_spdz.ot.lpn import LARGE, SHORT, SMALL, LpnParameters
 from pdml_spdz.ot.vole import Correlation
 from pdml_spdz.transport.base import Link
 from pdml_spdz.transport.inprocess import mesh
@@ -79,7 +79,7 @@ def test_relation_holds_in_other_rings(monkeypatch: pytest.MonkeyPatch, bits: in
 @WINDOWS
 def test_real_levels_are_climbed(bits: int) -> None:
     n = LARGE.secret * 5 // 4 + 1
-    assert levels(n, n) == 2
+    assert levels(n, n) == 3
     made = supplied(2, n, [n], whole=True, bits=bits, piece=0)
     some = np.r_[0:50, n // 2 : n // 2 + 50, n - 50 : n]
     assert holds([(delta, Correlation(c.pad[some], c.rest[some])) for delta, c in made], bits)
@@ -183,7 +183,7 @@ def test_one_number_of_each_block_is_noisy_and_odd(bits: int) -> None:
     assert len(places) == 2  # each party has its own (5 places of 16: equal once in a million)
 
 
-@pytest.mark.parametrize("secret", [32, SMALL.secret])
+@pytest.mark.parametrize("secret", [32, SHORT.secret, SMALL.secret])
 def test_a_row_has_ten_different_places_and_follows_the_stream(secret: int) -> None:
     key, n = np.arange(2, dtype=np.uint64), 4096
     code = lpn.Code(secret, key)
@@ -256,10 +256,25 @@ def test_nothing_is_given_after_the_last() -> None:
 
 
 def test_levels_are_climbed_where_they_pay() -> None:
-    assert levels(SMALL.secret, SMALL.secret) == 0
-    assert levels(2 * SMALL.secret, 2 * SMALL.secret) == 1
-    assert levels(10 * LARGE.secret, 10 * LARGE.secret) == 2
-    assert levels(10 * LARGE.secret, SMALL.secret - 1) == 0  # a run that may stop soon
+    assert levels(SHORT.secret, SHORT.secret) == 0
+    assert levels(2 * SHORT.secret, 2 * SHORT.secret) == 1
+    assert levels(2 * SMALL.secret, 2 * SMALL.secret) == 2
+    assert levels(10 * LARGE.secret, 10 * LARGE.secret) == 3
+    assert levels(10 * LARGE.secret, SHORT.secret - 1) == 0  # a run that may stop soon
+
+
+@pytest.mark.parametrize("bits", [160, 224])
+def test_no_level_sends_more_than_the_one_below_would(bits: int) -> None:
+    """Where the rule says that a level pays, and a little more numbers: secrets are not free."""
+
+    def sent(n: int, level: int) -> int:
+        if level == 0:
+            return vole.Digits(bits, vole.KAPPA).message_size(n)
+        return sum(silent.message_sizes(n, bits, LEVELS[level - 1]))
+
+    for below, parameters in enumerate(LEVELS):
+        n = parameters.secret * 3 // 2
+        assert sent(parameters.secret, below) + sent(n, below + 1) < sent(n, below)
 
 
 def test_more_than_planned_is_refused() -> None:

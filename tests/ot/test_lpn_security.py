@@ -98,7 +98,7 @@ def test_levels_cost_what_another_computation_had_up_to_degree_four(
 
 @pytest.mark.parametrize("guess", [(1610, 1), (3206, 9), (0, 0)])
 def test_hilbert_series_is_exact_where_little_is_left_over(guess: tuple[int, int]) -> None:
-    """Level 2: by whole numbers, factors multiplied out. These have up to 50 digits."""
+    """Level 3: by whole numbers, factors multiplied out. These have up to 50 digits."""
     at, (f, mu), d = lpn_security.instance(LARGE), guess, 8
     b, t, checks = at.block, at.t, at.n - at.k - 1
     left = [comb(f, j) * (b - mu - 1) ** j for j in range(d + 1)]
@@ -134,7 +134,7 @@ def test_rows_of_parts_bound_what_all_parts_of_a_small_code_have() -> None:
     assert n * (s / k) ** ones < most <= bound + 3
 
 
-def test_level_two_is_ferrets_with_four_times_the_noise() -> None:
+def test_level_three_is_ferrets_with_four_times_the_noise() -> None:
     at = lpn_security.instance(LARGE)
     assert (at.n, at.k, at.t) == (FERRET_B10.n, FERRET_B10.k, 4 * FERRET_B10.t)
 
@@ -142,6 +142,11 @@ def test_level_two_is_ferrets_with_four_times_the_noise() -> None:
 @pytest.mark.parametrize("parameters", LEVELS)
 def test_every_level_has_a_margin_above_128_bits(parameters: LpnParameters) -> None:
     assert min(lpn_security.costs(lpn_security.instance(parameters)).values()) > 128 + 64
+
+
+def test_the_first_level_is_no_weaker_than_those_above() -> None:
+    first, *above = (min(lpn_security.costs(lpn_security.instance(lpn)).values()) for lpn in LEVELS)
+    assert first >= min(above)
 
 
 def test_table_of_the_page_is_what_the_script_prints() -> None:

@@ -264,7 +264,8 @@ def test_messages_and_keys_look_uniform(ends: list[extension.Ends]) -> None:
 
 def test_a_changed_bit_of_the_message_spoils_its_own_ot_only(ends: list[extension.Ends]) -> None:
     sender, receiver = ot_pair(ends)
-    changed = copy.deepcopy(sender)
+    changed = copy.copy(sender)
+    changed.__dict__.pop("_streams", None)  # which it begins where the other one is
     keys, message = receiver.extend(choices := prg.random_bits(256))
     tree = int(np.flatnonzero(sender._holes)[0])  # a digit 0 of the offset ignores its correction
     spoilt = bytearray(message)
@@ -277,4 +278,4 @@ def test_a_changed_bit_of_the_message_spoils_its_own_ot_only(ends: list[extensio
 def test_extension_refuses_a_message_of_another_length(ends: list[extension.Ends]) -> None:
     sender = ot_pair(ends)[0]
     with pytest.raises(ProtocolError, match="an OT message has 511 bytes"):
-        copy.deepcopy(sender).extend(5, memoryview(bytes(511)))
+        copy.copy(sender).extend(5, memoryview(bytes(511)))

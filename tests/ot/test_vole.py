@@ -114,25 +114,30 @@ def test_receiver_lacks_the_leaf_that_hides_u(ends: list[extension.Ends]) -> Non
     ]
     for i in trees:
         hole = int(receiver._holes[i])
-        assert not receiver._leaves[i, hole].any()
-        secret = sender._leaves[i, hole].tobytes()
-        assert secret not in receiver._leaves.tobytes()
+        assert not receiver.sums.leaves[i, hole].any()
+        secret = sender.sums.leaves[i, hole].tobytes()
+        assert secret not in receiver.sums.leaves.tobytes()
         assert secret not in message
-    nonce = sender._nonces[0]
-    assert sender._nonces == receiver._nonces
+    nonce = sender.sums.nonces[0]
+    assert sender.sums.nonces == receiver.sums.nonces
     # What it gets of u in digit 0 is short of exactly the stream of its missing leaf ...
     known = [
-        stream_numbers(leaf, 0, 2, n, nonce) for j, leaf in enumerate(receiver._leaves[0]) if j != receiver._holes[0]
+        stream_numbers(leaf, 0, 2, n, nonce)
+        for j, leaf in enumerate(receiver.sums.leaves[0])
+        if j != receiver._holes[0]
     ]
     partial = [sum(column) for column in zip(*known, strict=True)]
     lowest = np.frombuffer(message[-16 * n :], np.uint64).reshape(2, n).T
     rest = [(a - b - c) % 2**128 for a, b, c in zip(ring.to_ints(u), ring.to_ints(lowest), partial, strict=True)]
-    assert rest == stream_numbers(sender._leaves[0, receiver._holes[0]], 0, 2, n, nonce)
+    assert rest == stream_numbers(sender.sums.leaves[0, receiver._holes[0]], 0, 2, n, nonce)
     # ... and no leaf that it has makes that stream, nor do zeros.
     assert all(rest != numbers for numbers in [*known, stream_numbers(np.zeros(2, np.uint64), 0, 2, n, nonce)])
 
 
-def test_no_part_of_a_stream_is_read_twice(ends: list[extension.Ends], monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("kept", [True, False])
+def test_no_part_of_a_stream_is_read_twice(
+    ends: list[extension.Ends], monkeypatch: pytest.MonkeyPatch, kept: bool
+) -> None:
     read: dict[bytes, list[tuple[int, int]]] = {}
 
     class Spy(prg.Streams):
@@ -147,6 +152,7 @@ def test_no_part_of_a_stream_is_read_twice(ends: list[extension.Ends], monkeypat
             return super().fill(j, out)
 
     sender, _ = vole_pairs(ends, 192, kappa=2)[0]
+    sender.sums.keeps = kept
     monkeypatch.setattr(ggm, "Streams", Spy)
     monkeypatch.setattr(vole, "CHUNK", 16)
     for n in (1, 2, 5, 40, 7, 16, 33):

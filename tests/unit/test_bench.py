@@ -220,9 +220,10 @@ def promised() -> Measurement:
     """Exactly what was promised, in seconds: MPyC 20 s, cold 1 s online and 5 s in all, ..."""
     fit, spdz = replace(ROW, where="fit"), replace(ROW, engine="mp-spdz", protocol="semi")
     return result(
-        cell(10000, 1.0, total_s=5.0),
-        cell(10000, 0.1, fit, total_s=1.0, iteration_s=5.0, secsum_s=1.0),
+        cell(10000, 1.0, total_s=5.0, rounds=110.0),
+        cell(10000, 0.1, fit, total_s=1.0, iteration_s=4.0, secsum_s=1.0),
         cell(10000, 20.0, replace(ROW, engine="mpyc", bits=24)),
+        cell(10000, 1.0, replace(ROW, engine="spu", bits=24)),
         cell(100, 1.0, fit, offline_MB=1.0),
         cell(100, 300.0, replace(spdz, program="paper"), offline_MB=500.0),
     )
@@ -230,11 +231,14 @@ def promised() -> Measurement:
 
 def test_every_promise_is_checked_at_its_bound() -> None:
     found = checks(promised(), 7)
-    assert [(c.found, c.wanted) for c in found] == [(20, 20), (4, 4), (20, 20), (5, 5), (300, 300), (500, 500)]
+    assert [(c.found, c.wanted) for c in found] == [
+        *[(20, 20), (4, 4), (20, 20), (4, 4), (1, 1), (110, 110)],
+        *[(300, 300), (500, 500)],
+    ]
     assert all(c.ok for c in found)
 
 
-@pytest.mark.parametrize("i", range(5))
+@pytest.mark.parametrize("i", range(6))
 def test_promises_that_are_not_kept_are_seen(i: int) -> None:
     whole = promised()
     slower = whole.cells[i]
@@ -248,9 +252,9 @@ def test_a_promise_kept_by_a_scaled_cell_says_so() -> None:
     whole = promised()
     cells = [replace(c, scaled_from=10) if c.key["engine"] == "mpyc" else c for c in whole.cells]
     found = checks(replace(whole, cells=cells), 7)
-    assert [c.scaled for c in found] == [True, True, True, False, False, False]
+    assert [c.scaled for c in found] == [True, True, True, False, False, False, False, False]
     assert "found ~20 times" in str(found[0])
-    assert [c.verdict for c in found] == ["scaled"] * 3 + ["yes"] * 3
+    assert [c.verdict for c in found] == ["scaled"] * 3 + ["yes"] * 5
 
 
 def test_growth_is_checked_on_measured_cells_only() -> None:
@@ -304,6 +308,23 @@ def test_the_page_is_written_from_results_alone(tmp_path: Path) -> None:
         assert (tmp_path / "a" / name).read_bytes() == (tmp_path / "b" / name).read_bytes()
     with pytest.raises(InputError, match="holds no results"):
         write(tmp_path / "a", tmp_path / "c.md", QUESTIONS)
+
+
+def test_a_page_keeps_what_was_not_measured_again(tmp_path: Path) -> None:
+    def page(name: str, commit: str) -> str:
+        (results := tmp_path / commit).mkdir(exist_ok=True)
+        replace(promised(), benchmark=name, origin=ORIGIN | {"commit": commit}).save(results / f"{name}.json")
+        write(results, tmp_path / "page.md", QUESTIONS)
+        return (tmp_path / "page.md").read_text()
+
+    assert "# Measured earlier" not in page("growth", "one")
+    text = page("svd", "two")
+    now, before = text.split("# Measured earlier\n")
+    assert ("## svd:" in now, "commit two" in now, "## growth:" in before, "commit one" in before) == (True,) * 4
+    assert ("## growth:" in now, "## svd:" in before) == (False, False)
+    assert page("svd", "two") == text  # the same results make the same page
+    (tmp_path / "one" / "growth.json").rename(tmp_path / "two" / "growth.json")
+    assert "# Measured earlier" not in page("svd", "two")
 
 
 # ---- networks, scenarios, exact arithmetic

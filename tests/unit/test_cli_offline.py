@@ -21,7 +21,7 @@ from tests.stocks import fake
 from tests.threads import run_threads
 
 
-@pytest.mark.parametrize(("bound", "triples", "bits"), [("auto", 109, (224, 448)), ("1e6", 55, (160, 320))])
+@pytest.mark.parametrize(("bound", "triples", "bits"), [("auto", 109, (224, 320)), ("1e6", 55, (160, 320))])
 def test_plan_says_what_a_run_takes(bound: str, triples: int, bits: tuple[int, int]) -> None:
     problem = ["-M", "3", "-d", "64", "-k", "7", "--solver", "power", "--bound", bound]
     done = CliRunner().invoke(cli, ["offline", "plan", *problem, "--json"])

@@ -24,6 +24,7 @@ precisions = st.builds(
     G=st.integers(8, 20),  # more may not fit into the widest ring
     H=st.integers(4, 24),
     f_g=st.sampled_from([F_G, FULL_G]),
+    hidden_mean=st.booleans(),
 )
 
 
@@ -54,7 +55,7 @@ class Emulated:
         raw = round(rho * 2**p.f_rho)
         self.rho, self.x = self._truncated(raw, p.f_rho - p.f_t), 1 << p.f_x
         self.t, self.y = self.rho, self._truncated(raw, p.f_rho - p.f_y)
-        self.largest = 0
+        self.largest = abs(raw)
 
     def _truncated(self, z: int, shift: int) -> int:
         return (z >> shift) + self._random.randint(1 - self.p.M, self.p.M - 1)
@@ -62,30 +63,31 @@ class Emulated:
     def _see(self, *values: int) -> None:
         self.largest = max(self.largest, *map(abs, values))
 
-    def step(self, h: int) -> None:
+    def step(self, h: int, *, last: bool) -> None:
         p, shift = self.p, 2 * self.p.f_y + self.p.f_h
         x, t = self.x * h, self.t * h
         self._see(x, t)
-        self.x, self.t = self._truncated(x, shift), self._truncated(t, shift)
+        self.x, self.t = self._truncated(x, shift), self._truncated(t, shift + (p.f_t - p.f_x if last else 0))
         self.y = self._truncated(t, shift + p.f_t - p.f_y)
 
     def newton(self, h: int, shift: int) -> None:
         self._see(self.x * h)
         self.x = self._truncated(self.x * h, shift)
+        self._see(self.rho * self.x)  # the gate
 
     def reciprocal(self) -> Emulated:
         p = self.p
-        for a, b, c in p.reciprocal_steps:
-            self.step(a * 4**p.f_y - b * 2**p.f_y * self.y + c * self.y**2)
-        self.newton(2 * 2**p.f_t - self.t, p.f_t)
+        for i, (a, b, c) in enumerate(steps := p.reciprocal_steps, 1):
+            self.step(a * 4**p.f_y - b * 2**p.f_y * self.y + c * self.y**2, last=i == len(steps))
+        self.newton(2 * 2**p.f_x - self.t, p.f_x)
         return self
 
     def inverse_root(self) -> Emulated:
         p = self.p
-        for a, b in p.inverse_root_steps:
-            self.step(a * 4**p.f_y - b * self.y**2)
+        for i, (a, b) in enumerate(steps := p.inverse_root_steps, 1):
+            self.step(a * 4**p.f_y - b * self.y**2, last=i == len(steps))
         self._see(self.t**2)
-        self.newton(3 * 2**p.f_t - self._truncated(self.t**2, p.f_t), p.f_t + 1)
+        self.newton(3 * 2**p.f_x - self._truncated(self.t**2, p.f_x), p.f_x + 1)
         return self
 
     def error(self) -> Fraction:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from math import inf
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from pdml_spdz.offline.material import Plan
@@ -40,6 +41,7 @@ class Backend(ABC):
 
     me: int
     modulus: int  # of scalars
+    longest: float = inf  # vector that takes a delta for each of its numbers when it meets scalars
     waiting: list[Truncating]
 
     def wait(self, truncating: Truncating) -> Truncating:
@@ -129,6 +131,7 @@ class Counting(Backend):
 
     me: int = 0
     modulus: int = 2
+    longest: float = inf
     triples: int = 0
     waiting: list[Truncating] = field(default_factory=list)
     scaled: dict[tuple[Scalars, int], int] = field(default_factory=dict)  # by scalar, and its number in a vector

@@ -10,6 +10,7 @@ import traceback
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from functools import lru_cache
+from math import inf
 from typing import Any
 
 from pdml_spdz.engines.embedded import values
@@ -205,9 +206,9 @@ def execute_with(program: Program, known: dict[str, Any]) -> None:
         ) from error
 
 
-def plan(program: Program) -> Plan:
-    """What the program takes from the offline phase, by a dry run."""
-    return _counted(program).plan
+def plan(program: Program, longest: float = inf) -> Plan:
+    """What the program takes from the offline phase, by a dry run. longest : as a backend has it"""
+    return _counted(program, longest).plan
 
 
 def truncations(program: Program) -> list[list[Truncation]]:
@@ -215,13 +216,13 @@ def truncations(program: Program) -> list[list[Truncation]]:
     return _counted(program).truncated[:-1]
 
 
-def _counted(program: Program) -> Counting:
-    return _count(program, values.OUTER)
+def _counted(program: Program, longest: float = inf) -> Counting:
+    return _count(program, min(longest, values.OUTER))
 
 
 @lru_cache(maxsize=8)
-def _count(program: Program, outer: int) -> Counting:
-    """outer : all that a count depends on besides the program"""
-    counting = Counting()
+def _count(program: Program, longest: float) -> Counting:
+    """longest : all that a count depends on besides the program"""
+    counting = Counting(longest=longest)
     execute(program, counting)
     return counting

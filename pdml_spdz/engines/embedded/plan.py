@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from functools import cached_property
+from math import inf
 from pathlib import Path
 from typing import Any
 
@@ -92,7 +93,9 @@ def numbers_plan(
 
     if opening.loop:
         layout = Layout(program(shape.tau), columns, 1, stream=True)
-        lots = _lots(machine.plan(program(1)), machine.plan(program(2)), shape)
+        longest = shape.lot * columns if shape.lot else inf
+        one, two = (machine.plan(program(iterations), longest) for iterations in (1, 2))
+        lots = replace(_lots(one, two, shape), longest=longest, fresh=max(1, len(two.vectors) - len(one.vectors)))
     else:
         layout = Layout(program(1), columns, shape.tau * shape.k // columns, stream=False)
         lots = Lots.of(machine.plan(layout.program))

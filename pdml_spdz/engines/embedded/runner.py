@@ -46,6 +46,7 @@ class EmbeddedExecution(Execution):
     def __init__(self, runner: EmbeddedRunner, program: Program) -> None:
         self.runner, self._session = runner, Session()
         self.shares = Shares(runner.sec_sum, runner.precision, runner.material, self._session)
+        self.shares.longest = runner.lots.longest
         self._session.start(lambda: machine.execute(program, self.shares))
 
     def call(self, x: Reals, publics: Sequence[int], more: Sequence[Reals] = ()) -> Reals:

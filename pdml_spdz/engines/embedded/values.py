@@ -12,8 +12,9 @@ from typing import Any
 
 from pdml_spdz.engines.embedded.backend import Backend, Share, Truncating
 
-# A vector that meets many scalars takes a delta for each of its numbers, up to so many; a longer one takes a delta for
-# each scalar. Setting one up costs as much as a thousand numbers.
+# A vector that meets many scalars takes a delta for each of its numbers, up to so many, and fewer where the run takes
+# its material in lots (`Lots.longest`); a longer one takes a delta for each scalar. Numbers of a delta cost as much as
+# five hundred, however few they are.
 OUTER = 1024
 
 
@@ -161,7 +162,7 @@ class Wide(Scalars):
     def __mul__(self, other: object) -> Any:
         if not isinstance(other, Scalars) or isinstance(other, Wide):
             return unsupported("this product with a vector of scalars")
-        if len(other) == 1 and len(self) <= OUTER:
+        if len(other) == 1 and len(self) <= min(OUTER, self.backend.longest):
             return Vector(self.backend, self.backend.outer(other, self), len(self), exact=False)
         narrow = self.backend.narrow(self.shares)
         return Vector(self.backend, narrow, len(self), exact=False).scaled(other)

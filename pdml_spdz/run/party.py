@@ -127,11 +127,18 @@ def _telling(run: PartyRun, fit: Callable[[], Fitted]) -> Callable[[], Fitted]:
     return told
 
 
-def make_stock(run: PartyRun, plan: OfflinePlan) -> dict[str, Any]:
-    """The offline phase of party `me`, with the others: a stock for one run of the study; returns what was made."""
+def make_stock(run: PartyRun, show: Callable[[OfflinePlan], object] = lambda plan: None) -> dict[str, Any]:
+    """The offline phase of party `me`, with the others: a stock for one run of the study; returns what was made.
+
+    show : is told the plan, before it is followed
+    """
     phase = offline_phase(run.study)
+    shape_of(run.study)  # StudyError, the same at all parties, before they meet
     with meeting(run, lambda: phase.ready(run.study, run.mp_spdz)) as (link, session, identity):
-        made = phase.make_stock(context_of(run, link, session, identity), plan)
+        context = context_of(run, link, session, identity)
+        run.study.engine_spec.compare(context)
+        show(plan := offline_plan(run.study, run.mp_spdz, run.note))
+        made = phase.make_stock(context, plan)
         traffic = link.offline_traffic
         return {
             "engine": run.study.engine,
@@ -241,7 +248,9 @@ def context_of(run: PartyRun, link: Link, session: bytes, identity: Identity) ->
 
 def make_engine(run: PartyRun, link: Link, session: bytes, identity: Identity) -> Engine:
     """The study's engine on this link."""
-    engine = run.study.engine_spec.make(context_of(run, link, session, identity))
+    spec, context = run.study.engine_spec, context_of(run, link, session, identity)
+    spec.compare(context)
+    engine = spec.make(context)
     if run.transcript is not None:
         engine.sec_sum = RecordedSum(engine.sec_sum, run.transcript)
     return engine

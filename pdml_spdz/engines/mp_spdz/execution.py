@@ -5,8 +5,8 @@ from __future__ import annotations
 import secrets
 import shutil
 from collections import deque
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import ExitStack, contextmanager, suppress
+from collections.abc import Mapping, Sequence
+from contextlib import ExitStack, suppress
 from types import MappingProxyType
 
 import numpy as np
@@ -18,8 +18,9 @@ from pdml_spdz.engines.mp_spdz.compiler import SECURITY, Compiled
 from pdml_spdz.engines.mp_spdz.place import Place
 from pdml_spdz.engines.mp_spdz.preprocessing import Preprocessed, Preprocessing, fitting, take
 from pdml_spdz.engines.mp_spdz.vm import Usage, VirtualMachine
+from pdml_spdz.engines.mp_spdz.watch import naming
 from pdml_spdz.engines.openings.base import Execution, Runner, decode
-from pdml_spdz.errors import PdmlError, ProtocolError, StockError
+from pdml_spdz.errors import PdmlError, StockError
 from pdml_spdz.numerics import ring
 from pdml_spdz.numerics.fixedpoint import Reals
 from pdml_spdz.programs.precision import Precision
@@ -127,7 +128,7 @@ class MpSpdzExecution(Execution):
             if stocks:
                 runner.stocks.append(take(place.link, stocks, runner.run, self._directory.data))
             command = place.command(program, compiled, *(["-F"] if stocks else []))
-            self._machine = VirtualMachine(command, self._directory, place.timeout)
+            self._machine = VirtualMachine(command, self._directory, place.timeout, place.work, place.link.listen)
             self._held.callback(self._keep_log)
             self._held.callback(self._machine.kill)
         except BaseException:
@@ -146,21 +147,8 @@ class MpSpdzExecution(Execution):
         """
         link = self.runner.place.link
         link.all_to_all("vm:ready", b"")
-        with link.clock("crypto"), self._asking():
+        with link.clock("crypto"), naming(link, self._machine.works):
             return self._machine.exchange(publics, inputs, n)
-
-    @contextmanager
-    def _asking(self) -> Iterator[None]:
-        """A machine that waited for another in vain does not know whose: the parties do. Whoever's it is says so, or
-        says nothing.
-        """
-        try:
-            yield
-        except PdmlError:
-            if self._machine.waited:
-                with suppress(ProtocolError):  # another party is elsewhere
-                    self.runner.place.link.all_to_all("vm:late", b"")
-            raise
 
     def _encode(self, x: Reals, more: Sequence[Reals]) -> list[int]:
         """What this party inputs: its vector, column after column, `more`, its masks in the order of the truncations,
@@ -174,11 +162,11 @@ class MpSpdzExecution(Execution):
         return ring.to_ints(z, signed=True) + masks + ring.to_ints(dither)
 
     def finish(self) -> None:
-        place = self.runner.place
-        with self._asking():
+        link = self.runner.place.link
+        with naming(link, self._machine.works):
             self._machine.exchange([STOP], [], 0)
             usage = self._machine.finish()
-        place.link.all_to_all("vm:end", b"well")
+        link.all_to_all("vm:end", b"well")
         self.runner.ended(self, usage)
         self.close()
 

@@ -23,6 +23,12 @@ def make(context: Context) -> MpSpdzEngine:
     return MpSpdzEngine(_place(context), context.session, precision_of(study), study.offline, study.aggregator)
 
 
+def compare(context: Context) -> None:
+    """The parties' MP-SPDZ, before any of them compiles with it."""
+    if context.study.on_shares:
+        _place(context).same_compiler()
+
+
 def plan(study: Study, shape: Shape, given: Path | None, note: Note) -> CompiledPlan:
     chosen, precision, iterations = protocol_of(study), precision_of(study), study.spec.shape(study, shape.d).tau
     layout = layout_of(study.opening, precision, shape, study.online, iterations, own_masks=chosen.own_masks)
@@ -33,7 +39,7 @@ def plan(study: Study, shape: Shape, given: Path | None, note: Note) -> Compiled
 def make_stock(context: Context, plan: CompiledPlan) -> dict[str, Any]:
     """One stock for each execution of the program."""
     place, compiled, executions = _place(context), plan.compiled, plan.layout.executions
-    place.agree(compiled)
+    place.same_bytecode(compiled)
 
     def progress(done: int, of: int) -> None:
         context.notify({"event": "offline", "done": done, "of": of, "detail": "bytes on disk, about"})
@@ -81,6 +87,7 @@ def _place(context: Context) -> Place:
         study.insecure_benchmark,
         lambda d: _remedy(study, d),
         context.note,
+        study.timeouts.work,
     )
 
 

@@ -75,6 +75,9 @@ def run_fit(run: PartyRun, data: Data, link: Link, session: bytes, identity: Ide
         run.note("the run has finished at every party, and nothing more is asked of it: it is left as it is")
         return report
     run.study.spec.accept(run.study, run.me, data)
+    # A resumed run may have nothing left to do, and needs no program then.
+    shape = None if run.resume or not run.study.on_shares else run.study.spec.shape(run.study, data.d)
+    run.study.engine_spec.prepare(context_of(run, link, session, identity), shape)
     if not run.resume:
         run.begin(data)
     with closing(make_engine(run, link, session, identity)) as engine:
@@ -136,7 +139,7 @@ def make_stock(run: PartyRun, show: Callable[[OfflinePlan], object] = lambda pla
     shape_of(run.study)  # StudyError, the same at all parties, before they meet
     with meeting(run, lambda: phase.ready(run.study, run.mp_spdz)) as (link, session, identity):
         context = context_of(run, link, session, identity)
-        run.study.engine_spec.compare(context)
+        run.study.engine_spec.prepare(context, None)
         show(plan := offline_plan(run.study, run.mp_spdz, run.note))
         made = phase.make_stock(context, plan)
         traffic = link.offline_traffic
@@ -248,9 +251,7 @@ def context_of(run: PartyRun, link: Link, session: bytes, identity: Identity) ->
 
 def make_engine(run: PartyRun, link: Link, session: bytes, identity: Identity) -> Engine:
     """The study's engine on this link."""
-    spec, context = run.study.engine_spec, context_of(run, link, session, identity)
-    spec.compare(context)
-    engine = spec.make(context)
+    engine = run.study.engine_spec.make(context_of(run, link, session, identity))
     if run.transcript is not None:
         engine.sec_sum = RecordedSum(engine.sec_sum, run.transcript)
     return engine

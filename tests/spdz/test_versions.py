@@ -17,6 +17,7 @@ from pdml_spdz.engines.mp_spdz.place import Place
 from pdml_spdz.engines.mp_spdz.protocols import protocol
 from pdml_spdz.errors import EngineError, MismatchError, PdmlError
 from pdml_spdz.programs.precision import Precision
+from tests.parties.helpers import Parties, Process
 from tests.spdz.helpers import MARKS, Site, machines
 from tests.spdz.loop import FIT, SMALL, Problem, Recorder, check_opened, loop, program_of
 
@@ -64,6 +65,30 @@ def test_parties_with_different_compilers(tmp_path: Path, edited: Callable[..., 
         assert f"P{1 - m} has another MP-SPDZ than this party" in str(error)
         for version in (home.require().version(), other.version()):
             assert version in str(error)
+
+
+@pytest.mark.parametrize("command", ["party", "offline make"])
+def test_versions_are_compared_before_anything_is_compiled_or_shown(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, edited: Callable[..., Installation], command: str
+) -> None:
+    homes = [home.require().path, edited("program.py", r"\Z", "# edited\n").path]
+    monkeypatch.setenv("XDG_CACHE_HOME", str(cache := tmp_path / "cache"))
+    settings = {"engine": "mp-spdz", "reveal": "normed", "protocol": "semi", "rank": 1, "d": 6}
+    site = Parties(tmp_path / "site", 2, **settings)
+    arguments = {"party": ["--data", "rows.npy", "--out", "out"], "offline make": ["--stock", "stocks"]}[command]
+    words = [*command.split(), "study.toml", *arguments]
+    parties = [
+        Process(*words, "--id", str(m), "--mp-spdz", path, cwd=site.home(m)) for m, path in enumerate(map(str, homes))
+    ]
+    try:
+        for m, party in enumerate(parties):
+            end = party.end(within=60.0)
+            end.failed(MismatchError, f"P{1 - m} has another MP-SPDZ than this party")
+            assert "has seen by now" not in end.err
+    finally:
+        for party in parties:
+            party.clear_away()
+    assert [path for path in cache.rglob("*") if path.is_file()] == []
 
 
 def test_compiler_and_virtual_machine_of_different_versions(

@@ -16,7 +16,7 @@ from pdml_spdz.engines.embedded.machine import truncations
 from pdml_spdz.engines.mp_spdz import directory
 from pdml_spdz.engines.mp_spdz.compiler import SECURITY, Compiled
 from pdml_spdz.engines.mp_spdz.place import Place
-from pdml_spdz.engines.mp_spdz.preprocessing import Preprocessed, Preprocessing, fitting, take
+from pdml_spdz.engines.mp_spdz.preprocessing import Preprocessing, take
 from pdml_spdz.engines.mp_spdz.vm import Usage, VirtualMachine
 from pdml_spdz.engines.mp_spdz.watch import naming
 from pdml_spdz.engines.openings.base import Execution, Runner, decode
@@ -73,9 +73,8 @@ class MpSpdzRunner(Runner):
         place = self.place
         if self.offline == "on-demand":
             return []
-        wanted = Preprocessed.of(compiled, place.link.M, place.protocol.name)
         try:
-            return fitting(place.link, place.material, wanted, self.run, place.remedy(self.d))
+            return place.stocks_for(compiled, self.run, self.d)
         except StockError as error:
             if self.offline == "stock" or not error.common:
                 raise

@@ -10,7 +10,7 @@ from pathlib import Path
 
 from pdml_spdz.engines.mp_spdz.compiler import Compiled, compile_program
 from pdml_spdz.engines.mp_spdz.home import Installation, find_program
-from pdml_spdz.engines.mp_spdz.preprocessing import REMEDY
+from pdml_spdz.engines.mp_spdz.preprocessing import REMEDY, Preprocessed, Preprocessing, fitting
 from pdml_spdz.engines.mp_spdz.protocols import Protocol
 from pdml_spdz.errors import EngineError, MismatchError
 from pdml_spdz.programs.precision import Precision
@@ -70,6 +70,11 @@ class Place:
                     "compare the versions of Python; MP-SPDZ's compiler is written in it",
                     culprit=peer,
                 )
+
+    def stocks_for(self, compiled: Compiled, run: bytes, d: int) -> list[Preprocessing]:
+        """This party's stocks for the program, of which one is unused at every party; StockError at all if none is."""
+        wanted = Preprocessed.of(compiled, self.link.M, self.protocol.name)
+        return fitting(self.link, self.material, wanted, run, self.remedy(d))
 
     def same_compiler(self) -> None:
         """Reveals: versions of MP-SPDZ. Cost: one round."""

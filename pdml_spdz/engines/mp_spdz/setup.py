@@ -23,10 +23,25 @@ def make(context: Context) -> MpSpdzEngine:
     return MpSpdzEngine(_place(context), context.session, precision_of(study), study.offline, study.aggregator)
 
 
-def compare(context: Context) -> None:
-    """The parties' MP-SPDZ, before any of them compiles with it."""
-    if context.study.on_shares:
-        _place(context).same_compiler()
+def prepare(context: Context, shape: Shape | None) -> None:
+    """
+    1. the parties' MP-SPDZ is the same, before any of them compiles with it
+    2. the program of a fit of this shape, which the compiler takes, is the same too
+    3. where the study wants stocks, there is one for it
+
+    Reveals: versions, a digest of public text, which stocks there are. Cost: three rounds. Ref: -
+    """
+    study = context.study
+    if not study.on_shares:
+        return
+    place = _place(context)
+    place.same_compiler()
+    if shape is None:
+        return
+    compiled = plan(study, shape, context.home, context.note).compiled
+    place.same_bytecode(compiled)
+    if study.offline == "stock":
+        place.stocks_for(compiled, context.session, shape.d)
 
 
 def plan(study: Study, shape: Shape, given: Path | None, note: Note) -> CompiledPlan:

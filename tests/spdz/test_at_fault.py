@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import signal
 from collections.abc import Iterator
 from pathlib import Path
@@ -109,6 +110,8 @@ def test_offline_program(tmp_path: Path, number: signal.Signals) -> None:
             end = party.end(within=60.0)
             if m == VICTIM:
                 end.failed(EngineError, "killed by signal SIGKILL" if number == signal.SIGKILL else "is stopped")
+                logs = re.findall(r"its whole log is (\S+)", end.err)
+                assert [Path(log).is_file() for log in logs] == [True] * (number == signal.SIGKILL)
             else:
                 end.failed(PeerAborted, f"P{VICTIM} ended the run: its engine is missing or failed")
     finally:

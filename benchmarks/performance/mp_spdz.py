@@ -26,7 +26,7 @@ PAPER = "paper"
 
 
 def request_of(
-    piece: str, dims: tuple[int, ...], where: tuple[str, ...], limit: float, always: tuple[int, ...]
+    piece: str, dims: tuple[int, ...], where: tuple[str, ...], limit: float, paper_dims: tuple[int, ...], repeats: int
 ) -> TableRequest:
     name, _, parties = piece.partition(":")
     if name not in (*PROTOCOLS, PAPER) or not parties.isdecimal():
@@ -39,9 +39,9 @@ def request_of(
         (protocol,),
         (program,),
         where,
-        repeats=1 if protocol == "mascot" else 3,
+        repeats=repeats,
         limit=limit,
-        paper_dims=always,
+        paper_dims=paper_dims,
     )
 
 
@@ -77,6 +77,7 @@ def _sorted(cells: Sequence[Cell]) -> list[Cell]:
 @click.option("--where", type=Words(("cold", "fit")), default="cold,fit", show_default=True)
 @click.option("--limit", type=float, default=60.0, show_default=True, help="Seconds of a cell; longer ones are scaled.")
 @click.option("--paper-dims", type=Numbers(), default="100", show_default=True, help="Measured, however long it takes.")
+@click.option("--repeats", type=click.IntRange(1), default=3, show_default=True)
 @click.option("--out", type=click.Path(path_type=Path), default=KEPT)
 def main(
     pieces: tuple[str, ...],
@@ -84,10 +85,11 @@ def main(
     where: tuple[str, ...],
     limit: float,
     paper_dims: tuple[int, ...],
+    repeats: int,
     out: Path,
 ) -> None:
     """Measure PIECES, and keep them."""
-    for request in [request_of(piece, dims, where, limit, paper_dims) for piece in pieces]:
+    for request in [request_of(piece, dims, where, limit, paper_dims, repeats) for piece in pieces]:
         found = measured(console(), "mp-spdz", partial(normed_sum.measure, request), None)
         replace(with_rows(found, load(out)) if out.is_file() else found, checks=[]).save(out)
 

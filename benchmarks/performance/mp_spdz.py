@@ -91,7 +91,8 @@ def main(
     """Measure PIECES, and keep them."""
     for request in [request_of(piece, dims, where, limit, paper_dims, repeats) for piece in pieces]:
         found = measured(console(), "mp-spdz", partial(normed_sum.measure, request), None)
-        replace(with_rows(found, load(out)) if out.is_file() else found, checks=[]).save(out)
+        whole = with_rows(found, load(out)) if out.is_file() else found
+        replace(whole, checks=[], settings={}).save(out)  # every piece had its own
 
 
 if __name__ == "__main__":

@@ -1,7 +1,8 @@
 """What NormedSecSum costs on MP-SPDZ: by projection (cold, and a column of a fit) and by the paper's own program.
 
 Offline time is that of the protocol's offline program, which makes the stock. It does not say what it sent; so each
-program runs once more without a stock, and what it sends more than with one counts as its offline phase.
+program runs once more without a stock, and what it sends more than with one counts as its offline phase. A program that
+takes minutes runs once, without a stock: then both phases are as the virtual machine itself tells them apart.
 """
 
 from __future__ import annotations
@@ -26,6 +27,7 @@ from pdml_spdz.engines.mp_spdz.home import Installation, require
 from pdml_spdz.engines.mp_spdz.paper import PaperColumns
 from pdml_spdz.engines.mp_spdz.place import Place
 from pdml_spdz.engines.mp_spdz.protocols import Protocol, protocol
+from pdml_spdz.engines.mp_spdz.vm import Usage
 from pdml_spdz.engines.openings.one_scale import FixedScale
 from pdml_spdz.engines.openings.per_column import PerColumn
 from pdml_spdz.programs.precision import Precision
@@ -36,7 +38,7 @@ from pdml_spdz.transport.base import Link
 COLD, FIT, PAPER = "normed_sum", "scaled_sum", "normed_sum_paper"
 BOUND = 4.0
 PROBE = 4  # the length at which the paper's program is tried first
-COLUMNS = 50  # of a fit
+COLUMNS, FEW_COLUMNS, LONG = 50, 10, 10_000  # of a fit; of a long one
 FOREVER = 10_000.0  # seconds
 
 
@@ -48,11 +50,12 @@ Run = dict[str, float]  # by COSTS and ERROR
 
 
 class Job(NamedTuple):
-    """A program to be measured: for so many columns of d numbers, one after the other."""
+    """A program to be measured: for so many columns of d numbers, one after the other. once : without a stock"""
 
     name: str
     d: int
     columns: int = 1
+    once: bool = False
 
 
 @dataclass(frozen=True)
@@ -117,7 +120,8 @@ def use(link: Link, runner: MpSpdzRunner, program: Program, job: Job) -> tuple[f
 def measured(link: Link, setting: SpdzSetting, jobs: Sequence[Job]) -> list[Run]:
     """The costs of all jobs at one party.
 
-    1. a stock for each; 2. then each from its stock, by turns and within seconds; 3. each kind once on demand
+    1. a stock for each; 2. then each from its stock, by turns and within seconds; 3. each kind once on demand, and
+    those that run but once, too
     """
     place, p = setting.place(link), setting.precision
 
@@ -128,22 +132,37 @@ def measured(link: Link, setting: SpdzSetting, jobs: Sequence[Job]) -> list[Run]
         offline.make(place, compiled)
         return time.perf_counter() - began
 
-    def run(job: Job, offline: str) -> Run:
+    def run(job: Job, offline: str) -> tuple[Run, Usage]:
         runner = MpSpdzRunner(place, p, BOUND, offline, b"bench")
         wall, error = use(link, runner, setting.program(job), job)
         used = runner.usage[0]
         costs = {"online s": used.seconds, "with start s": wall, "rounds": used.rounds, "online MB": used.megabytes}
-        return costs | {"cpu s": used.cpu, ERROR: error}
+        return costs | {"cpu s": used.cpu, ERROR: error}, used
 
-    offline_seconds = [make(job) for job in jobs]
-    online = [run(job, "stock") for job in jobs]
+    stocked = [job for job in jobs if not job.once]
+    offline_seconds = [make(job) for job in stocked]
+    online = [run(job, "stock")[0] for job in stocked]
     together = {job: run(job, "on-demand") for job in dict.fromkeys(jobs)}
-    return [
-        costs
-        | {"offline s": seconds, "offline MB": together[job]["online MB"] - costs["online MB"]}
-        | {"cpu s": together[job]["cpu s"]}
-        for job, costs, seconds in zip(jobs, online, offline_seconds, strict=True)
-    ]
+    from_stock = iter(zip(online, offline_seconds, strict=True))
+
+    def whole(job: Job) -> Run:
+        on_demand, used = together[job]
+        if job.once:
+            return on_demand | {
+                "online s": used.seconds - used.offline_seconds,
+                "rounds": used.online_rounds,
+                "online MB": used.megabytes - used.offline_megabytes,
+                "offline s": used.offline_seconds,
+                "offline MB": used.offline_megabytes,
+            }
+        costs, seconds = next(from_stock)
+        return costs | {
+            "offline s": seconds,
+            "offline MB": used.megabytes - costs["online MB"],
+            "cpu s": used.cpu,
+        }
+
+    return [whole(job) for job in jobs]
 
 
 def measure(setting: SpdzSetting, *jobs: Job) -> list[Run]:
@@ -203,7 +222,8 @@ def settings(M: int, bits: int, name: str, limit: float = 300.0) -> Iterator[Spd
 
 def projection(M: int, d: int, bits: int, name: str, where: str, repeats: int) -> dict[str, Quartiles]:
     """NormedSecSum by projection: cold, or a column of a fit with k = 1."""
-    columns = COLUMNS // 5 if protocol(name).malicious else COLUMNS  # a triple with a MAC takes a hundred times as long
+    long = protocol(name).malicious or d >= LONG  # a triple with a MAC takes a hundred times as long
+    columns = min(COLUMNS, FEW_COLUMNS) if long else COLUMNS
     job = Job(COLD, d) if where == "cold" else Job(FIT, d, columns)
     with settings(M, bits, name) as setting:
         return _values(measure(setting, *[job] * repeats), setting.counts(job), job.columns)
@@ -224,8 +244,9 @@ def paper(M: int, wanted: PaperLengths, bits: int, name: str) -> dict[int, tuple
     dims, limit, always = wanted
     with settings(M, bits, name, limit if not always else FOREVER) as setting:
         longest = longest_of_paper(setting, max(dims), limit)
-        lengths = sorted({d for d in dims if d < longest or d in always} | {longest})
-        found = dict(zip(lengths, measure(setting, *[Job(PAPER, n) for n in lengths]), strict=True))
+        lengths = sorted({d for d in dims if d < longest or d in always} | {max([longest, *always])})
+        jobs = [Job(PAPER, n, once=n > longest) for n in lengths]
+        found = dict(zip(lengths, measure(setting, *jobs), strict=True))
         runs = {d: found.get(d) or scaled(setting, found[lengths[-1]], lengths[-1], d) for d in dims}
         return {
             d: (_values([run], setting.counts(Job(PAPER, d)), 1), 0 if d in found else lengths[-1])

@@ -124,6 +124,10 @@ class Cell:
     def name(self) -> str:
         return ", ".join(f"{v}" if isinstance(v, str) else f"{k} = {v:,}" for k, v in self.key.items() if v != "")
 
+    @property
+    def identity(self) -> tuple[tuple[str, str | int], ...]:
+        return tuple(sorted(self.key.items()))
+
     def fits(self, **wanted: str | int) -> bool:
         return all(self.key.get(name) == value for name, value in wanted.items())
 

@@ -80,7 +80,7 @@ def paper_grid(result: Measurement) -> Grid:
         mine = [c for c in result.cells if c.key["M"] == M]
         for name in dict.fromkeys(row_name(c) for c in mine if not c.missing):
             cells = {int(c.key["d"]): c for c in mine if row_name(c) == name}
-            texts = [(entry(cells[d], "online s") or "beyond --limit") if d in cells else "" for d in dims]
+            texts = [(entry(cells[d], "online s") or cells[d].missing) if d in cells else "" for d in dims]
             rows.append([name, str(M), *texts])
         absent = [c for c in mine if all(o.missing for o in mine if row_name(o) == row_name(c))]
         for engine, text in dict.fromkeys((str(c.key["engine"]), c.missing) for c in absent):
@@ -180,10 +180,10 @@ def compare(a: Measurement, b: Measurement) -> tuple[list[Change], list[str]]:
             f"the first file is of the benchmark {a.benchmark}, the second of {b.benchmark}.",
             "two results of one benchmark",
         )
-    theirs = {_identity(c): c for c in b.cells}
+    theirs = {c.identity: c for c in b.cells}
     changes, notes = [], _differences(a, b)
     for cell in a.cells:
-        other = theirs.pop(_identity(cell), None)
+        other = theirs.pop(cell.identity, None)
         if other is None or cell.missing or other.missing:
             notes.append(f"{cell.name}: not in both")
         elif bool(cell.scaled_from) != bool(other.scaled_from):
@@ -199,10 +199,6 @@ def _changes(a: Cell, b: Cell) -> list[Change]:
     both = [name for name in a.values if name in b.values]
     pairs = [(name, a.values[name], b.values[name]) for name in both]
     return [Change(about + a.name, name, x.median, y.median, ratio(y, x)) for name, x, y in pairs]
-
-
-def _identity(cell: Cell) -> tuple[tuple[str, str | int], ...]:
-    return tuple(sorted(cell.key.items()))
 
 
 def _differences(a: Measurement, b: Measurement) -> list[str]:

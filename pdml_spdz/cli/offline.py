@@ -27,7 +27,7 @@ from pdml_spdz.cli.options import (
 from pdml_spdz.cli.party import listening_socket, supervised_run
 from pdml_spdz.cli.show import Screen, Watcher
 from pdml_spdz.cli.words import echo
-from pdml_spdz.engines.spec import Stocks
+from pdml_spdz.engines.spec import OfflinePlan, Stocks
 from pdml_spdz.local.joint import local_study
 from pdml_spdz.local.supervisor import PartyCommands, supervise
 from pdml_spdz.run.context import PartyRun, stock_root
@@ -124,9 +124,11 @@ def make_command(
     home = given.pop("mp_spdz")
     agreed = _study(study_file, given)
     root = stock_root(stock).absolute()
-    if me is None:  # one party of several tells the others if it is not
-        offline_phase(agreed).ready(agreed, home)
-    wanted = offline_plan(agreed, home)
+    console = Screen(stderr=as_json)
+
+    def show(plan: OfflinePlan) -> None:
+        if not supervised:
+            console.print(plan.text, highlight=False)
 
     def party(notify: Callable[[dict[str, Any]], None]) -> dict[str, Any]:
         assert me is not None
@@ -145,14 +147,15 @@ def make_command(
                 stock=root,
                 mp_spdz=home,
             ),
-            wanted,
+            show,
         )
 
     if supervised:
         supervised_run(party)
         return
-    console = Screen(stderr=as_json)
-    console.print(wanted.text, highlight=False)
+    if me is None:  # one party of several tells the others if it is not
+        offline_phase(agreed).ready(agreed, home)
+        show(offline_plan(agreed, home))
     with Watcher(console) as watcher:
         if me is None:
             reports = _make_here(agreed, root, home, watcher)

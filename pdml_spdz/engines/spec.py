@@ -132,6 +132,9 @@ class EngineSpec:
     help : what it is, in a few words
     make : the engine of one party
     check : want(ok, found, wanted) raises unless ok; what a study may not say with this engine
+    prepare : prepare(context, shape) when the parties have met, before any number of theirs is sent: an error if what
+        their programs are made with is not the same, or if a fit of this shape could not begin (no shape: only the
+        first is looked at)
     ready : EngineError if this machine lacks something that a run of the study needs; the path is `Context.home`
     doctor : what this machine has of what the engine needs, for any study
     offline : None if it has no offline phase
@@ -149,6 +152,7 @@ class EngineSpec:
     check: Callable[[Study, Want], object] = _nothing
     doctor: Callable[[Path | None], Iterable[Diagnosis]] = _nothing
     ready: Callable[[Study, Path | None], object] = _nothing
+    prepare: Callable[[Context, Shape | None], object] = _nothing
     offline: OfflinePhase | None = None
     settings: tuple[str, ...] = ()
     largest_range: int = MAX_RANGE

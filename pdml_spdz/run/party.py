@@ -75,6 +75,9 @@ def run_fit(run: PartyRun, data: Data, link: Link, session: bytes, identity: Ide
         run.note("the run has finished at every party, and nothing more is asked of it: it is left as it is")
         return report
     run.study.spec.accept(run.study, run.me, data)
+    # A resumed run may have nothing left to do, and needs no program then.
+    shape = None if run.resume or not run.study.on_shares else run.study.spec.shape(run.study, data.d)
+    run.study.engine_spec.prepare(context_of(run, link, session, identity), shape)
     if not run.resume:
         run.begin(data)
     with closing(make_engine(run, link, session, identity)) as engine:
@@ -127,11 +130,18 @@ def _telling(run: PartyRun, fit: Callable[[], Fitted]) -> Callable[[], Fitted]:
     return told
 
 
-def make_stock(run: PartyRun, plan: OfflinePlan) -> dict[str, Any]:
-    """The offline phase of party `me`, with the others: a stock for one run of the study; returns what was made."""
+def make_stock(run: PartyRun, show: Callable[[OfflinePlan], object] = lambda plan: None) -> dict[str, Any]:
+    """The offline phase of party `me`, with the others: a stock for one run of the study; returns what was made.
+
+    show : is told the plan, before it is followed
+    """
     phase = offline_phase(run.study)
+    shape_of(run.study)  # StudyError, the same at all parties, before they meet
     with meeting(run, lambda: phase.ready(run.study, run.mp_spdz)) as (link, session, identity):
-        made = phase.make_stock(context_of(run, link, session, identity), plan)
+        context = context_of(run, link, session, identity)
+        run.study.engine_spec.prepare(context, None)
+        show(plan := offline_plan(run.study, run.mp_spdz, run.note))
+        made = phase.make_stock(context, plan)
         traffic = link.offline_traffic
         return {
             "engine": run.study.engine,

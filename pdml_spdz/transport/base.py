@@ -12,7 +12,7 @@ import struct
 import time
 from abc import ABC, abstractmethod
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any, TypeAlias
@@ -158,6 +158,7 @@ class Link(ABC):
         self.offline_traffic = Traffic()
         self._offline = False
         self._sequence = 0
+        self._at_work: Callable[[], bool] = lambda: True
         self.peers = [l for l in range(M) if l != me]
 
     @property
@@ -183,6 +184,21 @@ class Link(ABC):
         finally:
             self.traffic, self.offline_traffic = self.offline_traffic, self.traffic
             self._offline = False
+
+    @contextmanager
+    def working_while(self, at_work: Callable[[], bool]) -> Iterator[None]:
+        """Inside, this party is working only if `at_work` says so, and otherwise waits; another thread asks."""
+        before, self._at_work = self._at_work, at_work
+        try:
+            yield
+        finally:
+            self._at_work = before
+
+    def listen(self) -> float:
+        """Between rounds: when a peer last said that it is working, by this process's monotonic clock; raises if one
+        has ended the run.
+        """
+        return 0.0
 
     def each(self, most: int) -> dict[int, int]:
         """At most so many bytes from every peer: for `exchange`."""

@@ -88,6 +88,12 @@ class TlsLink(Link):
             if peer.awaited and (peer.closed or peer.cut):
                 raise aborted(peer.farewell, peer.party, self.me, self.M) if peer.farewell else lost(peer.party)
 
+    def listen(self) -> float:
+        with self._lock:
+            self._select(0.0)
+            self._notice()
+            return max(peer.sign for peer in self._connections.values())
+
     def _select(self, timeout: float) -> None:
         ready: list[Connection] = []
         for peer in self._connections.values():
@@ -109,7 +115,8 @@ class TlsLink(Link):
 
     def _say_working(self) -> None:
         while not self._closing.wait(self.patience.beat):
-            if self._lock.acquire(blocking=False):  # in a round the others see by its frames that this party is there
+            # In a round the others see by its frames that this party is there.
+            if self._at_work() and self._lock.acquire(blocking=False):
                 try:
                     self._beat()
                 finally:

@@ -82,9 +82,9 @@ def vouch_for(part: Path) -> None:
     (part / MANIFEST).write_text(json.dumps(manifest))
 
 
-def virtual_machine(where: Path, m: int) -> int:
-    """The process of party m's whose files are below `where`."""
-    found = [number for number, words in running(where) if words[0].endswith("-party.x") and words[4] == str(m)]
+def program(where: Path, ending: str, m: int) -> int:
+    """The process of party m's program of MP-SPDZ whose files are below `where`."""
+    found = [number for number, words in running(where) if words[0].endswith(ending) and words[4] == str(m)]
     (number,) = found
     return number
 

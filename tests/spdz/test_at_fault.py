@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import signal
 from collections.abc import Iterator
 from pathlib import Path
@@ -15,8 +16,8 @@ from pdml_spdz.errors import EngineError, PeerAborted, PeerError
 from pdml_spdz.local import supervisor
 from pdml_spdz.local.joint import LocalRun, local_study, run_local
 from pdml_spdz.study.model import PrecisionSettings, Timeouts
-from tests.parties.helpers import Ended, Parties, processes_with, rows, until
-from tests.spdz.helpers import REQUIRED, machines, virtual_machine
+from tests.parties.helpers import Ended, Parties, Process, processes_with, rows, until
+from tests.spdz.helpers import REQUIRED, machines, need, program
 
 pytestmark = REQUIRED
 VICTIM = 1
@@ -58,7 +59,7 @@ def names_victim(end: Ended) -> None:
 @pytest.mark.spdz
 def test_stopped_machine(site: Parties) -> None:
     start(site)
-    os.kill(virtual_machine(site.directory.parent, VICTIM), signal.SIGSTOP)
+    os.kill(program(site.directory.parent, "-party.x", VICTIM), signal.SIGSTOP)
     for m, end in enumerate(site.end(within=60.0)):
         if m == VICTIM:
             end.failed(EngineError, "this party's virtual machine of MP-SPDZ is stopped")
@@ -70,7 +71,7 @@ def test_stopped_machine(site: Parties) -> None:
 @pytest.mark.spdz
 def test_killed_machine(site: Parties) -> None:
     start(site)
-    os.kill(virtual_machine(site.directory.parent, VICTIM), signal.SIGKILL)
+    os.kill(program(site.directory.parent, "-party.x", VICTIM), signal.SIGKILL)
     for m, end in enumerate(site.end(within=60.0)):
         if m == VICTIM:
             end.failed(EngineError, "MP-SPDZ's virtual machine failed: killed by signal SIGKILL")
@@ -92,6 +93,31 @@ def test_party(site: Parties, number: signal.Signals) -> None:
     finally:
         victim.process.kill()  # a stopped one would stay
     until(lambda: machines(site.directory.parent) == [])
+
+
+@pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGSTOP], ids=["killed", "stopped"])
+@pytest.mark.spdz_long
+def test_offline_program(tmp_path: Path, number: signal.Signals) -> None:
+    """While stocks are made: its party says what happened to it, and the others whose it was."""
+    need("hemi")
+    site = Parties(tmp_path / "site", 3, **(SETTINGS | {"protocol": "hemi", "d": 500}))
+    words = ["offline", "make", "study.toml", "--stock", "stocks", "--id"]
+    parties = [Process(*words, str(m), cwd=site.home(m)) for m in range(3)]
+    try:
+        until(lambda: len(machines(site.directory)) == 6)  # and their guards
+        os.kill(program(site.directory, "-offline.x", VICTIM), number)
+        for m, party in enumerate(parties):
+            end = party.end(within=60.0)
+            if m == VICTIM:
+                end.failed(EngineError, "killed by signal SIGKILL" if number == signal.SIGKILL else "is stopped")
+                logs = re.findall(r"its whole log is (\S+)", end.err)
+                assert [Path(log).is_file() for log in logs] == [True] * (number == signal.SIGKILL)
+            else:
+                end.failed(PeerAborted, f"P{VICTIM} ended the run: its engine is missing or failed")
+    finally:
+        for party in parties:
+            party.clear_away()
+    assert machines(site.directory) == []
 
 
 @pytest.mark.spdz

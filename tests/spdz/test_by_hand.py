@@ -1,4 +1,4 @@
-"""mpc_programs/README.md as it stands: a program by hand, with MP-SPDZ's own scripts."""
+"""mpc_programs/README.md as it stands: programs by hand, with MP-SPDZ's own scripts."""
 
 from __future__ import annotations
 
@@ -25,6 +25,11 @@ def test_readme(tmp_path: Path) -> None:
         command = ["bash", "-ec", text] if language == "bash" else [sys.executable, "-c", text]
         done = subprocess.run(command, cwd=tmp_path, env=environment, capture_output=True, text=True, timeout=300)
         assert done.returncode == 0, done.stdout + done.stderr
-        said = done.stdout
-    # Rounded to 2^-31, and then by the README to six digits.
-    assert np.abs(np.array(re.findall(r"-?\d+\.\d+", said), float) - 0.5).max() <= 1e-6
+        said += done.stdout
+    lists = [np.array(numbers.split(","), float) for numbers in re.findall(r"\[(-?\d[-\d., e]*)\]", said)]
+    half = np.full(4, 0.5)
+    expected = [half, half, 2 * half, half, half, np.sqrt([2, 9, 144])]
+    # Rounded to 2^-31 (the root by itself and the paper's norm: to a few units of that), and then to six digits.
+    assert len(lists) == len(expected)
+    for found, wanted in zip(lists, expected, strict=True):
+        assert np.abs(found - wanted).max() <= 1e-6

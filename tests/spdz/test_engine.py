@@ -58,6 +58,8 @@ OTHERS = [
     ("semi2k", 2, (31, 40), STREAM),
     ("semi2k", 2, (31, 40), FIT),
     ("semi2k", 3, SMALL, FIT),
+    ("temi", 3, (31, 40), FIT),
+    ("spdz2k", 2, SMALL, FIT),
 ]
 
 

@@ -17,8 +17,9 @@ from pdml_spdz.engines.mp_spdz.place import Place
 from pdml_spdz.engines.mp_spdz.protocols import protocol
 from pdml_spdz.errors import EngineError, MismatchError, PdmlError
 from pdml_spdz.programs.precision import Precision
+from tests.parties.helpers import Parties, Process
 from tests.spdz.helpers import MARKS, Site, machines
-from tests.spdz.loop import FIT, SMALL, Problem, Recorder, check_opened, loop, program_of
+from tests.spdz.loop import FIT, SMALL, Problem, Recorder, loop, program_of
 
 pytestmark = MARKS
 D, K, TAU = 3, 1, 2
@@ -66,6 +67,30 @@ def test_parties_with_different_compilers(tmp_path: Path, edited: Callable[..., 
             assert version in str(error)
 
 
+@pytest.mark.parametrize("command", ["party", "offline make"])
+def test_versions_are_compared_before_anything_is_compiled_or_shown(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, edited: Callable[..., Installation], command: str
+) -> None:
+    homes = [home.require().path, edited("program.py", r"\Z", "# edited\n").path]
+    monkeypatch.setenv("XDG_CACHE_HOME", str(cache := tmp_path / "cache"))
+    settings = {"engine": "mp-spdz", "reveal": "normed", "protocol": "semi", "rank": 1, "d": 6}
+    site = Parties(tmp_path / "site", 2, **settings)
+    arguments = {"party": ["--data", "rows.npy", "--out", "out"], "offline make": ["--stock", "stocks"]}[command]
+    words = [*command.split(), "study.toml", *arguments]
+    parties = [
+        Process(*words, "--id", str(m), "--mp-spdz", path, cwd=site.home(m)) for m, path in enumerate(map(str, homes))
+    ]
+    try:
+        for m, party in enumerate(parties):
+            end = party.end(within=60.0)
+            end.failed(MismatchError, f"P{1 - m} has another MP-SPDZ than this party")
+            assert "has seen by now" not in end.err
+    finally:
+        for party in parties:
+            party.clear_away()
+    assert [path for path in cache.rglob("*") if path.is_file()] == []
+
+
 def test_compiler_and_virtual_machine_of_different_versions(
     tmp_path: Path, edited: Callable[..., Installation]
 ) -> None:
@@ -76,19 +101,19 @@ def test_compiler_and_virtual_machine_of_different_versions(
         assert "MP-SPDZ's compiler and its virtual machine are of different versions" in str(error)
 
 
+@pytest.mark.parametrize("kind", ["*.bc", "*.sch", "counts.json"])
 @pytest.mark.parametrize("damage", ["cut", "changed", "lost"])
-def test_damaged_cache_is_repaired(tmp_path: Path, damage: str) -> None:
+def test_damaged_cache_is_repaired(tmp_path: Path, damage: str, kind: str) -> None:
     cache, found = tmp_path / "cache", home.require()
     compiled = compile_program(PROGRAM, P, protocol("semi"), found, cache=cache)
-    files = sorted((compiled.path / "Programs").rglob("*.bc"))
+    files = sorted(compiled.path.rglob(kind))
     content = files[0].read_bytes()
     if damage == "lost":
         files[0].unlink()
     else:
         files[0].write_bytes(content[: len(content) // 2] if damage == "cut" else content[::-1])
-    assert compile_program(PROGRAM, P, protocol("semi"), found, cache=cache) == compiled
+    said: list[str] = []
+    assert compile_program(PROGRAM, P, protocol("semi"), found, cache=cache, note=said.append) == compiled
+    assert len(said) == 1
+    assert said[0].endswith("again: it was damaged")
     assert files[0].read_bytes() == content
-
-    site = Site(tmp_path / "site", 2)
-    recorders = site.run(lambda place: loop(Recorder(place, P, PROBLEM.bound), PROBLEM, FIT, TAU))
-    assert check_opened(FIT, recorders, P) == TAU

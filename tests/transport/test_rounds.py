@@ -124,6 +124,41 @@ def test_longer_work_than_agreed_is_not(queues: bool) -> None:
     assert isinstance(working.end().error, PeerAborted)
 
 
+def test_party_that_only_waits_does_not_say_that_it_works() -> None:
+    """As one whose virtual machine is idle: the others do not wait for `work` seconds."""
+
+    def party(link: Link) -> object:
+        if link.me == 1:
+            with link.working_while(lambda: False):
+                time.sleep(2.0)
+        return link.all_to_all("test", b"")
+
+    waiting, idle = (Outcome(party, link) for link in mesh(2, Patience(0.3, work=30.0)))
+    error = waiting.end().error
+    assert isinstance(error, PeerError)
+    assert "P1 sent nothing for" in str(error)
+    idle.end()
+
+
+def test_between_rounds_a_party_hears_who_works_and_who_has_ended_the_run() -> None:
+    def party(link: Link) -> object:
+        if link.me == 1:
+            time.sleep(1.0)
+            raise ProtocolError("it has to end")
+        began = time.monotonic()
+        while link.listen() < began:
+            time.sleep(0.02)
+        while True:
+            link.listen()
+            time.sleep(0.02)
+
+    listening, working = (Outcome(party, link) for link in mesh(2, Patience(0.3, work=30.0)))
+    assert isinstance(working.end().error, ProtocolError)
+    error = listening.end().error
+    assert isinstance(error, PeerAborted)
+    assert error.culprit == 1
+
+
 def test_frame_that_is_too_long_is_refused_by_its_header() -> None:
     """No byte of its payload is there, and no room for it was made."""
     tracemalloc.start()

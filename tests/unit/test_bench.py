@@ -14,7 +14,7 @@ from click.testing import CliRunner
 from hypothesis import given
 from hypothesis import strategies as st
 
-from benchmarks.performance import precision, scenarios
+from benchmarks.performance import mp_spdz, precision, scenarios
 from benchmarks.performance.__main__ import LENGTHS, QUESTIONS
 from benchmarks.performance.network import CONTINENT, LOOPBACK
 from benchmarks.performance.page import write
@@ -120,7 +120,7 @@ def test_beyond_the_limit_cells_are_scaled_and_marked() -> None:
     assert [(c.key["d"], c.scaled_from) for c in cells[:2]] == [(100, 0), (1000, 200)]
     assert cells[1].values["online s"].median == pytest.approx(11.0)
     assert cells[2].values == {}  # fifty times the longest: nothing is claimed
-    assert "raise --limit" in cells[2].missing
+    assert "not run: over --limit" in cells[2].missing
 
 
 def test_within_the_limit_everything_is_measured_after_a_probe() -> None:
@@ -283,9 +283,30 @@ def test_the_table_has_the_papers_figures_marks_and_missing_engines() -> None:
     assert grid.rows[0] == ["the paper (2018)", "3", f"{PAPER[3][100]} s", f"{PAPER[3][1000]} s"]
     assert grid.rows[1] == ["embedded, cold (31 bits)", "3", "2 ms", "~3 s [200]"]
     assert grid.rows[2] == ["mpyc: pip install mpyc", "3", "-", "-"]
-    far = Cell(ROW.key(1000), missing="too long")
-    assert paper_grid(result(cell(100, 0.002), far)).rows[1][2:] == ["2 ms", "beyond --limit"]
+    far = Cell(ROW.key(1000), missing="not run: too long")
+    assert paper_grid(result(cell(100, 0.002), far)).rows[1][2:] == ["2 ms", "not run: too long"]
     assert cost_grid(result(cell(100, 1.0, rounds=178))).rows[0][-1] == "178"
+
+
+def test_kept_rows_stand_where_the_table_has_none_of_its_own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    spdz, paper = replace(ROW, engine="mp-spdz", protocol="semi"), {"engine": "mp-spdz", "program": "paper"}
+    kept = result(
+        cell(100, 7.0, spdz), cell(100, 9.0, ROW), cell(100, 900.0, replace(spdz, program="paper"), offline_MB=1)
+    )
+    kept.save(tmp_path / "kept.json")
+    monkeypatch.setattr(mp_spdz, "KEPT", tmp_path / "kept.json")
+    fit = cell(100, 1.0, replace(ROW, where="fit"), offline_MB=1)
+    own = result(fit, cell(100, 2.0), Cell(spdz.key(100), missing="not installed"))
+    whole = mp_spdz.with_kept(own)
+    seconds = {(c.key["engine"], c.key["program"], c.key["where"]): c.values["online s"].median for c in whole.cells}
+    assert seconds == {
+        ("embedded", "projection", "fit"): 1.0,
+        ("embedded", "projection", "cold"): 2.0,  # what was measured now, not what was kept
+        ("mp-spdz", "projection", "cold"): 7.0,
+        ("mp-spdz", "paper", "cold"): 900.0,
+    }
+    assert whole.find(**paper) is not None
+    assert [c.found for c in whole.checks] == [900.0, 1.0]  # the paper's program over the engine embedded
 
 
 def test_numbers_are_short() -> None:

@@ -83,7 +83,7 @@ def test_material_from_files_only_with_a_stock(
     commands: list[list[str]] = []
 
     class Recorder:
-        def __init__(self, command: list[str], run: directory.RunDirectory, timeout: float) -> None:
+        def __init__(self, command: list[str], run: directory.RunDirectory, *patience: object) -> None:
             commands.append(command)
             assert (run.data / "2-Dp-256" / "Triples").exists() == ("-F" in command)
 

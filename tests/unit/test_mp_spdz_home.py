@@ -294,6 +294,13 @@ def test_release_has_no_offline_program_and_it_is_said_before_anything_is_compil
             assert phrase in str(failed)
 
 
+def test_stock_of_a_protocol_that_has_none_is_refused_before_the_run(tmp_path: Path) -> None:
+    path = make_home(tmp_path / "h", "temi-party.x")
+    study = local_study(2, rank=1, engine="mp-spdz", protocol="temi", offline="stock")
+    with pytest.raises(EngineError, match=r"no offline program for temi(.|\n)*--offline on-demand"):
+        checked(LocalRun([np.eye(2)] * 2, study, tmp_path / "out", mp_spdz=path))
+
+
 @pytest.mark.parametrize("offline", ["auto", "stock"])
 def test_doctor_checks_what_the_study_needs(tmp_path: Path, offline: str) -> None:
     parties = [PartyEntry(), PartyEntry()]

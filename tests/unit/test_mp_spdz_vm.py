@@ -9,6 +9,7 @@ import sys
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -44,10 +45,10 @@ def start(tmp_path: Path) -> Iterator[Start]:
     (tmp_path / "Programs").mkdir()
     compiled = Compiled("program", tmp_path, "a field", "digest", Counts())
 
-    def start_one(text: str, timeout: float = 30.0) -> VirtualMachine:
+    def start_one(text: str, timeout: float = 30.0, **more: Any) -> VirtualMachine:
         run = directory.create(compiled, Identity(0, tmp_path / "no.key", {}), [], parent=tmp_path)
         command = [sys.executable, "-I", "-S", "-c", OPENED + text]
-        made.append(VirtualMachine(command, run, timeout))
+        made.append(VirtualMachine(command, run, timeout, **more))
         return made[-1]
 
     yield start_one
@@ -166,7 +167,6 @@ def test_machine_that_is_stopped_is_told_from_one_that_waits(start: Start, at_it
     os.kill(number := pid(machine.run.path), signal.SIGSTOP)
     with pytest.raises(EngineError, match="this party's virtual machine of MP-SPDZ is stopped: it did nothing for 1 s"):
         machine.finish() if at_its_end else machine.exchange([], [], 1)
-    assert not machine.waited
     assert not alive(number)
 
 
@@ -175,11 +175,43 @@ def test_machine_that_is_slow_and_moves_is_not_ended(start: Start) -> None:
     assert numbers(machine.exchange([], [], 6)) == list(range(6))
 
 
+LINUX = pytest.mark.skipif(sys.platform != "linux", reason="only Linux says how much a program has computed")
+BUSY = "began = time.monotonic()\nwhile time.monotonic() < began + {}: pass\n"
+
+
+@LINUX
+def test_machine_that_computes_without_a_word_is_not_ended(start: Start) -> None:
+    """As one does that makes its material in the run."""
+    machine = start(BUSY.format(2.0) + "write([1])", timeout=0.5, work=60.0)
+    assert numbers(machine.exchange([], [], 1)) == [1]
+    machine.finish()
+
+
+@LINUX
+def test_machine_that_computes_without_an_answer_is_ended_in_the_end(start: Start) -> None:
+    machine = start(BUSY.format(60.0), timeout=0.2, work=1.0)
+    number = pid(machine.run.path)
+    with pytest.raises(EngineError, match=r"has computed for 1 s without an answer(.|\n)*`timeouts\.work`"):
+        machine.exchange([], [], 1)
+    assert not alive(number)
+
+
+def test_machine_that_waits_for_one_that_works_is_not_ended(start: Start) -> None:
+    """The other party says that it does; when it no longer says so, the wait is over."""
+    asleep = "time.sleep(1.5); write([1]); time.sleep(60)"
+    machine = start(asleep, timeout=0.5, work=60.0, heard=lambda: min(time.monotonic(), until_then))
+    until_then = time.monotonic() + 2.0
+    assert numbers(machine.exchange([], [], 1)) == [1]
+    with pytest.raises(PeerError, match=r"did nothing for 0\.5 s"):
+        machine.exchange([], [], 1)
+    assert time.monotonic() > until_then
+
+
 def test_machine_that_does_not_end_is_ended(start: Start) -> None:
     machine = start("write([1]); time.sleep(60)", timeout=0.5)
     assert numbers(machine.exchange([], [], 1)) == [1]
     number = pid(machine.run.path)
-    with pytest.raises(EngineError, match=r"did not end within 0\.5 s"):
+    with pytest.raises(PeerError, match=r"did nothing for 0\.5 s"):
         machine.finish()
     assert not alive(number)
 

@@ -84,7 +84,7 @@ class MpSpdzEngine(EngineBase):
         assert isinstance(plan, CompiledPlan)
         self._program, self._compiled = plan.layout.program, plan.compiled
         Agreement(self.link).digest("program", self._program.text.encode())
-        self.place.agree(self._compiled)
+        self.place.same_bytecode(self._compiled)
         known, d = {self._program.digest: self._compiled}, plan.shape.d
         self._runner = MpSpdzRunner(self.place, self.precision, scale, self.offline, self.run, known, d)
         takes = self._compiled.counts.in_words

@@ -5,8 +5,8 @@ from __future__ import annotations
 import secrets
 import shutil
 from collections import deque
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import ExitStack, contextmanager, suppress
+from collections.abc import Mapping, Sequence
+from contextlib import ExitStack, suppress
 from types import MappingProxyType
 
 import numpy as np
@@ -16,10 +16,11 @@ from pdml_spdz.engines.embedded.machine import truncations
 from pdml_spdz.engines.mp_spdz import directory
 from pdml_spdz.engines.mp_spdz.compiler import SECURITY, Compiled
 from pdml_spdz.engines.mp_spdz.place import Place
-from pdml_spdz.engines.mp_spdz.preprocessing import Preprocessed, Preprocessing, fitting, take
+from pdml_spdz.engines.mp_spdz.preprocessing import Preprocessing, take
 from pdml_spdz.engines.mp_spdz.vm import Usage, VirtualMachine
+from pdml_spdz.engines.mp_spdz.watch import naming
 from pdml_spdz.engines.openings.base import Execution, Runner, decode
-from pdml_spdz.errors import PdmlError, ProtocolError, StockError
+from pdml_spdz.errors import PdmlError, StockError
 from pdml_spdz.numerics import ring
 from pdml_spdz.numerics.fixedpoint import Reals
 from pdml_spdz.programs.precision import Precision
@@ -72,9 +73,8 @@ class MpSpdzRunner(Runner):
         place = self.place
         if self.offline == "on-demand":
             return []
-        wanted = Preprocessed.of(compiled, place.link.M, place.protocol.name)
         try:
-            return fitting(place.link, place.material, wanted, self.run, place.remedy(self.d))
+            return place.stocks_for(compiled, self.run, self.d)
         except StockError as error:
             if self.offline == "stock" or not error.common:
                 raise
@@ -127,7 +127,7 @@ class MpSpdzExecution(Execution):
             if stocks:
                 runner.stocks.append(take(place.link, stocks, runner.run, self._directory.data))
             command = place.command(program, compiled, *(["-F"] if stocks else []))
-            self._machine = VirtualMachine(command, self._directory, place.timeout)
+            self._machine = VirtualMachine(command, self._directory, place.timeout, place.work, place.link.listen)
             self._held.callback(self._keep_log)
             self._held.callback(self._machine.kill)
         except BaseException:
@@ -146,21 +146,8 @@ class MpSpdzExecution(Execution):
         """
         link = self.runner.place.link
         link.all_to_all("vm:ready", b"")
-        with link.clock("crypto"), self._asking():
+        with link.clock("crypto"), naming(link, self._machine.works):
             return self._machine.exchange(publics, inputs, n)
-
-    @contextmanager
-    def _asking(self) -> Iterator[None]:
-        """A machine that waited for another in vain does not know whose: the parties do. Whoever's it is says so, or
-        says nothing.
-        """
-        try:
-            yield
-        except PdmlError:
-            if self._machine.waited:
-                with suppress(ProtocolError):  # another party is elsewhere
-                    self.runner.place.link.all_to_all("vm:late", b"")
-            raise
 
     def _encode(self, x: Reals, more: Sequence[Reals]) -> list[int]:
         """What this party inputs: its vector, column after column, `more`, its masks in the order of the truncations,
@@ -174,11 +161,11 @@ class MpSpdzExecution(Execution):
         return ring.to_ints(z, signed=True) + masks + ring.to_ints(dither)
 
     def finish(self) -> None:
-        place = self.runner.place
-        with self._asking():
+        link = self.runner.place.link
+        with naming(link, self._machine.works):
             self._machine.exchange([STOP], [], 0)
             usage = self._machine.finish()
-        place.link.all_to_all("vm:end", b"well")
+        link.all_to_all("vm:end", b"well")
         self.runner.ended(self, usage)
         self.close()
 

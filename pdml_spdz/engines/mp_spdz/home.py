@@ -212,15 +212,20 @@ def _commit(path: Path) -> str | None:
     return None
 
 
-def find_program(home: Installation, chosen: Protocol, *, offline: bool = False, insecure: bool = False) -> Path:
-    """The protocol's program, built for secrets. insecure : or for timing"""
-    name = chosen.offline if offline else chosen.party
-    if name is None:
+def needs_offline_program(chosen: Protocol) -> str:
+    """Its name; EngineError for a protocol that has none."""
+    if chosen.offline is None:
         raise EngineError(
             f"MP-SPDZ has no offline program for {chosen.name}: its material is made in the run.",
-            "a protocol that has one (semi, hemi, mascot, ...)",
+            f"a protocol that has one ({', '.join(p.name for p in PROTOCOLS.values() if p.offline)})",
             "run without a stock: --offline on-demand",
         )
+    return chosen.offline
+
+
+def find_program(home: Installation, chosen: Protocol, *, offline: bool = False, insecure: bool = False) -> Path:
+    """The protocol's program, built for secrets. insecure : or for timing"""
+    name = needs_offline_program(chosen) if offline else chosen.party
     found = home.binary(name)
     if found is None:
         instead = "; or run without a stock (--offline on-demand): a release has no offline programs" * offline
@@ -231,8 +236,8 @@ def find_program(home: Installation, chosen: Protocol, *, offline: bool = False,
         )
     if home.is_insecure(found) and not insecure:
         raise EngineError(
-            f"{found} was built with -DINSECURE: it reuses offline material.",
-            "a build for secrets",
+            f"{found} was built with -DINSECURE, which reuses offline material, or cannot be told from such a build.",
+            "a build for secrets, of which no part is older, damaged or missing",
             "build it without -DINSECURE, or pass --insecure-benchmark to measure times on made-up data",
         )
     return found

@@ -13,13 +13,13 @@ from pdml_spdz.engines.mp_spdz.compiler import Compiled
 from pdml_spdz.engines.mp_spdz.place import Place
 from pdml_spdz.engines.mp_spdz.preprocessing import ITEMS, Preprocessed, Preprocessing, file_of
 from pdml_spdz.engines.mp_spdz.vm import explain
-from pdml_spdz.errors import EngineError, PeerError
+from pdml_spdz.engines.mp_spdz.watch import Watch, naming
+from pdml_spdz.errors import EngineError
 from pdml_spdz.offline.new_stock import Wanted, new_stock
 from pdml_spdz.system import process
 
 Progress = Callable[[int, int], None]  # bytes on the disk, of about how many
 POLL = 0.2
-PATIENCE = 10  # round time-outs: a batch of material takes longer than a round
 
 
 def make(place: Place, compiled: Compiled, progress: Progress = lambda done, of: None) -> str:
@@ -52,25 +52,23 @@ def make(place: Place, compiled: Compiled, progress: Progress = lambda done, of:
 def _run(place: Place, command: list[str], run: directory.RunDirectory, compiled: Compiled, progress: Progress) -> None:
     wanted = forecast(compiled, malicious=place.protocol.malicious)
     child = process.start_guarded(command, directory=run.path, log=run.log)
-    try:
-        size, grown = 0, time.monotonic()
-        while child.poll() is None:
-            time.sleep(POLL)
-            if _size(run.data) != size:
-                size, grown = _size(run.data), time.monotonic()
-            progress(min(size, wanted), wanted)
-            if time.monotonic() - grown > PATIENCE * place.timeout:
-                raise PeerError(
-                    f"MP-SPDZ's offline program has written nothing for {PATIENCE * place.timeout:g} s.",
-                    "offline programs that run at all parties",
-                    "look at the other parties; raise --timeout if the program is large",
-                )
-    finally:
-        process.end([child])
-    if child.returncode != 0:
-        shutil.copyfile(run.log, kept := place.material / f"offline-P{place.link.me}.log")
-        raise explain(child.returncode, run.log.read_text(encoding="utf-8", errors="replace"), str(kept))
-    if not any(run.data.glob(f"{place.link.M}-*")):
+    watch, size, link = Watch(child, place.timeout, place.work, place.link.listen), 0, place.link
+    with naming(link, watch.works):
+        try:
+            while child.poll() is None:
+                time.sleep(POLL)
+                if (grown := _size(run.data)) != size:
+                    size = grown
+                    watch.moved()
+                progress(min(size, wanted), wanted)
+                if error := watch.late():
+                    raise error
+        finally:
+            process.end([child])
+        if child.returncode != 0:
+            shutil.copyfile(run.log, kept := place.material / f"offline-P{link.me}.log")
+            raise explain(child.returncode, run.log.read_text(encoding="utf-8", errors="replace"), str(kept))
+    if not any(run.data.glob(f"{link.M}-*")):
         raise EngineError(f"{command[0]} ended well and left no material.")
     progress(wanted, wanted)
 

@@ -10,7 +10,7 @@ from pathlib import Path
 
 from pdml_spdz.engines.mp_spdz.compiler import Compiled, compile_program
 from pdml_spdz.engines.mp_spdz.home import Installation, find_program
-from pdml_spdz.engines.mp_spdz.preprocessing import REMEDY
+from pdml_spdz.engines.mp_spdz.preprocessing import REMEDY, Preprocessed, Preprocessing, fitting
 from pdml_spdz.engines.mp_spdz.protocols import Protocol
 from pdml_spdz.errors import EngineError, MismatchError
 from pdml_spdz.programs.precision import Precision
@@ -28,6 +28,7 @@ class Place:
     """hosts, ports : of the parties' virtual machines, port 0 for any; stocks : where this party's stocks are;
     logs : this party's directory of results; insecure : a timing build may be used
     remedy : what to do where a stock for d features is missing
+    timeout, work : of the study: seconds for which a program may be silent, and compute without an answer
     """
 
     link: Link
@@ -42,6 +43,7 @@ class Place:
     insecure: bool = False
     remedy: Callable[[int], str] = lambda d: REMEDY
     note: Callable[[str], None] = lambda text: None
+    work: float = 3600.0
 
     @property
     def material(self) -> Path:
@@ -53,17 +55,13 @@ class Place:
 
         Reveals: versions of MP-SPDZ. Cost: two rounds.
         """
-        self._same_compiler()
+        self.same_compiler()
         compiled = compile_program(program, precision, self.protocol, self.home, note=self.note)
-        self._same_bytecode(compiled)
+        self.same_bytecode(compiled)
         return compiled
 
-    def agree(self, compiled: Compiled) -> None:
-        """The same for a program that each has compiled: on the compiler, and on what it made."""
-        self._same_compiler()
-        self._same_bytecode(compiled)
-
-    def _same_bytecode(self, compiled: Compiled) -> None:
+    def same_bytecode(self, compiled: Compiled) -> None:
+        """Of the same compiler. Reveals: a digest of public text. Cost: one round."""
         for peer, theirs in self.link.all_to_all("digest:bytecode", compiled.digest.encode()).items():
             if bytes(theirs) != compiled.digest.encode():
                 raise MismatchError(
@@ -73,7 +71,13 @@ class Place:
                     culprit=peer,
                 )
 
-    def _same_compiler(self) -> None:
+    def stocks_for(self, compiled: Compiled, run: bytes, d: int) -> list[Preprocessing]:
+        """This party's stocks for the program, of which one is unused at every party; StockError at all if none is."""
+        wanted = Preprocessed.of(compiled, self.link.M, self.protocol.name)
+        return fitting(self.link, self.material, wanted, run, self.remedy(d))
+
+    def same_compiler(self) -> None:
+        """Reveals: versions of MP-SPDZ. Cost: one round."""
         digest, version = self.home.digest(), self.home.version()
         for peer, said in self.link.all_to_all("vm:version", version.encode(), MOST).items():
             theirs = bytes(said).decode(errors="replace")

@@ -7,7 +7,16 @@ from pathlib import Path
 
 from pdml_spdz.engines.mp_spdz.compiler import domain_of
 from pdml_spdz.engines.mp_spdz.engine import layout_of
-from pdml_spdz.engines.mp_spdz.home import Found, Installation, check_ring, find, find_program, missing_text, require
+from pdml_spdz.engines.mp_spdz.home import (
+    Found,
+    Installation,
+    check_ring,
+    find,
+    find_program,
+    missing_text,
+    needs_offline_program,
+    require,
+)
 from pdml_spdz.engines.mp_spdz.protocols import protocol_of
 from pdml_spdz.engines.mp_spdz.spec import MP_SPDZ
 from pdml_spdz.engines.spec import Diagnosis, precision_of
@@ -17,8 +26,12 @@ from pdml_spdz.study.model import Study
 
 
 def for_a_run(study: Study, given: Path | None) -> None:
-    """EngineError if MP-SPDZ, the protocol's program or a modulus of the size that the study needs is missing here."""
+    """EngineError if MP-SPDZ, the protocol's program or a modulus of the size that the study needs is missing here, or
+    if it wants a stock of a protocol that can have none.
+    """
     _check(study, given, making_stock=False)
+    if study.on_shares and study.offline == "stock":
+        needs_offline_program(protocol_of(study))
 
 
 def for_a_stock(study: Study, given: Path | None) -> None:

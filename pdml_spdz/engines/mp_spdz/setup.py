@@ -23,6 +23,27 @@ def make(context: Context) -> MpSpdzEngine:
     return MpSpdzEngine(_place(context), context.session, precision_of(study), study.offline, study.aggregator)
 
 
+def prepare(context: Context, shape: Shape | None) -> None:
+    """
+    1. the parties' MP-SPDZ is the same, before any of them compiles with it
+    2. the program of a fit of this shape, which the compiler takes, is the same too
+    3. where the study wants stocks, there is one for it
+
+    Reveals: versions, a digest of public text, which stocks there are. Cost: three rounds. Ref: -
+    """
+    study = context.study
+    if not study.on_shares:
+        return
+    place = _place(context)
+    place.same_compiler()
+    if shape is None:
+        return
+    compiled = plan(study, shape, context.home, context.note).compiled
+    place.same_bytecode(compiled)
+    if study.offline == "stock":
+        place.stocks_for(compiled, context.session, shape.d)
+
+
 def plan(study: Study, shape: Shape, given: Path | None, note: Note) -> CompiledPlan:
     chosen, precision, iterations = protocol_of(study), precision_of(study), study.spec.shape(study, shape.d).tau
     layout = layout_of(study.opening, precision, shape, study.online, iterations, own_masks=chosen.own_masks)
@@ -33,7 +54,7 @@ def plan(study: Study, shape: Shape, given: Path | None, note: Note) -> Compiled
 def make_stock(context: Context, plan: CompiledPlan) -> dict[str, Any]:
     """One stock for each execution of the program."""
     place, compiled, executions = _place(context), plan.compiled, plan.layout.executions
-    place.agree(compiled)
+    place.same_bytecode(compiled)
 
     def progress(done: int, of: int) -> None:
         context.notify({"event": "offline", "done": done, "of": of, "detail": "bytes on disk, about"})
@@ -81,6 +102,7 @@ def _place(context: Context) -> Place:
         study.insecure_benchmark,
         lambda d: _remedy(study, d),
         context.note,
+        study.timeouts.work,
     )
 
 

@@ -15,6 +15,7 @@ MP_SPDZ = EngineSpec(
     check=lambda study, want: protocol_of(study),  # StudyError if there is none of that name
     ready=later(READY, "for_a_run"),
     doctor=later(READY, "findings"),
+    prepare=later(SETUP, "prepare"),
     offline=OfflinePhase(
         later(SETUP, "plan"), later(SETUP, "make_stock"), later(SETUP, "stocks"), later(READY, "for_a_stock")
     ),

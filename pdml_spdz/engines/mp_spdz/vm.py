@@ -6,13 +6,14 @@ import os
 import re
 import select
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 
 from pdml_spdz.engines.mp_spdz.compiler import last_line
 from pdml_spdz.engines.mp_spdz.directory import RunDirectory
-from pdml_spdz.errors import RESUME, EngineError, PdmlError, PeerError, ProtocolError, RangeExceeded
+from pdml_spdz.engines.mp_spdz.watch import Watch
+from pdml_spdz.errors import EngineError, PdmlError, PeerError, ProtocolError, RangeExceeded
 from pdml_spdz.system import process
 
 POLL = 0.1
@@ -40,17 +41,27 @@ class Usage:
 
 
 class VirtualMachine:
-    """A program of MP-SPDZ in its directory. timeout : seconds without any progress"""
+    """A program of MP-SPDZ in its directory. timeout, work, heard : of its `Watch`"""
 
-    def __init__(self, command: Sequence[str], run: RunDirectory, timeout: float) -> None:
-        self.run, self.timeout = run, timeout
-        self.waited = False  # in vain, for the others' machines
+    def __init__(
+        self,
+        command: Sequence[str],
+        run: RunDirectory,
+        timeout: float,
+        work: float = 0.0,
+        heard: Callable[[], float] = lambda: 0.0,
+    ) -> None:
+        self.run = run
         # Opened at both ends here: neither side ever waits for the other to open, and a pipe that the machine has
         # closed is noticed by looking at the machine.
         self._pipes = {
             path: os.open(path, os.O_RDWR | os.O_NONBLOCK) for path in (run.inputs, run.publics, run.outputs)
         }
         self._process = process.start_guarded(command, directory=run.path, log=run.log)
+        self._watch = Watch(self._process, timeout, work, heard)
+
+    def works(self) -> bool:
+        return self._watch.works()
 
     def exchange(self, publics: Sequence[int], inputs: Sequence[int], n: int) -> bytes:
         """Give public numbers (all parties alike) and this party's secret ones; take n opened numbers, 8 bytes each.
@@ -60,7 +71,7 @@ class VirtualMachine:
         writes = {self._pipes[self.run.publics]: _text(publics), self._pipes[self.run.inputs]: _text(inputs)}
         pending = {fd: memoryview(data) for fd, data in writes.items() if data}
         parts, wanted, outputs = [], 8 * n, self._pipes[self.run.outputs]
-        moved = time.monotonic()
+        self._watch.moved()
         while pending or wanted:
             readable, writable, _ = select.select([outputs] if wanted else [], list(pending), [], POLL)
             for fd in writable:
@@ -71,43 +82,25 @@ class VirtualMachine:
                 parts.append(os.read(outputs, min(wanted, CHUNK)))
                 wanted -= len(parts[-1])
             if readable or writable:
-                moved = time.monotonic()
+                self._watch.moved()
             elif self._process.poll() is not None:
                 raise self.failure()
-            elif time.monotonic() - moved > self.timeout:
-                raise self._late(
-                    PeerError(
-                        f"MP-SPDZ's virtual machine did nothing for {self.timeout:g} s.",
-                        "an answer within the round time-out",
-                        "look at the other parties; raise the time-out (--timeout) if the offline phase happens in the "
-                        f"run, or make a stock first; {RESUME}",
-                    )
-                )
+            elif error := self._watch.late():
+                self.kill()
+                raise error
         return b"".join(parts)
 
     def finish(self) -> Usage:
         """Wait for the program's end, which must be a good one."""
-        deadline = time.monotonic() + self.timeout
+        self._watch.moved()
         while self._process.poll() is None:
-            if time.monotonic() > deadline:
-                raise self._late(EngineError(f"MP-SPDZ's virtual machine did not end within {self.timeout:g} s."))
+            if error := self._watch.late():
+                self.kill()
+                raise error
             time.sleep(0.002)
         if self._process.returncode != 0:
             raise self.failure()
         return parse_usage(self.said())
-
-    def _late(self, error: PdmlError) -> PdmlError:
-        """End it; the reason is this machine itself if it is stopped, and elsewhere if not."""
-        stopped = process.program_is_stopped(self._process)
-        self.waited = not stopped
-        self.kill()
-        if not stopped:
-            return error
-        return EngineError(
-            f"this party's virtual machine of MP-SPDZ is stopped: it did nothing for {self.timeout:g} s.",
-            "a process that runs",
-            f"find out what stopped it (a signal, a debugger, a batch system); {RESUME}",
-        )
 
     def kill(self) -> None:
         """End it, and let go of its pipes; may be called again."""
@@ -121,9 +114,7 @@ class VirtualMachine:
         return ""
 
     def failure(self) -> PdmlError:
-        error = explain(self._process.returncode, self.said())
-        self.waited = isinstance(error, PeerError)
-        return error
+        return explain(self._process.returncode, self.said())
 
 
 def _text(numbers: Sequence[int]) -> bytes:

@@ -174,7 +174,7 @@ def svd_figures(rows: list[Row], place: Path) -> list[str]:
     for data in dict.fromkeys(r["data"] for r in rows):
         if len({r["party_share"] for r in claims.of(rows, data=data)}) > 1:
             name = f"ksdp-{data.lower()}.svg"
-            (place / name).write_text(_standalone(figure(rows, data)), encoding="utf-8")
+            (place / name).write_text(standalone(figure(rows, data)), encoding="utf-8")
             lines += [f"![KSDP of SVD, {data}]({name})"]
     return lines
 
@@ -193,6 +193,6 @@ def ratings_table(rows: list[Row]) -> list[str]:
     return table(["party size", "penalties", "RMSE without joining", "joining", "uplift, %", "trials"], lines)
 
 
-def _standalone(svg: str) -> str:
+def standalone(svg: str) -> str:
     style = "<style>text{font:11px sans-serif}.t{font-weight:600}</style><rect width='100%' height='100%' fill='#fff'/>"
     return svg.replace("<svg ", '<svg xmlns="http://www.w3.org/2000/svg" ', 1).replace(">", f">{style}", 1)

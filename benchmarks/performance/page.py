@@ -9,6 +9,8 @@ from typing import Any
 
 import matplotlib as mpl
 
+from benchmarks import summaries
+from benchmarks.summaries import summarised
 from pdml_spdz.bench.normed_sum import PAPER
 from pdml_spdz.bench.results import Cell, Measurement, load
 from pdml_spdz.bench.tables import grids, row_name
@@ -38,12 +40,13 @@ def write(directory: Path, page: Path, questions: Mapping[str, str]) -> list[Pat
         lines += ["", f"## {name}: {question}", ""]
         figures = plot(result, page.with_name(f"{page.stem}-{name}"))
         files += figures
-        lines += [f"![{name}]({f.name})\n" for f in figures if f.suffix == ".svg"]
+        lines += [f"![Figure: {question}]({f.name})\n" for f in figures if f.suffix == ".svg"]
         for grid in grids(result):
             lines += [f"{grid.title}:", "", *grid.markdown(), ""]
         lines += [f"- {note}" for note in result.notes]
     with replaced(page) as temporary:
-        temporary.write_text("\n".join(lines).rstrip() + "\n", encoding="utf-8")
+        text = summarised("\n".join(lines).rstrip() + "\n", summaries.performance)
+        temporary.write_text(text, encoding="utf-8")
     return files
 
 

@@ -39,11 +39,11 @@ def heat_map(title: str, names: Sequence[str], labels: Sequence[str], loadings: 
             place = f'x="{NAME + j * wide}" y="{top + i * CELL}" width="{wide}" height="{CELL}"'
             value = float(loadings[i, j])
             said = f"<title>{escape(name)}, {escape(labels[j])}: {value:.4g}</title>"
-            body.append(f'<rect {place} fill="{_colour(value / largest)}" stroke="#eee">{said}</rect>')
+            body.append(f'<rect {place} fill="{colour(value / largest)}" stroke="#eee">{said}</rect>')
     return svg(title, max(NAME + k * wide + 10, WIDTH), top + n * CELL + 10, body)
 
 
-def _colour(share: float) -> str:
+def colour(share: float) -> str:
     far = min(abs(share), 1.0)
     return "#{:02x}{:02x}{:02x}".format(*(round(255 + far * (c - 255)) for c in (RED if share > 0 else BLUE)))
 

@@ -73,6 +73,22 @@ def test_figures_of_security_and_readme_are_those_of_the_results() -> None:
     assert f"{tells}, whoever has the result alone {alone}" in readme
 
 
+def test_figures_of_levels_and_statement_are_those_of_the_results() -> None:
+    levels, statement = (" ".join((ROOT / "docs" / name).read_text().split()) for name in ("levels.md", "statement.md"))
+    found = told("Enron", "33.3 %")
+    sum_, normed, power = (found[f"`--reveal {name}`"] for name in ("sum", "normed", "normed --solver power"))
+    sealed, alone = found["`--reveal sealed`"], found["V_k alone"]
+    assert f"| `sum`, solver krylov | {sum_} | | `normed`, solver krylov | {normed} |" in levels
+    assert f"are used) | {power} | | `sealed` | {sealed} | | the result alone | {alone} |" in levels
+    assert f"{sum_} of 200 mails are distinguishable. At normed, the default, every party sees it up to one" in levels
+    assert f"factor: {normed} of 200. " in levels
+    assert f"ratios of 2k numbers: {sealed} of 200. Whoever has the result alone: {alone} of 200." in levels
+    said = f"could tell for {sum_} of them whether they took part with the level `sum`, for {normed} with `normed`, for"
+    assert f"{said} {sealed} with `sealed`; whoever sees the model alone, for {alone}" in statement
+    for text in (levels, statement):
+        assert re.search("two (parties|participants) with 5,114 (e-)?mails each", text)
+
+
 def test_limits_that_security_states_are_those_of_the_code() -> None:
     text = " ".join((ROOT / "docs" / "security.md").read_text().split())
     assert f"capped at {repeats.LIMIT} uses" in text

@@ -17,6 +17,7 @@ from pathlib import Path
 import numpy as np
 
 from benchmarks.privacy.page import standalone
+from benchmarks.summaries import tables as tables_of
 from pdml_spdz.numerics.fixedpoint import Reals
 from pdml_spdz.results.charts import COLOURS
 from pdml_spdz.results.pictures import colour
@@ -53,13 +54,12 @@ def tables() -> Reals:
     return np.asarray((X - X.mean(axis=0)) / X.std(axis=0))
 
 
-def told() -> tuple[dict[str, int], int]:
-    """Records that are distinguishable at each level, and of how many: the first column of figures."""
-    lines = (ROOT / "docs" / "privacy-results.md").read_text(encoding="utf-8").splitlines()
-    cells = [[cell.strip() for cell in line.strip("|").split("|")] for line in lines if line.startswith("| ")]
-    place = next(i for i, row in enumerate(cells) if row[:2] == ["level", "every party sees"])
-    of = int(cells[place][2].rpartition(" ")[2])
-    return {row[0]: int(row[2]) for row in cells[place + 2 : place + 9]}, of
+def told(data: str = "Enron", size: str = "33.3 %") -> tuple[dict[str, int], int]:
+    """Records that are distinguishable by what each level shows, and of how many: a column of the table of levels."""
+    found = tables_of((ROOT / "docs" / "privacy-results.md").read_text(encoding="utf-8"))
+    names, *lines = next(t for t in found if t[0][:2] == ["level", "every party sees"])
+    column = next(i for i, name in enumerate(names) if name.startswith(f"{data} {size}, of "))
+    return {line[0]: int(line[column]) for line in lines}, int(names[column].rpartition(" ")[2])
 
 
 def _map(matrix: Reals, x: float, y: float) -> str:

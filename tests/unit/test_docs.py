@@ -10,6 +10,7 @@ from pathlib import Path
 import click
 import pytest
 
+from benchmarks.levels_picture import told
 from pdml_spdz import __version__, errors
 from pdml_spdz.cli.app import Listed, cli
 from pdml_spdz.ot.prg import BLOCK
@@ -50,18 +51,9 @@ def test_every_study_setting_is_in_the_template() -> None:
         assert f"study.{name}" in text, name
 
 
-def told(data: str, size: str) -> dict[str, int]:
-    """Records that are distinguishable by what each level shows: a column of the table of levels."""
-    lines = (ROOT / "docs" / "privacy-results.md").read_text().splitlines()
-    cells = [[cell.strip() for cell in line.strip("|").split("|")] for line in lines if line.startswith("| ")]
-    place = next(i for i, row in enumerate(cells) if row[:2] == ["level", "every party sees"])
-    column = cells[place].index(f"{data} {size}, of 200")
-    return {row[0]: int(row[column]) for row in cells[place + 2 : place + 9]}
-
-
 def test_figures_of_security_and_readme_are_those_of_the_results() -> None:
     text, readme = (" ".join((ROOT / name).read_text().split()) for name in ("docs/security.md", "README.md"))
-    found = told("Enron", "33.3 %")
+    found, _ = told()
     alone, everything = found["V_k alone"], found["all of c S"]
     power, krylov = found["`--reveal normed --solver power`"], found["`--reveal normed`"]
     assert "with 5,114 mails at each of two parties (d = 2,000, k = 7)" in text
@@ -75,7 +67,7 @@ def test_figures_of_security_and_readme_are_those_of_the_results() -> None:
 
 def test_figures_of_levels_and_statement_are_those_of_the_results() -> None:
     levels, statement = (" ".join((ROOT / "docs" / name).read_text().split()) for name in ("levels.md", "statement.md"))
-    found = told("Enron", "33.3 %")
+    found, _ = told()
     sum_, normed, power = (found[f"`--reveal {name}`"] for name in ("sum", "normed", "normed --solver power"))
     sealed, alone = found["`--reveal sealed`"], found["V_k alone"]
     assert f"| `sum`, solver krylov | {sum_} | | `normed`, solver krylov | {normed} |" in levels

@@ -37,7 +37,7 @@ def _run(source: str, names: dict[str, Any]) -> list[dict[str, Any]]:
         exec(compile(tree, "<cell>", "exec"), names)
         if isinstance(last, ast.Expr):
             value = eval(compile(ast.Expression(last.value), "<cell>", "eval"), names)
-    outputs = []
+    outputs: list[dict[str, Any]] = []
     if printed.getvalue():
         outputs.append({"name": "stdout", "output_type": "stream", "text": _lines(printed.getvalue())})
     if value is not None:

@@ -104,10 +104,9 @@ def whole(line: str) -> bool:
 
 
 def named(line: str) -> bool:
-    """Whether a sentence speaks of a command, by its name alone."""
-    return line.endswith("...") or (
-        line.removeprefix("pdml-spdz ") in COMMANDS and not any(line in typed(page) for page in OTHERS)
-    )
+    """Whether a sentence speaks of a command, by its name alone or with three dots for the rest."""
+    alone = line.removeprefix("pdml-spdz ") in COMMANDS
+    return line.endswith("...") or (alone and not any(line in typed(page) for page in OTHERS))
 
 
 def left(line: str) -> bool:
@@ -197,7 +196,7 @@ def prepared(line: str, home: Path) -> None:
     if line.startswith("study pack"):
         shutil.rmtree("certs")
         shutil.copytree(home / "certs", "certs")
-        for m in (1, 2):
+        for m in (1, 2) if "study.toml" not in line else ():
             Path("certs", f"P{m}.pem").unlink()
     if line.startswith(("certs add", "certs fingerprints", "doctor study", "check rows.csv --study", "study code")):
         shutil.rmtree("certs")

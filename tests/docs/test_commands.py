@@ -222,6 +222,7 @@ def test_commands_of_the_pages_run(kitchen: Path, tmp_path: Path, monkeypatch: p
     where = tmp_path / "kitchen"
     shutil.copytree(kitchen, where, symlinks=True)
     monkeypatch.chdir(where)
+    monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path / "data"))  # where stocks go
     monkeypatch.setattr(fit, "LocalRun", functools.partial(LocalRun, transport="threads"))
     lines = [expanded(command) for line in listed()["pdml-spdz"] for command in ours(line) if not named(line)]
     lines += [line for made in made_by_make() for line in made]

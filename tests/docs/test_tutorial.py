@@ -46,7 +46,8 @@ def played(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, list[str]]:
     for printed_port, port in zip(("7100", "7101", "7102"), free_ports(3), strict=True):
         script = script.replace(f":{printed_port}", f":{port}")
     commands = os.pathsep.join([str(Path(sys.executable).parent), os.environ["PATH"]])
-    environment = {k: v for k, v in os.environ.items() if k != "COLUMNS"} | {"PATH": commands}
+    environment = {k: v for k, v in os.environ.items() if k != "COLUMNS"}
+    environment |= {"PATH": commands, "XDG_DATA_HOME": str(home / "data")}
     done = subprocess.run(
         ["bash", "-e", "-o", "pipefail", "-c", script],
         cwd=home,

@@ -116,6 +116,7 @@ def test_examples_run(name: str, kitchen: Path, tmp_path: Path, monkeypatch: pyt
     lines = [line for line in EXAMPLES[name] if not any(line.startswith(prefix) for prefix in ELSEWHERE)]
     if name == "offline":  # these stand by themselves, and are examples of its commands, too
         lines = [line for line in lines if line not in EXAMPLES["offline make"]]
+    monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path / "data"))  # where stocks go
     monkeypatch.setattr(fit, "LocalRun", functools.partial(LocalRun, transport="threads"))
     where = fresh(kitchen, tmp_path / "0", name)
     for i, line in enumerate([*BEFORE.get(name, ()), *lines]):

@@ -267,6 +267,7 @@ def variables(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> dict[str, Any]
     for function in (pdml_spdz.svd, pdml_spdz.pca, pdml_spdz.nmf, pdml_spdz.normed_sum):
         monkeypatch.setitem(function.__wrapped__.__kwdefaults__, "transport", "threads")  # type: ignore[attr-defined]
     monkeypatch.setitem(pdml_spdz.svd.__wrapped__.__kwdefaults__, "engine", "secsum")  # type: ignore[attr-defined]
+    monkeypatch.setitem(pdml_spdz.nmf.__wrapped__.__kwdefaults__, "iterations", 10)  # type: ignore[attr-defined]
     for name, value in (("transport", "threads"), ("engine", "secsum")):
         monkeypatch.setitem(PDPCA.__init__.__kwdefaults__, name, value)
     T = rng.gamma(0.3, 1.0, (6, 30))

@@ -48,7 +48,7 @@ test: lint ## linters, types and all tests (about five minutes at the most)
 test-spdz: lint ## everything that needs MP-SPDZ (MP_SPDZ_HOME or `pdml-spdz mp-spdz install`), a few minutes
 	$(BIN)/python -m pytest -q -rs -m "spdz or spdz_long" tests/spdz tests/conformance
 
-chaos: $(VENV)/.dev-stamp ## 520 runs under attack (half an hour), the table of docs/testing.md; ARGS="--only relay --seed 1234": one case again
+chaos: $(VENV)/.dev-stamp ## 525 runs under attack (ten minutes), the table of docs/testing.md; ARGS="--only relay --seed 1234": one case again
 	$(BIN)/python -m tests.chaos --page $(ARGS)
 
 check: lint ## linters, types and the quick tests

@@ -16,6 +16,7 @@ from __future__ import annotations
 import argparse
 import json
 import os
+import resource
 import subprocess
 import sys
 import tempfile
@@ -154,6 +155,11 @@ def _pss(pid: int) -> int:
     return sum(1024 * int(line.split()[1]) for line in lines if line.startswith("Pss:"))
 
 
+def _of_children() -> float:
+    used = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return used.ru_utime + used.ru_stime
+
+
 @contextmanager
 def cluster(workers: int, directory: Path) -> Iterator[str]:
     """A scheduler and worker processes on this machine."""
@@ -197,12 +203,14 @@ def run(directory: Path, options: argparse.Namespace) -> dict[str, Any]:
         words += ["--solver", options.solver]
         if options.workers:
             words += ["--dask", held.enter_context(cluster(options.workers, Path(place)))]
+        started = time.process_time()
         seconds = {"floor": floor(directory, options.operator)}
+        cpu = {"floor": time.process_time() - started}
         memory = Memory(f"--data {directory}", "dask_worker")
         memory.start()
-        began = time.perf_counter()
+        began, used = time.perf_counter(), _of_children()
         ended = subprocess.run(words, capture_output=True, text=True)
-        seconds["fit"] = time.perf_counter() - began
+        seconds["fit"], cpu["fit"] = time.perf_counter() - began, _of_children() - used
         memory.stop()
         if ended.returncode:
             raise SystemExit(ended.stderr)
@@ -213,8 +221,10 @@ def run(directory: Path, options: argparse.Namespace) -> dict[str, Any]:
         "workers": options.workers or "threads",
         "iterations": report["iterations"],
         "seconds": {name: round(value, 1) for name, value in seconds.items()},
+        "cpu_seconds": {name: round(value, 1) for name, value in cpu.items()},  # of all parties, not of workers
         "passes": (passes := report["iterations"] + 1 if options.operator else 1),
         "ratio": round(seconds["fit"] / seconds["floor"] / passes, 2),
+        "cpu_ratio": None if options.workers else round(cpu["fit"] / cpu["floor"] / passes, 2),
         "peak_pss_mb": round(memory.peak / 1e6),
         "peak_pss_by_process_mb": {word.split()[-1]: round(value / 1e6) for word, value in memory.by_kind.items()},
     }

@@ -25,7 +25,6 @@ from pdml_spdz.rows.base import RowsLike
 RATINGS = Penalties(beta=1.0, delta=1.0)
 # Those that the paper names: six for SVD; of seven for NMF it prints the one that told most.
 OF_PAPER = {"W max", "W sum", "W squares", "D max", "D sum", "D squares", "weighted coefficients"}
-GOAL, DECAY = 1e-6, 0.6  # of `--reveal sealed`
 SAMPLES = Path("runs/privacy/samples")
 
 
@@ -59,13 +58,8 @@ def nmf(
 
 def svd(directory: Path, name: str, terms: int, k: int, share: float, documents: int, samples: int) -> list[Row]:
     X, others, size = split(population(directory, name, terms), share, 1)
-    mechanism = LevelMechanism(others, k, size, sealed_settings(k), centred=name == "Songs")
+    mechanism = LevelMechanism(others, k, size, SealedSettings.usual(k, X.shape[1]), centred=name == "Songs")
     return measured(X, mechanism, size, documents, samples)
-
-
-def sealed_settings(k: int) -> SealedSettings:
-    """As a study has them that says nothing else: decay^T is a 64th of the goal."""
-    return SealedSettings(columns=2 * k, steps=int(np.ceil(np.log(GOAL / 64) / np.log(DECAY))), goal=GOAL)
 
 
 def measured(

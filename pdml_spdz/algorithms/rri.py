@@ -80,8 +80,8 @@ class Part(ABC):
         assert W is not None
         self.restore(W, T)
 
-    def results(self, place: Path) -> dict[str, Reals]:
-        """W for whoever wants it, by the name of its file; nothing: it is in files at this place."""
+    def results(self, place: Path, ids: NDArray[Any] | None = None) -> dict[str, Reals]:
+        """W for whoever wants it, by the name of its file; nothing: it is in files at this place, with the ids."""
         return {"W.npy": self.W}
 
     @abstractmethod
@@ -122,10 +122,12 @@ def _sweep(W: Reals, G: Reals, b: Reals, cap: Reals, p: Penalties) -> None:
 
 def part(X: RowsLike, k: int, *, weighted: bool = False) -> Part:
     """X and W = 0. weighted : X is sparse and what it does not store is missing, not zero"""
-    if weighted:
-        return ObservedPart(X, k)
     rows = as_rows(X)
-    return PiecewisePart(rows, k) if rows.lazy else FullPart(rows, k)
+    if rows.lazy:
+        from pdml_spdz.algorithms.rri_pieces import piecewise_part  # with Dask
+
+        return piecewise_part(rows, k, weighted=weighted)
+    return ObservedPart(rows, k) if weighted else FullPart(rows, k)
 
 
 class FullPart(Part):
@@ -159,93 +161,6 @@ class FullPart(Part):
 
     def norm(self) -> float:
         return self.X.squares()
-
-
-class PiecewisePart(Part):
-    """Every entry counts, as in FullPart, of rows that are not loaded whole: W stays where they are."""
-
-    def __init__(self, X: Any, k: int) -> None:
-        self.X, self.d, self.k = X, X.shape[1], k
-        self.coefficients = X.coefficients(k)
-
-    @property
-    def W(self) -> Reals:  # type: ignore[override]
-        """All of it, in the memory of this process."""
-        return np.concatenate([*self.coefficients.parts()])
-
-    def update(self, t: int, T: Reals, p: Penalties) -> tuple[Reals, Reals]:
-        T_t = T[t]
-        TT_t = T @ T_t
-        sums = self.coefficients.total(_update_piece, t, T_t, TT_t, TT_t[t] + p.delta, p.gamma)
-        X_W, WW_t = sums[: self.d], sums[self.d :]
-        return X_W - WW_t @ T + WW_t[t] * T_t, np.array([WW_t[t]])
-
-    def moved(self, t: int, before: Reals, T: Reals) -> None:
-        return None
-
-    def normal_equations(self, T: Reals, rows: slice) -> tuple[Reals, Reals]:
-        return (T @ T.T)[None], self.X[rows].times(T.T)
-
-    def fit(self, T: Reals, p: Penalties, sweeps: int = 200, tol: float = 1e-10) -> None:
-        self.coefficients.total(_fit_piece, T, p, sweeps, tol)
-
-    def lengths(self) -> Reals:
-        lengths: Reals = np.sqrt(np.diag(self._cross(np.zeros((self.k, self.d)))[1]))
-        return lengths
-
-    def _cross(self, T: Reals) -> tuple[float, Reals]:
-        """The sum of X T^T * W over all entries, and W^T W."""
-        sums = self.coefficients.total(_cross_piece, T)
-        return float(sums[0]), sums[1:].reshape(self.k, self.k)
-
-    def error(self, T: Reals) -> float:
-        cross, WW = self._cross(T)
-        return max(0.0, self.norm() - 2.0 * cross + float(np.sum(WW * (T @ T.T))))
-
-    def norm(self) -> float:
-        return float(self.X.squares())
-
-    def kept(self, place: Path) -> Reals | None:
-        self.coefficients.save(place)
-        return None
-
-    def restore_kept(self, W: Reals | None, place: Path, T: Reals) -> None:
-        self.coefficients.load(place)
-
-    def results(self, place: Path) -> dict[str, Reals]:
-        self.coefficients.write_parquet(place)
-        return {}
-
-
-def _update_piece(piece: Any, W: Reals, t: int, T_t: Reals, TT_t: Reals, size: float, gamma: float) -> Any:
-    """`FullPart.update` of a piece: its W, and X^T W_t and W^T W_t in one vector."""
-    X_W, at = np.zeros(len(T_t)), 0
-    for X in piece.batches():
-        w = W[at : at + X.shape[0]]
-        R_T = X @ T_t - w @ TT_t + w[:, t] * TT_t[t]
-        w[:, t] = np.maximum(R_T - gamma, 0.0) / size if size > 0 else 0.0
-        X_W += X.T @ w[:, t]
-        at += X.shape[0]
-    return W, np.concatenate([X_W, W.T @ W[:, t]])
-
-
-def _fit_piece(piece: Any, W: Reals, T: Reals, p: Penalties, sweeps: int, tol: float) -> Any:
-    at = 0
-    for X in piece.batches():
-        local = FullPart(X, len(T))
-        local.W = W[at : at + X.shape[0]]
-        local.fit(T, p, sweeps, tol)
-        W[at : at + X.shape[0]] = local.W
-        at += X.shape[0]
-    return W, 0.0
-
-
-def _cross_piece(piece: Any, W: Reals, T: Reals) -> Any:
-    cross, at = 0.0, 0
-    for X in piece.batches() if T.any() else ():
-        cross += float(np.sum((X @ T.T) * W[at : at + X.shape[0]]))
-        at += X.shape[0]
-    return W, np.concatenate([[cross], (W.T @ W).reshape(-1)])
 
 
 class ObservedPart(Part):

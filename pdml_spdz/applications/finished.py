@@ -14,7 +14,8 @@ from pdml_spdz.errors import InputError
 from pdml_spdz.numerics.fixedpoint import Reals
 from pdml_spdz.results.result_page import Loadings, loadings_of
 from pdml_spdz.rows.base import Rows, RowsLike, as_rows
-from pdml_spdz.rows.data import Data, ending_of, load
+from pdml_spdz.rows.coefficients import read_parquet_parts
+from pdml_spdz.rows.data import Data, ending_of, in_pieces, load
 from pdml_spdz.rows.formats import TABLES
 from pdml_spdz.rows.names import Names
 from pdml_spdz.rows.reading import READ_AS_FOUND, Reading, RowSettings, RowsWanted
@@ -89,7 +90,8 @@ class FinishedRun:
         """
         features = self.report["features"]
         agreed = RowSettings(**self.report.get("rows", {}))
-        by_name = self.report["columns"] == "name" and features and ending_of(path) in TABLES and not reading.triplets
+        table = in_pieces(path, reading) or ending_of(path) in TABLES
+        by_name = self.report["columns"] == "name" and features and table and not reading.triplets
         if by_name and agreed.encode:
             taken = (*agreed.columns, *also) if agreed.columns else ()
             agreed = replace(agreed, columns=taken, drop=tuple(name for name in agreed.drop if name not in also))
@@ -97,7 +99,7 @@ class FinishedRun:
             agreed = replace(agreed, columns=(*features, *also), drop=())
         else:
             agreed = replace(agreed, columns=(), drop=()) if not also else agreed
-        data = load(path, wanted=RowsWanted(reading, agreed, tuple(features or ())))
+        data = load(path, wanted=RowsWanted(reading, agreed, tuple(features or ()))).looked_at(agreed.missing)
         if not data.holes:
             return data
         fill, order = self.own("fill.npy"), data.as_in(self.report)
@@ -141,6 +143,10 @@ class FinishedRun:
     def own(self, name: str) -> Reals | None:
         """An array of the party's own directory, if this is one."""
         return _array(self.directory, name)
+
+    def own_weights(self) -> Reals | None:
+        """(n, k): W of the party's own rows in the run, if this is its directory."""
+        return read_parquet_parts(self.directory / "W") if (self.directory / "W").is_dir() else self.own("W.npy")
 
     def ids(self, count: int) -> list[str]:
         """What the party's rows in this run are called: their ids, or their numbers from 0."""

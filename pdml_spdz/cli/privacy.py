@@ -24,22 +24,25 @@ from pdml_spdz.errors import InputError
 from pdml_spdz.privacy import page
 from pdml_spdz.privacy.assess import (
     ALGORITHMS,
+    EVERY_VIEW,
+    LEVELS_UP_TO,
     EffectiveSize,
     Question,
+    by_subtraction,
     effective_sizes,
     experiment,
     own_risks,
+    share_closed,
     to_exclude,
 )
 from pdml_spdz.privacy.attack_run import attack
 from pdml_spdz.privacy.known import Known
-from pdml_spdz.privacy.ksdp import run
+from pdml_spdz.privacy.ksdp import Experiment, run
 from pdml_spdz.privacy.nmf_mechanism import STARTS
-from pdml_spdz.privacy.svd_mechanism import VIEWS
 from pdml_spdz.privacy.verdict import Observer, judge
 from pdml_spdz.rows import data as data_files
 from pdml_spdz.rows.data import Data
-from pdml_spdz.rows.reading import Reading, RowsWanted
+from pdml_spdz.rows.reading import REFUSE, Reading, RowsWanted
 from pdml_spdz.system.files import writing
 
 _path = click.Path(path_type=Path)
@@ -55,7 +58,12 @@ MEASURE: list[Option] = [
     click.option("--documents", default="50", show_default=True, metavar="N|all|@FILE", help="Which records."),
     click.option("--samples", type=click.IntRange(4), default=100, show_default=True, help="Databases in each arm."),
     click.option(
-        "--view", "views", type=click.Choice(VIEWS), multiple=True, help="Observers of svd, pca [default: all]."
+        "--view",
+        "views",
+        type=click.Choice(EVERY_VIEW),
+        multiple=True,
+        help=f"Observers; the first 8 are of svd and pca [default: assess: one of each level, up to {LEVELS_UP_TO} "
+        "features; else those of the paper].",
     ),
     click.option("--sweeps", type=_positive, default=20, show_default=True, help="Number of NMF sweeps."),
     click.option("--start", type=click.Choice(STARTS), default="random", show_default=True, help="Start of NMF."),
@@ -91,7 +99,7 @@ def privacy() -> None:
 
 def _ksdp(
     file: Path, out: Path, as_json: bool, jobs: int, given: dict[str, Any]
-) -> tuple[dict[str, Any], list[Observer]]:
+) -> tuple[dict[str, Any], list[Observer], Experiment]:
     judged = {name: given.pop(name) for name in ("pi", "level", "delta")}
     reading = reading_of(given)
     own, others = _load(file, reading), given.pop("others")
@@ -99,7 +107,6 @@ def _ksdp(
     aside = replace(reading, exclude=())  # which is about the records of FILE
     given["others"] = None if others is None else _load(others, aside).in_order(own.features, file.name).X
     given["documents"] = _documents(given["documents"], own)
-    given["views"] = given["views"] or VIEWS
     if given["seed"] is None:
         given["seed"] = _kept_seed(out)
     with writing(out):
@@ -112,6 +119,10 @@ def _ksdp(
     views = judge(samples, planned.plan.documents, **judged)
     settings = {
         "file": file.name,
+        "algorithm": question.algorithm,
+        "rows": rows.shape[0],
+        "chosen": "random" if isinstance(question.documents, int) else "named",
+        "closed": share_closed(samples, planned.mechanism),
         "assumptions": assumptions,
         "plan": asdict(planned.plan),
         "mechanism": planned.mechanism.settings(),
@@ -119,11 +130,11 @@ def _ksdp(
     if own.ids is not None or own.kept is not None:
         names = own.names()
         settings["names"] = {str(i): names[i] for i in planned.plan.documents}
-    return page.save_ksdp(out, settings, views), views
+    return page.save_ksdp(out, settings, views), views, planned
 
 
 def _load(path: Path, reading: Reading) -> Data:
-    return data_files.load(path, wanted=RowsWanted(reading))
+    return data_files.load(path, wanted=RowsWanted(reading)).looked_at(REFUSE)
 
 
 def _progress(watcher: Watcher) -> Callable[[int, int], None]:
@@ -159,7 +170,7 @@ def _show(console: Console, views: list[Observer]) -> None:
             f"{v.mean_min_p:.3f} ± {v.sd_min_p:.3f}",
             f"{v.by_chance:.3f}",
             f"{sum(r.auc for r in v.records) / len(v.records):.3f}",
-            f"{max(r.epsilon_family for r in v.records):.2f}",
+            f"{proven:.2f}" if (proven := max(r.epsilon_family for r in v.records)) > 0 else "not proven",
         )
     console.print(table)
 
@@ -179,7 +190,7 @@ def ksdp(file: Path, out: Path, as_json: bool, jobs: int, **given: Any) -> None:
       pdml-spdz privacy ksdp rows.npz --algorithm nmf --rank 7 --documents 50 --samples 200
       pdml-spdz privacy ksdp rows.csv --rank 7 --statistic mine.py:largest --out runs/ksdp
     """
-    content, views = _ksdp(file, out, as_json, jobs, given)
+    content, views, _ = _ksdp(file, out, as_json, jobs, given)
     if as_json:
         echo(json.dumps(content))
         return
@@ -194,16 +205,18 @@ def ksdp(file: Path, out: Path, as_json: bool, jobs: int, **given: Any) -> None:
 @click.option("--rows", "sizes", metavar="N,N,...", help="How many rows each party has, this one first, if known.")
 @click.option("--out", type=_path, default=Path("runs/assess"), show_default=True, help="Samples, results, page.")
 def assess(file: Path, out: Path, as_json: bool, jobs: int, sizes: str | None, **given: Any) -> None:
-    """Before joining: measure FILE with a guess of the others' rows, look at the rows, write a report.
+    """Before joining: measure what each level would show of the records of FILE, with a guess of the others' rows; look
+    at the rows; write a page for those who decide (privacy.html).
 
     \b
     Examples:
       pdml-spdz privacy assess rows.csv --rank 5
       pdml-spdz privacy assess rows.npz --algorithm nmf --rank 20 --others public.npz --rows 1000,5000
     """
-    known, reading = _sizes(sizes), reading_of(dict(given))
-    content, views = _ksdp(file, out, as_json, jobs, given)
-    page.save_own(out, own_risks(_load(file, reading).X), known)
+    known = _sizes(sizes)
+    content, views, planned = _ksdp(file, out, as_json, jobs, given | {"levels": True})
+    rows = planned.X
+    page.save_own(out, own_risks(rows), known, by_subtraction(rows, planned))
     written = page.write(out)
     if as_json:
         echo(json.dumps(content))

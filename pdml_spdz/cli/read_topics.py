@@ -43,7 +43,7 @@ def topics(run: Path, words: Path | None, me: int | None, top: int, count: int) 
     """
     finished = _run(run, me)
     names = _words(words, finished) if words is not None else finished.loadings.names
-    found, weights = finished.topics, finished.own("W.npy")
+    found, weights = finished.topics, finished.own_weights()
     ids = [] if weights is None else finished.ids(len(weights))
     for t, columns in enumerate(top_words(found, min(top, found.shape[1]))):
         echo(f"topic {t + 1}: {', '.join(names[j] for j in columns if found[t, j] > 0) or 'empty'}")
@@ -107,7 +107,7 @@ def _predicted(finished: FinishedRun, user: str, ratings: Path | None, reading: 
 
 
 def _of_the_run(finished: FinishedRun, user: str) -> tuple[Reals, Reals]:
-    weights = finished.own("W.npy")
+    weights = finished.own_weights()
     if weights is None:
         do = "name the party (--id), or give the user's ratings (--ratings)"
         raise InputError(f"{finished.directory} has no party's own coefficients.", "party-<i> of a run of nmf", do)

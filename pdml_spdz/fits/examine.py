@@ -79,7 +79,7 @@ def examine(
     features = () if study is None else study.features
     vector = study is not None and study.spec.vector
     wanted = RowsWanted(reading, replace(settings, missing=MEAN), features)
-    data = _tried(found, "reading", lambda: data_files.load(path, vector=vector, wanted=wanted))
+    data = _tried(found, "reading", lambda: data_files.load(path, vector=vector, wanted=wanted).looked_at(MEAN))
     if data is None:
         return found
     found.rows, found.sparse, found.features = data.n, data.rows.sparse, data.features
@@ -90,7 +90,8 @@ def examine(
         found.note(OK, "identifiers", f"{len(data.ids):,}, all different, kept aside")
     if data.holes:
         whole = replace(data, holes=False, warnings=())
-        filled = _tried(found, "missing", lambda: holes.handled(whole, str(path), settings.missing))
+        handled = holes.of_pass if data.rows.lazy else holes.handled
+        filled = _tried(found, "missing", lambda: handled(whole, str(path), settings.missing))
         for warning in () if filled is None else filled.warnings:
             found.note(NOTE, "missing", warning)
         data = filled or data

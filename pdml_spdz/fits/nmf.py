@@ -115,7 +115,7 @@ class NmfFit(IterativeFit[SweepState, nmf.SweepResult]):
         return replace(result, warnings=[NOT_PRIVATE, *result.warnings]) if self.published else result
 
     def arrays(self, result: nmf.SweepResult) -> dict[str, Reals]:
-        return {"T.npy": result.T} | self.part.results(self.run.directory / "W")
+        return {"T.npy": result.T} | self.part.results(self.run.directory / "W", self.data.ids)
 
     def facts(self, result: nmf.SweepResult) -> dict[str, Any]:
         study, state = self.study, result.state

@@ -21,6 +21,7 @@ from pdml_spdz.fits import prepare
 from pdml_spdz.numerics.fixedpoint import Reals
 from pdml_spdz.registry import Line, Registry
 from pdml_spdz.rows.base import Rows, RowsLike
+from pdml_spdz.rows.coefficients import read_parquet_parts
 from pdml_spdz.rows.data import Data, in_pieces, vector_settings
 from pdml_spdz.rows.reading import READ_AS_FOUND, Reading
 from pdml_spdz.run.context import Event, rows_of
@@ -116,7 +117,8 @@ class LocalResult:
     def rows_of_file(self, path: Path) -> Rows:
         """A party's file as this run has factorised it, but for centring."""
         party = next((m for m, given in enumerate(self.files) if given == path), 0)
-        data = rows_of(path, self.study, reading=self.reading.of(party)).as_in(self.report)
+        data = rows_of(path, self.study, reading=self.reading.of(party)).looked_at(self.study.rows.missing)
+        data = data.as_in(self.report)
         if self.study.spec.vector:
             return data.rows
         if data.holes:
@@ -156,6 +158,8 @@ def run_local(run: LocalRun, compare: Compare | None = None) -> LocalResult:
             reports = run_parties(run, rows, out)
             parts = [out / f"party-{m}" for m in range(run.study.M)]
             result = gathered(run.study, parts, reports, recorded=run.record_transcript)
+            if not run.out and (parts[0] / "W").is_dir() and "W.npy" not in result.arrays:
+                result.arrays["W.npy"] = [_kept_array(p / "W.npy") for p in parts]  # it goes with the directory
             files = tuple(path if isinstance(path, str | Path) else None for path in run.parties)
             result = replace(result, reading=run.reading, files=files)
             kept = finished(out)
@@ -213,6 +217,8 @@ def _checked(given: RowsLike | str | Path, run: LocalRun, m: int) -> Path | Data
             raise InputError(f"{given} is not there.", "a file with a party's rows", "check the path")
         return Path(given)
     data = prepare.fitting(rows_of(given, study, f"the rows of P{m}", run.reading.of(m)), study)
+    if run.transport != "threads":  # another process takes them as they are
+        data = data.looked_at(study.rows.missing)
     study.spec.accept(study, m, data)
     return data
 
@@ -220,11 +226,17 @@ def _checked(given: RowsLike | str | Path, run: LocalRun, m: int) -> Path | Data
 def gathered(study: Study, parts: Sequence[Path], reports: Reports, *, recorded: bool) -> LocalResult:
     """What the parties, or one of them, have left on the disk. parts : their directories"""
     V = np.load(parts[0] / study.spec.result)
-    arrays = {name: [np.load(p / name) for p in parts] for name in study.spec.kept if (parts[0] / name).exists()}
+    there = [name for name in study.spec.kept if any((p / name).exists() for p in parts)]
+    arrays = {name: [_kept_array(p / name) for p in parts] for name in there}
     written = parts[0] / transcripts.FILE
     seen = transcripts.load(written) if recorded and written.exists() else None
     report = joint_report(reports) if len(reports) == study.M else reports[0]
     return LocalResult(V, study, report, reports, parts[0].parent, arrays, seen)
+
+
+def _kept_array(path: Path) -> Reals:
+    """Where another party's W is one array, that of rows that were not loaded whole is read for it, too."""
+    return np.load(path) if path.exists() else read_parquet_parts(path.with_suffix(""))
 
 
 def joint_report(reports: Reports) -> dict[str, Any]:

@@ -5,7 +5,7 @@ see in its own rows, and how large it is in the eyes of a coalition.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -13,13 +13,21 @@ import numpy as np
 
 from pdml_spdz.errors import InputError
 from pdml_spdz.numerics.linalg import EPS
-from pdml_spdz.privacy.ksdp import Experiment, make_plan
+from pdml_spdz.privacy import known
+from pdml_spdz.privacy.attacks import Finding
+from pdml_spdz.privacy.ksdp import Experiment, Samples, make_plan
+from pdml_spdz.privacy.level_mechanism import BY_KRYLOV, BY_POWER, LEVEL_VIEWS, SEALED, SUMS, VECTORS, LevelMechanism
 from pdml_spdz.privacy.mechanism import Mechanism
-from pdml_spdz.privacy.nmf_mechanism import NmfMechanism
+from pdml_spdz.privacy.nmf_mechanism import ALL, NMF_VIEWS, TOPICS, NmfMechanism
+from pdml_spdz.privacy.run_shows import SealedSettings
 from pdml_spdz.privacy.svd_mechanism import VIEWS, SvdMechanism
 from pdml_spdz.rows.base import RowsLike, as_rows
 
-ALGORITHMS = ("svd", "pca", "nmf")
+UNITS = {"svd": "singular vectors", "pca": "principal components", "nmf": "topics"}
+ALGORITHMS = tuple(UNITS)
+EVERY_VIEW = (*LEVEL_VIEWS, *NMF_VIEWS)
+OF_LEVELS = (VECTORS, SEALED, BY_POWER, BY_KRYLOV, SUMS)
+LEVELS_UP_TO = 300  # features up to which all levels are measured if nobody says otherwise: minutes, beyond it hours
 
 
 @dataclass(frozen=True)
@@ -29,6 +37,7 @@ class Question:
     size : rows of the victim's database in each sample, 0 for half of the rows
     others : rows that stand for the other parties', None for as many rows as the victim's, drawn from its own
     documents : how many records (chosen at random), or which; 0 for all
+    views : observers; none for those of the paper, or with `levels` for one of each level, where that takes minutes
     """
 
     algorithm: str
@@ -41,7 +50,8 @@ class Question:
     sweeps: int = 20
     start: str = "random"
     weighted: bool = False
-    views: tuple[str, ...] = VIEWS
+    views: tuple[str, ...] = ()
+    levels: bool = False
     statistics: tuple[str, ...] = ()
 
 
@@ -58,15 +68,18 @@ def experiment(X: RowsLike, q: Question, store: Path | None = None) -> tuple[Exp
     plan = make_plan(n, documents, size, q.samples, q.seed)
     others = X[np.sort(rng.choice(n, size))] if q.others is None else q.others
     guess = (
-        f"{size:,} rows drawn from this party's own stand for the others'"
+        f"{size:,} rows drawn from this party's own stand for the other parties'"
         if q.others is None
-        else f"{others.shape[0]:,} rows that were given stand for the others'"
+        else f"{others.shape[0]:,} rows that were given stand for the other parties'"
     )
     assumptions = [
-        f"{q.algorithm}, rank {q.rank}; {guess}. The coalition knows them.",
-        f"Databases of {size:,} of {n:,} rows; a larger one (fewer colluding parties) usually shows less.",
-        f"{len(documents)} records, {q.samples} databases with each and as many without it.",
-        "The coalition follows the protocol and knows everything but which rows the victim's database has.",
+        f"{q.rank} {UNITS[q.algorithm]} of all parties' rows; {guess}.",
+        f"This party's data sets are random choices of {size:,} of its {n:,} rows; larger ones usually show less.",
+        f"{len(documents)} of the {n:,} records were looked at, each in {q.samples} data sets with it and {q.samples} "
+        "without it.",
+        "Whoever looks follows the protocol, knows the other parties' rows and the record, and asks whether this party "
+        "has it.",
+        *(["The mean of all rows is open, as in a run that says nothing else."] if q.algorithm == "pca" else []),
     ]
     return Experiment(X, plan, _mechanism(q, others, size), q.statistics, store), assumptions
 
@@ -80,9 +93,41 @@ def _documents(wanted: int | Sequence[int], n: int, rng: np.random.Generator) ->
 
 
 def _mechanism(q: Question, others: RowsLike, size: int) -> Mechanism:
+    d = others.shape[1]
     if q.algorithm == "nmf":
-        return NmfMechanism(others, q.rank, q.sweeps, q.start, q.weighted)
-    return SvdMechanism(others, q.rank, size, q.algorithm == "pca", q.views)
+        views = q.views or ((TOPICS, ALL) if q.levels else (ALL,))
+        return NmfMechanism(others, q.rank, q.sweeps, q.start, q.weighted, views=views)
+    views = q.views or (OF_LEVELS if q.levels and d <= LEVELS_UP_TO and q.rank < d and not q.statistics else VIEWS)
+    if set(views) <= set(VIEWS):
+        return SvdMechanism(others, q.rank, size, q.algorithm == "pca", views)
+    if q.statistics:
+        raise InputError(
+            f"there are statistics of your own for the views {', '.join(v for v in views if v not in VIEWS)}.",
+            f"some of {', '.join(VIEWS)} with them",
+        )
+    sealed = SealedSettings.usual(q.rank, d)
+    return LevelMechanism(others, q.rank, size, sealed, q.algorithm == "pca", views=views)
+
+
+def share_closed(samples: Samples, mechanism: Mechanism) -> float | None:
+    """Of the sealed fits the share that ended without a result; None if there were none."""
+    if not isinstance(mechanism, LevelMechanism) or SEALED not in mechanism.views:
+        return None
+    checkpoints = samples.values[:, samples.names.index(f"{SEALED}/checkpoint")]
+    return float(np.mean(checkpoints >= mechanism.sealed.checkpoints))
+
+
+def by_subtraction(X: RowsLike, planned: Experiment) -> list[Finding]:
+    """What all other parties together compute of the mean of all rows, which a PCA opens, without any run."""
+    mechanism = planned.mechanism
+    if not getattr(mechanism, "centred", False):
+        return []
+    others = as_rows(mechanism.others)  # type: ignore[attr-defined]
+    n = X.shape[0] + others.shape[0]
+    mu = (as_rows(X).column_sums() + others.column_sums()) / n
+    found = known.mean(known.Known([others], [X]), 1, n, mu)
+    needed = "the rows of all other parties, and the open mean"
+    return [replace(found, needed=needed, got=found.got.replace(known.whose(1), "this party's"))]
 
 
 def to_exclude(ksdp: dict[str, Any], *, level: float, epsilon: float | None, views: Sequence[str] = ()) -> list[int]:

@@ -75,11 +75,13 @@ def grid(transcript: Transcript, known: Known) -> Finding:
     """The norm of an opened sum from the grid of its inputs."""
     facts = transcript.facts
     if facts.get("reveal") == SUM.name:
-        return Finding("norm from the grid", "nothing", "this engine reveals the norms: c = 1", True)
+        return Finding(
+            "norm from the grid", "nothing", "the sums themselves are open, and with them how large they are", True
+        )
     try:
         V, Y, _ = directions(transcript)
     except EngineError as missing:
-        return Finding("norm from the grid", TRANSCRIPT, missing.found, False)
+        return Finding("norm from the grid", TRANSCRIPT, missing.found, False, tried=False)
     precision = Precision(**{f.name: facts["precision"][f.name] for f in fields(Precision)})
     noise = np.concatenate([entry.arrays["noise"] for entry in transcript.steps("columns")])
     norms = np.linalg.norm(Y, axis=0)
@@ -90,15 +92,16 @@ def grid(transcript: Transcript, known: Known) -> Finding:
             try:
                 norm = norm_from_grid(u, f, error)
             except EngineError as missing:
-                return Finding("norm from the grid", TRANSCRIPT + " and fpylll", str(missing), False)
+                return Finding("norm from the grid", TRANSCRIPT + " and fpylll", str(missing), False, tried=False)
             if norm is not None and _right(norm, V[:, i], known, facts):
                 found += 1
         tried.append(int(i))
     got = f"a grid in {found} of {len(tried)} columns" + ("" if found else ": nothing shows")
-    if len(Y) <= COORDINATES:
+    enough = len(Y) > COORDINATES
+    if not enough:
         got = f"not tried: it needs more than {COORDINATES} coordinates"
     needed = f"{TRANSCRIPT} and lattice reduction on {COORDINATES} of d = {len(Y)} coordinates"
-    return Finding("norm from the grid", needed, got, found > 0, {"columns": len(tried), "found": found})
+    return Finding("norm from the grid", needed, got, found > 0, {"columns": len(tried), "found": found}, tried=enough)
 
 
 def _right(norm: float, v: Reals, known: Known, facts: dict[str, object]) -> bool:
@@ -124,9 +127,8 @@ def covariance(transcript: Transcript, S: Reals | None) -> Finding:
         error = float(np.linalg.norm(cS / c - S) / np.linalg.norm(S))
         figures["relative_error"] = error
         got += f"; relative error {error:.1e}"
-    return Finding(
-        "c S from the transcript", TRANSCRIPT, got, share > 0.5 or figures.get("relative_error", 1) < 0.1, figures
-    )
+    success = share > 0.5 or figures.get("relative_error", 1) < 0.1
+    return Finding("c S from the transcript", TRANSCRIPT, got, success, figures, partly=True)
 
 
 def scales(transcript: Transcript, S_A: Reals, S: Reals | None) -> list[Finding]:
@@ -140,7 +142,7 @@ def scales(transcript: Transcript, S_A: Reals, S: Reals | None) -> list[Finding]
     name = "scale from zero columns"
     needed = COALITION + ", and a feature that no honest row has"
     if by_columns is None:
-        findings.append(Finding(name, needed, "no column that only the coalition uses", False))
+        findings.append(Finding(name, needed, "no feature that only the coalition has", False))
     else:
         findings.append(_scale(name, needed, by_columns[0], true, {"misfit": by_columns[1]}))
     by_sign = scale_from_semidefiniteness(found, S_A)
@@ -158,11 +160,11 @@ def _scale(
 ) -> Finding:
     figures = figures | {"c": c}
     if true is None:
-        what = "an upper bound of the factor" if bound else "the factor"
-        return Finding(name, needed, f"{what}, c = {c:.6g} (no truth to compare with)", not bound, figures)
+        what = "the factor is at most" if bound else "the factor,"
+        return Finding(name, needed, f"{what} {c:.6g} (no truth to compare with)", not bound, figures, partly=True)
     error = abs(c / true - 1.0)
-    words = f"c = {c:.6g}, off by {error:.1e} relative" + (": only a bound" if error > CLOSE else "")
-    return Finding(name, needed, words, error <= CLOSE, figures | {"relative_error": error})
+    words = f"the factor, {c:.6g}, off by {error:.1e} relative" + (": only a bound" if error > CLOSE else "")
+    return Finding(name, needed, words, error <= CLOSE, figures | {"relative_error": error}, partly=bound)
 
 
 def last_sweep(transcript: Transcript) -> Reals:
@@ -191,4 +193,6 @@ def features_of_others(transcript: Transcript, known: Known) -> Finding:
         figures["recall"] = float(np.mean(others[true])) if true.any() else 1.0
         figures["precision"] = float(np.mean(true[others])) if others.any() else 1.0
         got += f" (of {int(true.sum())}, {figures['recall']:.0%} found, {figures['precision']:.0%} of them right)"
-    return Finding("features of the honest parties", COALITION, got, success, figures)
+    if not known.own:
+        got = "not tried: without the coalition's rows nothing can be taken off"
+    return Finding("features of the honest parties", COALITION, got, success, figures, tried=bool(known.own))

@@ -21,13 +21,19 @@ COORDINATES = 40
 
 @dataclass(frozen=True)
 class Finding:
-    """One attack on one run: what it needed, what it got in words, whether it got what was to be hidden, figures."""
+    """One attack on one run: what it needed, what it got in words, whether it got what was to be hidden, figures.
+
+    tried : False where it could not be carried out
+    partly : it got something of what was to be hidden
+    """
 
     attack: str
     needed: str
     got: str
     success: bool
     figures: dict[str, Any] = field(default_factory=dict)
+    tried: bool = True
+    partly: bool = False
 
 
 def norm_from_grid(u: Reals, f_in: int, uncertainty: float) -> float | None:

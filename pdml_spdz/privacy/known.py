@@ -18,6 +18,7 @@ from pdml_spdz.privacy.attacks import Finding, directions
 from pdml_spdz.rows.base import Rows, RowsLike, as_rows
 from pdml_spdz.study.levels import SUM
 
+ROUNDING = 1e-12  # a relative error that is no more than that of the arithmetic
 TRANSCRIPT = "one party's transcript"
 COALITION = "the transcript and the rows of all parties but the honest ones"
 
@@ -120,7 +121,7 @@ def sums(transcript: Transcript, known: Known, others: int, mu: Reals | None, sc
     def addend(tables: Sequence[RowsLike]) -> Reals:
         return _sums(tables)[:, None] if vector else _times(tables, V, mu, scale)
 
-    got = f"{whose(others)} {'vector' if vector else 'S V_t in every iteration, and so covariance on their span'}"
+    got = f"{whose(others)} {'vector' if vector else 'covariance, in all directions that the run went'}"
     true = addend(known.honest) if known.honest else None
     return _finding("sums less own rows", got, others, Y - addend(known.own), true, {})
 
@@ -130,8 +131,11 @@ def _finding(
 ) -> Finding:
     if true is not None:
         error = float(np.linalg.norm(found - true) / max(float(np.linalg.norm(true)), 1e-300))
-        figures, got = figures | {"relative_error": error}, f"{got}; relative error {error:.1e}"
-    return Finding(attack, NEEDED, got, others == 1, figures)
+        figures, got = (
+            figures | {"relative_error": error},
+            f"{got}; {f'relative error {error:.1e}' if error > ROUNDING else 'exact'}",
+        )
+    return Finding(attack, NEEDED, got, others == 1, figures, partly=True)
 
 
 def _rows(tables: Sequence[RowsLike]) -> int:

@@ -69,6 +69,7 @@ class LevelMechanism(Mechanism):
     sums : the same as by krylov, and the factor (`--reveal sum`)
     sealed run : V_k to the bits of the goal, the ratios of b Ritz values, the gate's checkpoint, a blurred exponent;
     "no ratios" : the same without them
+    views : which of them are looked at
 
     Where a view's observers see the mean (pca) they see it at every level.
     """
@@ -79,6 +80,7 @@ class LevelMechanism(Mechanism):
     sealed: SealedSettings
     centred: bool = False
     M: int = 2
+    views: tuple[str, ...] = LEVEL_VIEWS
     name: str = "levels"
     _own: dict[str, Any] = field(default_factory=dict, compare=False)
 
@@ -88,6 +90,8 @@ class LevelMechanism(Mechanism):
             raise InputError(
                 f"the rank is {self.k}, with {self.sealed.columns} columns and {d} features.", "k < b <= d"
             )
+        if unknown := set(self.views) - set(LEVEL_VIEWS):
+            raise InputError(f"the views {sorted(unknown)} are unknown.", f"some of {', '.join(LEVEL_VIEWS)}")
         rows = as_rows(self.others)
         self._own["S"], self._own["t"] = rows.gram(), rows.column_sums()
         mean = self._own["t"] / n_a
@@ -105,7 +109,7 @@ class LevelMechanism(Mechanism):
             "others": digest(self.others),
             "around_mean": self.centred,
             levels.SEALED.name: asdict(self.sealed),
-            "views": list(LEVEL_VIEWS),
+            "views": list(self.views),
         }
 
     def sample_without(self, X: RowsLike, rng: np.random.Generator) -> Content:
@@ -127,12 +131,12 @@ class LevelMechanism(Mechanism):
             found.append((self._statistics(seen, x), self._features(seen, x)))
         values, features = [v for v, _ in found], [f for _, f in found]
         content: Content = {"names": np.array(list(values[0])), "values": np.array([list(v.values()) for v in values])}
-        return content | {f"features/{view}": np.array([f[view] for f in features]) for view in LEVEL_VIEWS}
+        return content | {f"features/{view}": np.array([f[view] for f in features]) for view in self.views}
 
     def observables(self, content: Content, i: int | None, x: Reals) -> Observables:
         """With a record, its statistics as they are; without, what was seen."""
         if i is not None:
-            features = {view: content[f"features/{view}"][i] for view in LEVEL_VIEWS}
+            features = {view: content[f"features/{view}"][i] for view in self.views}
             return {"statistics": dict(zip(content["names"], content["values"][i], strict=True)), "features": features}
         if "run" not in content:
             low = {name.rpartition("/")[0] for name in content if name.endswith("/values")}
@@ -209,25 +213,27 @@ class LevelMechanism(Mechanism):
     def _statistics(self, seen: _Run, x: Reals) -> dict[str, float]:
         y = x - seen.mean if self.centred else x
         found: dict[str, float] = {}
-        for view in LEVEL_VIEWS:
-            if view == SUMS:
-                found |= _rescaled(found, seen.facts[SUMS][2])
+        by_krylov = correlation_statistics(seen.low[BY_KRYLOV], y) if {BY_KRYLOV, SUMS} & set(self.views) else {}
+        for view in self.views:
+            if view in (BY_KRYLOV, SUMS):
+                values = by_krylov if view == BY_KRYLOV else _rescaled(by_krylov, seen.facts[SUMS][2])
             else:
                 S = _scaled(seen.S, self._own["trace"]) if view == EVERYTHING else seen.low[view]
-                found |= {f"{view}/{name}": value for name, value in correlation_statistics(S, y).items()}
+                values = correlation_statistics(S, y)
+            found |= {f"{view}/{name}": value for name, value in values.items()}
             if self.centred:
                 found[f"{view}/mean"] = float(seen.mean @ x)
-        for view in (BY_KRYLOV, SUMS):
-            found[f"{view}/iterations"] = float(seen.facts[view][0])
-        for view in (SEALED, SEALED_LESS):
-            found[f"{view}/checkpoint"], found[f"{view}/exponent"] = (float(f) for f in seen.facts[view][:2])
+            if view in (BY_KRYLOV, SUMS):
+                found[f"{view}/iterations"] = float(seen.facts[view][0])
+            if view in (SEALED, SEALED_LESS):
+                found[f"{view}/checkpoint"], found[f"{view}/exponent"] = (float(f) for f in seen.facts[view][:2])
         return found
 
     def _features(self, seen: _Run, x: Reals) -> dict[str, Reals]:
         y = x - seen.mean if self.centred else x
         size = max(float(y @ y), 1e-300)
         found: dict[str, Reals] = {}
-        for view in LEVEL_VIEWS:
+        for view in self.views:
             facts = seen.facts[view]
             if view == EVERYTHING:
                 S = seen.S
@@ -250,11 +256,10 @@ class LevelMechanism(Mechanism):
         return found
 
 
-def _rescaled(found: dict[str, float], factor: float) -> dict[str, float]:
+def _rescaled(by_krylov: dict[str, float], factor: float) -> dict[str, float]:
     """Statistics of c S of krylov where the factor is known: D has none in it."""
-    of_krylov = {name.partition("/")[2]: v for name, v in found.items() if name.startswith(f"{BY_KRYLOV}/")}
     powers = {"W max": 1, "W sum": 1, "W squares": 2}
-    return {f"{SUMS}/{name}": v * factor ** powers.get(name, 0) for name, v in of_krylov.items() if name != "mean"}
+    return {name: value * factor ** powers.get(name, 0) for name, value in by_krylov.items()}
 
 
 def _scaled(S: Symmetric, trace: float) -> Symmetric:

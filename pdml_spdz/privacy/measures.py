@@ -178,6 +178,14 @@ def epsilon_bound(within: Reals, without: Reals, *, delta: float = 0.0, level: f
     return Epsilon(np.maximum(lower, 0.0), upper)
 
 
+def epsilon_limit(samples: int, *, delta: float = 0.0, level: float = 0.05) -> float:
+    """The largest bound that `epsilon_bound` can give with so many samples in each arm: all hits in one, none in the
+    other."""
+    n = samples - samples // 2
+    low, high = clopper_pearson(n, level / 2)
+    return float(np.log(max(low[n] - delta, 1e-300)) - np.log(high[0]))
+
+
 def _hits(arms: list[Reals], thresholds: Reals) -> tuple[Counts, Counts]:
     """How many samples of each arm are at or above each threshold: (..., statistics, thresholds)."""
     found = [np.sum(a[..., None, :] >= thresholds[..., :, None], axis=-1) for a in arms]

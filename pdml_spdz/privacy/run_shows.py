@@ -17,6 +17,8 @@ from pdml_spdz.numerics.fixedpoint import Reals
 from pdml_spdz.numerics.linalg import orthonormalise
 from pdml_spdz.primitives.normed_sum import Alone, NormedColumns, unit_columns
 from pdml_spdz.privacy.attack_run import WELL
+from pdml_spdz.programs.sealed_precision import iterations_for
+from pdml_spdz.study.model import Study
 from pdml_spdz.transport.base import Clock
 
 F_OUT, LENGTH = 31, 2.0**5  # fraction bits that are opened, of columns of this length: the default precision
@@ -124,9 +126,12 @@ def _iterated(factor: Reals, V: Reals, steps: int) -> Reals:
 
 def _orthonormal(Y: Reals) -> Reals:
     """By the Gram matrix, twice: for some columns of condition below 1e7 as good as a QR, and faster."""
-    for _ in range(2):
-        L = np.linalg.cholesky(Y.T @ Y)
-        Y = np.linalg.solve(L, Y.T).T
+    try:
+        for _ in range(2):
+            L = np.linalg.cholesky(Y.T @ Y)
+            Y = np.linalg.solve(L, Y.T).T
+    except np.linalg.LinAlgError:  # a spectrum that falls by more than that in four steps
+        return orthonormalise(Y)[0]
     return Y
 
 
@@ -151,8 +156,13 @@ class SealedSettings:
     columns: int
     steps: int
     bits: int = 24
-    goal: float = 1e-6
+    goal: float = Study.accuracy_goal
     checkpoints: int = 3
+
+    @classmethod
+    def usual(cls, k: int, d: int) -> SealedSettings:
+        """As a study has them that says nothing else."""
+        return cls(min(2 * k, d), iterations_for(Study.accuracy_goal, Study.decay))
 
 
 @dataclass(frozen=True)

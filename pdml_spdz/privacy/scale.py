@@ -223,15 +223,15 @@ def scale_by_bound(runs: Sequence[Transcript], moved: Known, others: int, S: Rea
         return _nothing(needed, runs[0])
     kind = seen.bound.kind
     figures: dict[str, Any] = {"kind": kind, "value": seen.bound.value, "sigma": [float(x) for x in values]}
-    got = f"{SHOWN[kind]}: sigma_1 = {values[0]:.4g}"
+    got = f"{SHOWN[kind]}: the largest singular value is about {values[0]:.4g}"
     if S is None:
-        return Finding(NAME, needed, f"{got} (no truth to compare with)", kind == "secsum", figures)
+        return Finding(NAME, needed, f"{got} (no truth to compare with)", kind == "secsum", figures, partly=True)
     # All sigma_i share one unknown factor: the largest, which the span shows best, stands for all.
     off = float(values[0] / np.sqrt(np.linalg.eigvalsh(seen.found.of(S).core)[-1]))
     factor = max(off, 1.0 / off) ** 2
     figures |= {"relative_error": abs(off - 1.0), "factor": factor}
-    words = f"{got}; every sigma_i off by {abs(off - 1.0):.1e} relative, the scale of S by a factor of {factor:.4g}"
-    return Finding(NAME, needed, words, factor <= LEARNT, figures)
+    words = f"{got}; all are off by {abs(off - 1.0):.1e} relative, the covariance by a factor of {factor:.4g}"
+    return Finding(NAME, needed, words, factor <= LEARNT, figures, partly=True)
 
 
 def _seen(run: Transcript, moved: Known, others: int) -> Seen:
@@ -268,7 +268,7 @@ def norm_by_bound(transcript: Transcript, known: Known, others: int) -> Finding:
     size = size_of_last(bound, [float(np.linalg.norm(x)) for x in own], u, np.sum(own, axis=0)) if own else None
     if size is None:
         top = bound.value if bound.kind == "secsum" else bound.M * np.exp2(bound.value)
-        return Finding(NAME, needed, f"{SHOWN[bound.kind]}: ||s|| is at most {top:.4g}", False, figures)
+        return Finding(NAME, needed, f"{SHOWN[bound.kind]}: ||s|| is at most {top:.4g}", False, figures, partly=True)
     other = 2.0 * float(u @ np.sum(own, axis=0)) - size  # the equation's second root
     words = f"||s|| = {size:.6g}" + (f", or {other:.6g}" if other > 0 else "")
     return Finding(NAME, needed, f"{SHOWN[bound.kind]}: {words}", True, figures | {"norm": size, "or": other})

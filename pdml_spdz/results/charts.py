@@ -13,7 +13,7 @@ from pdml_spdz.numerics.fixedpoint import Reals
 
 WIDTH, HEIGHT = 460, 260
 LEFT, RIGHT, TOP, BOTTOM = 60, 12, 26, 40
-COLOURS = ("#1b6ca8", "#c0392b", "#2e8b57", "#8e44ad", "#555555")
+COLOURS = ("#1b6ca8", "#c0392b", "#1d7044", "#8e44ad", "#555555", "#8a5a00", "#00707a")  # readable on white
 
 
 @dataclass(frozen=True)
@@ -37,7 +37,7 @@ def chart(
     y_log: bool = False,
     top: float = 0.0,
 ) -> str:
-    """One chart with a legend at the upper left; axes from zero (logarithmic: from a power of ten) to the largest
+    """One chart with a legend below it; axes from zero (logarithmic: from a power of ten) to the largest
     number, y at least to `top`.
     """
     xs = np.concatenate([np.asarray(c.x, float) for c in curves])
@@ -45,11 +45,25 @@ def chart(
     x_high, y_high = max(float(xs.max(initial=0.0)), 1e-9), max(float(ys.max(initial=top)), 1e-9)
     scale = _Axes(_floor(xs, x_log), x_high, _floor(ys, y_log), y_high, x_log, y_log)
     body = [_axes(scale, x_label, y_label)]
+    named = 0
     for i, curve in enumerate(curves):
         colour = COLOURS[i % len(COLOURS)]
         body.append(_draw(scale, curve, colour))
-        body.append(f'<text x="{LEFT + 8}" y="{TOP + 14 * (i + 1)}" fill="{colour}">{escape(curve.label)}</text>')
-    return svg(title, WIDTH, HEIGHT, body)
+        if curve.label:
+            body.append(_legend(named, curve, colour))
+            named += 1
+    return svg(title, WIDTH, HEIGHT + 15 * ((named + 1) // 2), body)
+
+
+def _legend(place: int, curve: Curve, colour: str) -> str:
+    """Two labels on a line."""
+    x, y = LEFT + 200 * (place % 2), HEIGHT + 8 + 15 * (place // 2)
+    mark = f'<path d="M{x} {y - 4}h16" stroke="{colour}" stroke-width="3"{_dashes(curve)}/>'
+    return f'{mark}<text x="{x + 22}" y="{y}" fill="{colour}">{escape(curve.label)}</text>'
+
+
+def _dashes(curve: Curve) -> str:
+    return ' stroke-dasharray="4 3"' if curve.dashed else ""
 
 
 def svg(title: str, width: float, height: float, body: Sequence[str]) -> str:
@@ -96,8 +110,7 @@ def _draw(scale: _Axes, curve: Curve, colour: str) -> str:
     if curve.kind == "steps":
         points = [p for (x0, y0), (x1, y1) in pairwise(points) for p in ((x0, y0), (x1, y0), (x1, y1))]
     path = " ".join(f"{x:.1f},{y:.1f}" for x, y in points)
-    dash = ' stroke-dasharray="4 3"' if curve.dashed else ""
-    return f'<polyline points="{path}" fill="none" stroke="{colour}" stroke-width="1.6"{dash}/>'
+    return f'<polyline points="{path}" fill="none" stroke="{colour}" stroke-width="1.6"{_dashes(curve)}/>'
 
 
 def _axes(scale: _Axes, x_label: str, y_label: str) -> str:
@@ -105,16 +118,21 @@ def _axes(scale: _Axes, x_label: str, y_label: str) -> str:
     parts = [f'<path d="M{LEFT} {TOP}V{bottom}H{right}" fill="none" stroke="#888"/>']
     for value in _ticks(scale.x_low, scale.x_high, 5, scale.x_log):
         x = scale.x(value)
-        parts.append(f'<text x="{x:.1f}" y="{bottom + 14}" text-anchor="middle">{value:.3g}</text>')
+        parts.append(f'<text x="{x:.1f}" y="{bottom + 14}" text-anchor="middle">{_number(value)}</text>')
     for value in _ticks(scale.y_low, scale.y_high, 3, scale.y_log):
         y = scale.y(value)
-        parts.append(f'<text x="{LEFT - 5}" y="{y + 4:.1f}" text-anchor="end">{value:.3g}</text>')
+        parts.append(f'<text x="{LEFT - 5}" y="{y + 4:.1f}" text-anchor="end">{_number(value)}</text>')
     middle = (TOP + bottom) / 2
     parts.append(f'<text x="{(LEFT + right) / 2}" y="{HEIGHT - 8}" text-anchor="middle">{escape(x_label)}</text>')
     parts.append(
         f'<text x="13" y="{middle}" text-anchor="middle" transform="rotate(-90 13 {middle})">{escape(y_label)}</text>'
     )
     return "".join(parts)
+
+
+def _number(value: float) -> str:
+    """Short: there is little room beside an axis."""
+    return f"{value:.3g}".replace("e-0", "e-") if value >= 1e-3 or value == 0 else f"{value:.0e}".replace("e-0", "e-")
 
 
 def _ticks(low: float, high: float, count: int, log: bool) -> list[float]:

@@ -18,6 +18,7 @@ from pdml_spdz import __version__
 from pdml_spdz.numerics.fixedpoint import Reals
 from pdml_spdz.programs.render import environment
 from pdml_spdz.results.charts import Curve, chart
+from pdml_spdz.results.page_words import in_words, with_code
 from pdml_spdz.results.pictures import bars, heat_map
 from pdml_spdz.results.sheets import write_table
 from pdml_spdz.study.algorithm import ALGORITHMS, PAGE, Algorithm
@@ -89,7 +90,12 @@ def page(report: dict[str, Any], loadings: Loadings, *, private: bool, pictures:
         names=report.get("names") or [],
         warnings=[*([spec.note] if spec.note else []), *(w for w in report["warnings"] if private or w not in own)],
         variance=_variance(report),
-        heat=heat_map("Size and sign of each feature", mapped.names, mapped.labels, mapped.values),
+        heat=heat_map(
+            f"{'Weight' if spec.by_row else 'Size and sign'} of each feature",
+            mapped.names,
+            mapped.labels,
+            mapped.values,
+        ),
         bars=_bars(loadings),
         mapped=len(mapped.names),
         listed=list(zip(listed.names, listed.values.tolist(), strict=True)),
@@ -105,6 +111,7 @@ def page(report: dict[str, Any], loadings: Loadings, *, private: bool, pictures:
 def _template() -> jinja2.Template:
     pages = environment()
     pages.autoescape = True
+    pages.filters |= {"in_words": in_words, "code": with_code}
     return pages.get_template("result.html.j2")
 
 

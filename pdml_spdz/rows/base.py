@@ -103,6 +103,10 @@ class Rows(ABC):
             chosen[here] = block[numbers[here] - place.start]
         return Dense(chosen)
 
+    def selected(self, numbers: NDArray[np.int64]) -> Rows:
+        """The rows of these numbers, which go up, of the same kind."""
+        return self[numbers]
+
     def columns(self, order: Sequence[int] | NDArray[np.int64]) -> Rows:
         """Column order[j] comes to place j."""
         chosen = np.asarray(order)

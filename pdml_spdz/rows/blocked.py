@@ -18,7 +18,7 @@ from pdml_spdz.numerics.fixedpoint import Reals
 from pdml_spdz.rows import pieces as work
 from pdml_spdz.rows.base import BLOCK, Dense, Rows, Work
 from pdml_spdz.rows.coefficients import Coefficients, coefficients
-from pdml_spdz.rows.pieces import Affine, Changed, Complete, Filled, Summary
+from pdml_spdz.rows.pieces import Affine, Changed, Filled, Selected, Summary
 from pdml_spdz.rows.sparse import Sparse
 from pdml_spdz.rows.workers import Workers
 
@@ -78,7 +78,9 @@ class BlockStore:
         if self._summary is None:
             centre, gram = self.centre, self.with_gram
             own = [(first, centre, gram) for first in self.firsts]
-            self._summary = self.workers.total(work.summarised, self.pieces, own)
+            found: Summary = self.workers.total(work.summarised, self.pieces, own)
+            # Rows of groups that lie in two pieces are not needed any more.
+            self._summary = replace(found, digests=tuple(enumerate(work.joined_digests(found))), parts=())
         return self._summary
 
     def at_hand(self) -> Sequence[Any]:
@@ -252,19 +254,23 @@ class Blocked(Rows):
         return Blocked(self.store, replace(self.affine, scale=self._scale * by))
 
     def filled(self, values: Reals) -> Rows:
-        return self._changed(Filled(values), self.store.lengths)
+        pieces = [Changed(piece, (self.affine, Filled(values))) for piece in self.store.pieces]
+        return self._of(pieces, self.store.lengths)
 
-    def complete(self) -> Rows:
-        """The rows in which nothing is missing."""
-        counts = list(self.store.workers.each(_complete, self.store.pieces, [()] * len(self.store.pieces)))
-        return self._changed(Complete(), counts)
+    def complete(self) -> NDArray[np.int64]:
+        """Which rows are those in which nothing is missing."""
+        pieces = self._pieces()
+        found = self.store.workers.each(work.complete_rows, pieces, [()] * len(pieces))
+        return np.flatnonzero(np.concatenate([*found]))
 
-    def _changed(self, step: Callable[[Any], Any], lengths: Sequence[int]) -> Rows:
-        pieces = [Changed(piece, (self.affine, step)) for piece in self.store.pieces]
+    def selected(self, numbers: NDArray[np.int64]) -> Rows:
+        chosen = np.zeros(self.store.n, np.bool_)
+        chosen[numbers] = True
+        parts = [chosen[i : i + n] for i, n in zip(self.store.firsts, self.store.lengths, strict=True)]
+        pieces = [Selected(piece, part) for piece, part in zip(self._pieces(), parts, strict=True)]
+        return self._of(pieces, [int(part.sum()) for part in parts])
+
+    def _of(self, pieces: list[Any], lengths: Sequence[int]) -> Rows:
         store = self.store
         made = BlockStore(store.workers, pieces, lengths, self.shape[1], self.sparse, store.products, store.calls)
         return Blocked(made)
-
-
-def _complete(piece: Any) -> int:
-    return sum(int((~np.isnan(batch).any(axis=1)).sum()) for batch in piece.batches())

@@ -106,3 +106,7 @@ def _refuse_unknown(asked: Sequence[str], names: Names, option: str, where: str)
             f"names among {listed(names)}",
             hint or "check the spelling: capitals and spaces count",
         )
+    twice = [name for name in asked if names.count(name) > 1] if len(known) < len(names) else []
+    if twice and option != "--drop":  # which leaves out all of them
+        found = f"{where} has several columns called {quoted(twice)}, which {option} names."
+        raise InputError(found, "distinct names", "rename one of them")

@@ -16,8 +16,10 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from pdml_spdz.numerics.fixedpoint import Reals
+from pdml_spdz.rows.frames import arrow_numbers
 from pdml_spdz.rows.workers import ClusterWorkers, Workers
 from pdml_spdz.system.files import writing
 
@@ -55,8 +57,10 @@ class Coefficients(ABC):
     def load(self, directory: Path) -> None:
         self.replaced(np.load(directory / f"part-{i:05d}.npy") for i in range(len(self.pieces)))
 
-    def write_parquet(self, directory: Path) -> None:
-        """For people: W/part-<i>.parquet with a column for each topic, in the order of the files and their rows."""
+    def write_parquet(self, directory: Path, ids: NDArray[Any] | None = None) -> None:
+        """For people: W/part-<i>.parquet with a column for each topic, in the order of the files and their rows, and
+        one that says whose row it is, where that is known.
+        """
         import pyarrow as pa
         import pyarrow.parquet as pq
 
@@ -64,9 +68,23 @@ class Coefficients(ABC):
         with writing(directory):
             shutil.rmtree(directory, ignore_errors=True)
             directory.mkdir(mode=0o700, parents=True)
+            at = 0
             for i, part in enumerate(self.parts()):
+                table = pa.table(list(part.T), names=names)
+                if ids is not None:
+                    table = table.add_column(0, "id", pa.array(ids[at : at + len(part)].tolist(), pa.string()))
                 with _private(directory / f"part-{i:05d}.parquet") as file:
-                    pq.write_table(pa.table(list(part.T), names=names), file)
+                    pq.write_table(table, file)
+                at += len(part)
+
+
+def read_parquet_parts(directory: Path) -> Reals:
+    """(n, k): W as `Coefficients.write_parquet` has written it, whole."""
+    import pyarrow.parquet as pq
+
+    tables = [pq.read_table(path) for path in sorted(directory.glob("part-*.parquet"))]
+    topics = [name for name in tables[0].column_names if name != "id"]
+    return np.concatenate([arrow_numbers(table.select(topics)) for table in tables])
 
 
 def _private(path: Path) -> Any:

@@ -68,7 +68,7 @@ class Data:
 
     def looked_at(self, setting: str) -> Data:
         """The rows after a first pass, if there was none: what is missing is dealt with as the parties agreed."""
-        if not self.rows.lazy:
+        if not self.rows.lazy or self.holes:
             return self
         return missing.of_pass(self, self.source, setting)
 
@@ -96,12 +96,15 @@ class Data:
         said = f"left out {int(out.sum()):,} of {self.n:,} rows, which {where} names"
         if (unknown := len(set(names)) - int(out.sum())) > 0:
             said += f"; {unknown:,} of its names are not here"
+        return replace(self.of_rows(left), warnings=(*self.warnings, said))
+
+    def of_rows(self, numbers: NDArray[np.int64]) -> Data:
+        """Only the rows of these numbers, which go up."""
         return replace(
             self,
-            rows=self.rows[left],
-            ids=None if self.ids is None else self.ids[left],
-            kept=left if self.kept is None else self.kept[left],
-            warnings=(*self.warnings, said),
+            rows=self.rows.selected(numbers),
+            ids=None if self.ids is None else self.ids[numbers],
+            kept=numbers if self.kept is None else self.kept[numbers],
         )
 
     @property
@@ -179,10 +182,10 @@ def load(path: Path, *, vector: bool = False, wanted: RowsWanted | None = None) 
     if in_pieces(path, wanted.reading):
         from pdml_spdz.rows.piecewise import read_pieces  # with Dask
 
-        return _checked(read_pieces(path, wanted), str(path), path.name, wanted.agreed, vector=vector)
-    ending = ending_of(path)
+        return _left(_checked(read_pieces(path, wanted), str(path), path.name, wanted.agreed, vector=vector), wanted)
     if not path.is_file():
         raise InputError(f"{path} is not there.", "a file with this party's rows", "check the path after --data")
+    ending = ending_of(path)
     try:
         if wanted.reading.triplets:
             loaded = read_triplets(path, ending, wanted)
@@ -218,9 +221,10 @@ def read_names(path: Path) -> list[str]:
 
 
 def in_pieces(path: Path, reading: Reading) -> bool:
-    """Whether this names rows that are not loaded whole: a directory, a pattern, a Zarr array, files of a cluster."""
+    """Whether this names rows that are not loaded whole: a directory, a pattern, a Zarr array, Parquet on a cluster."""
     pattern = any(sign in path.name for sign in "*?") and not path.is_file()
-    return bool(reading.dask) or path.suffix == ".zarr" or path.is_dir() or pattern
+    there = bool(reading.dask) and (path.suffix == ".parquet" or not path.exists())  # maybe at the workers only
+    return there or path.suffix == ".zarr" or path.is_dir() or pattern
 
 
 def is_collection(given: Any) -> bool:
@@ -264,7 +268,14 @@ def _in_memory(given: Any, source: str, wanted: RowsWanted) -> Loaded:
         return read_table(given, source, wanted)
     if np.ma.is_masked(given):
         raise InputError(f"{source} have masked entries.", "finite numbers", IMPUTE)
-    array = given if isinstance(given, Rows) or is_sparse(given) else np.asarray(given)
+    if hasattr(given, "collect_schema"):
+        raise InputError(f"{source} are a query of polars that has not run.", "a table", "call its collect() first")
+    try:
+        array = given if isinstance(given, Rows) or is_sparse(given) else np.asarray(given)
+    except ValueError as error:  # rows of different lengths
+        raise InputError(
+            f"{source} are not an array: {error}.", "an array of shape (n, d), a table, or a path"
+        ) from None
     if array.dtype == object:
         raise InputError(f"{source} are not an array of numbers.", "an array of shape (n, d), a table, or a path")
     return chosen(Loaded(array, None), wanted, source)

@@ -36,6 +36,18 @@ WIDE = 10_000  # columns, beyond which pyarrow takes longer to begin than the pl
 BYTES_A_NUMBER = 64  # at most, or nearly: a row has to fit into a block
 SNIFFED = 4096  # bytes
 SAMPLED = 1 << 16  # cells, in which true and false are looked for
+ARROW_PACKED = {".gz": "gzip", ".bz2": "bz2", ".zst": "zstd", ".lz4": "lz4"}
+MARKS = {
+    b"PK\x03\x04": "a ZIP archive, such as a workbook of Excel",
+    b"\xd0\xcf\x11\xe0": "an old document of Excel or Word",
+    b"\x1f\x8b": "compressed by gzip (.csv.gz)",
+    b"BZh": "compressed by bzip2 (.csv.bz2)",
+    b"\x28\xb5\x2f\xfd": "compressed by zstd (.csv.zst)",
+    b"PAR1": "a Parquet file",
+    b"ARROW1": "an Arrow file",
+    b"%PDF": "a PDF",
+}
+OTHER_SEPARATORS = ("|", " ", ":", ",", ";", "\t")
 csv.field_size_limit(1 << 30)
 
 DATE = re.compile(r"\d{4}-\d{1,2}-\d{1,2}.*|\d{1,2}[./]\d{1,2}[./]\d{2,4}.*|\d{1,2}:\d{2}(:\d{2})?")
@@ -63,6 +75,7 @@ def read_delimited(path: Path, wanted: RowsWanted) -> Loaded:
     with _opened(path) as file:
         start = file.read(SNIFFED)
     encoding = ENCODINGS.get(wanted.reading.encoding) or _encoding(start)
+    _refuse_other_kinds(path, start, encoding)
     with _not_utf8(path, encoding):
         form = _form(path, encoding, wanted.reading)
         made = plan(form.names, wanted, str(path))
@@ -82,10 +95,11 @@ def read_delimited(path: Path, wanted: RowsWanted) -> Loaded:
 def _not_utf8(path: Path, encoding: str) -> Iterator[None]:
     try:
         yield
-    except UnicodeDecodeError as error:
+    except UnicodeError as error:
+        byte = error.object[error.start] if isinstance(error, UnicodeDecodeError) else None
+        why = str(error) if byte is None else f"byte {byte:#x} is no part of a character"
         raise InputError(
-            f"{path} is not {encoding.removesuffix('-sig').upper()}: byte {error.object[error.start]:#x} is no part "
-            "of a character.",
+            f"{path} is not {encoding.removesuffix('-sig').upper()}: {why}.",
             "a file in the encoding that is said, UTF-8 by default",
             "pass --encoding latin-1 (older Windows programs) or --encoding utf-16, or save the file as UTF-8",
         ) from None
@@ -100,17 +114,30 @@ def _encoding(start: bytes) -> str:
     return "utf-16-be" if 4 * even > len(start) > 8 * odd else "utf-8-sig"
 
 
+def _refuse_other_kinds(path: Path, start: bytes, encoding: str) -> None:
+    """Files that are no text, or in another encoding than is said, by their first bytes."""
+    kind = next((words for mark, words in MARKS.items() if start.startswith(mark)), None)
+    if kind is not None:
+        raise InputError(f"{path} is no text: it is {kind}.", "what its ending says", "save it as CSV, or rename it")
+    marks = {b"\xef\xbb\xbf": "utf-8", b"\xff\xfe": "utf-16", b"\xfe\xff": "utf-16"}
+    marked = next((name for mark, name in marks.items() if start.startswith(mark)), None)
+    if marked is not None and not encoding.startswith(marked):
+        found = f"{path} begins with the mark of {marked.upper()}, and --encoding says {encoding.upper()}."
+        raise InputError(found, "the encoding that the file has", f"leave --encoding out, or pass --encoding {marked}")
+
+
 def _opened(path: Path) -> Any:
     """The file's bytes, unpacked."""
-    if path.suffix == ".gz":
+    ending = path.suffix.lower()
+    if ending == ".gz":
         return gzip.open(path, "rb")
-    if path.suffix in (".csv", ".tsv", ".txt"):
+    if ending in (".csv", ".tsv", ".txt"):
         return path.open("rb")
     try:
         import pyarrow as pa
     except ImportError:
-        raise needs_pyarrow(str(path), f" (to unpack {path.suffix})") from None
-    return pa.input_stream(str(path))
+        raise needs_pyarrow(str(path), f" (to unpack {ending})") from None
+    return pa.input_stream(str(path), compression=ARROW_PACKED[ending])
 
 
 @contextmanager
@@ -130,7 +157,8 @@ def _form(path: Path, encoding: str, reading: Reading) -> Form:
     first, skipped = _first_line(path, encoding)
     if not sep:
         counts = {sign: first.count(sign) for sign in SEPARATORS.values()}
-        sep = max(counts, key=lambda sign: counts[sign]) if any(counts.values()) else ","
+        only = ";" if reading.decimal == "comma" else ","  # of a single column
+        sep = max(counts, key=lambda sign: counts[sign]) if any(counts.values()) else only
         if path.name.lower().partition(".")[2].startswith("tsv"):
             sep = "\t"
     form = Form(path, encoding, sep, DECIMALS[reading.decimal], (), skipped)
@@ -173,6 +201,12 @@ def _check_header(names: Names, path: Path) -> None:
             "the names of the features in the first line",
             "take comment lines out, or the sign # in front of the names",
         )
+    if names[0].lower().startswith("sep="):
+        raise InputError(
+            f"{path} begins with the line {names[0]!r}, by which Excel knows a separator.",
+            "the names of the features in the first line",
+            "take that line out; separators are found without it, or said by --sep",
+        )
     numbers = [name for name in names if _is_number(name)]
     if numbers or {name.lower() for name in names} <= set(NONE):
         found = f"there are numbers in its first line ({listed(numbers)})" if numbers else "its first line has no names"
@@ -184,11 +218,12 @@ def _check_header(names: Names, path: Path) -> None:
 
 
 def _is_number(text: str) -> bool:
+    """In Latin digits; Python would take others, too."""
     try:
         float(text)
     except ValueError:
         return False
-    return True
+    return text.isascii()
 
 
 # ---- pyarrow
@@ -198,19 +233,47 @@ def _by_arrow(form: Form, made: ColumnPlan) -> Loaded:
     import pyarrow as pa
 
     truths = _truths(form, made, SAMPLED)
-    for whole in (False, True):
-        try:
-            X, aside = _gathered(made, _batches(form, made, truths))
-            break
-        except (pa.ArrowInvalid, pa.ArrowKeyError) as error:
-            if wrong := complaint(form, made):
-                raise wrong from None
-            if whole:
-                raise InputError(f"{form.path} cannot be read: {error}.", "a table of numbers") from None
-            truths = _truths(form, made, None)  # true and false may begin further down
+    try:
+        X, aside = _gathered(made, _batches(form, made, truths))
+    except (pa.ArrowInvalid, pa.ArrowKeyError):
+        if wrong := complaint(form, made):
+            raise wrong from None
+        # Spaces around a word for nothing, true and false that begin further down: slowly, as `complaint` reads.
+        X, aside = _gathered(made, _batches_by_cell(form, made))
     if not len(X):
         raise _no_rows(form)
+    _check_quotes(form, len(X))
     return Loaded(X, made.features, aside)
+
+
+def _check_quotes(form: Form, rows: int) -> None:
+    """A quotation mark that is not closed, or too late, takes the rows after it into its text: none may be lost so."""
+    quotes = lines = 0
+    last = b""
+    with _opened(form.path) as raw:
+        while block := raw.read(BLOCK_BYTES):
+            last = block[-1:]
+            quotes += block.count(b'"')
+            lines += block.count(b"\n") + block.count(b"\r") - block.count(b"\r\n")
+    if not quotes or lines + (last not in b"\r\n") <= rows + form.skipped:
+        return
+    with _text(form.path, form.encoding) as text:
+        strict = csv.reader(text, delimiter=form.sep, strict=True)
+        while True:
+            begins = strict.line_num + 1
+            try:
+                next(strict)
+            except StopIteration:
+                return
+            except csv.Error as error:
+                ends = strict.line_num
+                if ends > begins or "end of data" in str(error):
+                    raise InputError(
+                        f"{form.path} has a text that begins with a quotation mark in line {begins} and does not end "
+                        f"with one (read up to line {ends}): the rows in between would be lost.",
+                        'a second " at the end of the text, before the separator',
+                        "close it, or take the sign out of that line",
+                    ) from None
 
 
 def _truths(form: Form, made: ColumnPlan, cells: int | None) -> set[int]:
@@ -245,18 +308,58 @@ def _batches(form: Form, made: ColumnPlan, truths: set[int]) -> Iterator[Any]:
     convert: dict[str, Any] = {
         "include_columns": [labels[j] for j in made.read],
         "null_values": NOTHING,
-        "strings_can_be_null": True,
+        "strings_can_be_null": False,  # see `_without_nothing`
         "decimal_point": form.decimal,
         "true_values": TRUE,
         "false_values": FALSE,
     }
     types = {labels[j]: pa.string() for j in made.texts}
     types |= {labels[j]: pa.bool_() if j in truths else pa.float64() for j in made.numbers}
-    return iter(
-        arrow_csv.open_csv(
-            str(form.path), **options, convert_options=arrow_csv.ConvertOptions(**convert, column_types=types)
-        )
-    )
+    packed = ARROW_PACKED.get(form.path.suffix.lower())
+    source = pa.input_stream(str(form.path), compression=packed) if packed else str(form.path)
+    convert_options = arrow_csv.ConvertOptions(**convert, column_types=types)
+    found = arrow_csv.open_csv(source, **options, convert_options=convert_options)
+    return (_without_nothing(batch, _text_columns(made, labels)) for batch in found)
+
+
+def _batches_by_cell(form: Form, made: ColumnPlan) -> Iterator[Any]:
+    import pyarrow as pa
+
+    labels = [str(j) for j in range(len(form.names))]
+    texts = _text_columns(made, labels)
+    with _text(form.path, form.encoding) as text:
+        _, lines = _lines(text, form)
+        full = (line for line in lines if line)
+        while some := list(itertools.islice(full, max(1, SAMPLED // len(labels)))):
+            columns = [[line[j].strip() for line in some] for j in made.read]
+            arrays = [
+                pa.array(column, pa.string()) if labels[j] in texts else pa.array([_number(x, form) for x in column])
+                for j, column in zip(made.read, columns, strict=True)
+            ]
+            yield _without_nothing(pa.RecordBatch.from_arrays(arrays, [labels[j] for j in made.read]), texts)
+
+
+def _number(cell: str, form: Form) -> float:
+    return _float_or_nan(cell.replace(",", ".") if form.decimal == "," else cell)
+
+
+def _text_columns(made: ColumnPlan, labels: list[str]) -> dict[str, Names]:
+    """Of each column that is no number, the categories that the parties agreed on."""
+    lists = {source.j: source.categories or () for source in made.sources}
+    return {labels[j]: lists.get(j, ()) for j in made.texts}
+
+
+def _without_nothing(batch: Any, texts: dict[str, Names]) -> Any:
+    """Words for nothing are null in columns of texts, unless they are categories that the parties agreed on."""
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    for label, categories in texts.items():
+        place, column = batch.schema.get_field_index(label), batch.column(label)
+        words = pa.array([word for word in NOTHING if word not in categories])
+        column = pc.if_else(pc.is_in(column, value_set=words), pa.scalar(None, pa.string()), column)
+        batch = batch.set_column(place, label, column)
+    return batch
 
 
 def _gathered(made: ColumnPlan, batches: Iterator[Any]) -> tuple[Reals, NDArray[Any] | None]:
@@ -295,6 +398,8 @@ def _plain(form: Form, made: ColumnPlan) -> Loaded:
         settings["usecols"] = [source.j for source in made.sources]
     attempts: tuple[dict[str, Any], ...] = ({}, {"converters": _float_or_nan})
     for converters in attempts:
+        if converters and (wrong := complaint(form, made)):
+            raise wrong
         with _text(form.path, form.encoding) as text, warnings.catch_warnings():
             warnings.simplefilter("ignore", UserWarning)  # that there is nothing to read
             _lines(text, form)
@@ -304,6 +409,7 @@ def _plain(form: Form, made: ColumnPlan) -> Loaded:
                 continue
         if not X.size:
             raise _no_rows(form)
+        _check_quotes(form, len(X))
         return Loaded(X, made.features)
     raise complaint(form, made) or InputError(f"{form.path} cannot be read as .csv.", "a table of numbers")
 
@@ -321,6 +427,7 @@ def _float_or_nan(text: str) -> float:
 def complaint(form: Form, made: ColumnPlan) -> InputError | None:
     """The first cell that is no number or the first line of another length: where it is, and what to do about it."""
     d, numbers, row = len(form.names), made.numbers, 0
+    truths: dict[int, bool] = {}  # whether the first cell that is not empty is true or false
     with _text(form.path, form.encoding) as text:
         _, lines = _lines(text, form)
         for line in lines:
@@ -332,6 +439,13 @@ def complaint(form: Form, made: ColumnPlan) -> InputError | None:
             odd = [j for j in numbers if not _readable(line[j], form.decimal)]
             if odd:
                 break
+            mixed = [j for j in numbers if not _goes_with(truths, j, line[j].strip())]
+            if mixed:
+                return InputError(
+                    f"{form.path}: column {form.names[mixed[0]]!r} has {line[mixed[0]][:60]!r} in row {row} (line "
+                    f"{lines.line_num}), and {'true and false' if truths[mixed[0]] else 'numbers'} before it.",
+                    "numbers, or true and false, not both in one column",
+                )
         else:
             return None if row else _no_rows(form)
         j, more = odd[0], ""
@@ -348,11 +462,18 @@ def _odd_line(form: Form, line: list[str], row: int, number: int) -> InputError:
     if line[0].lstrip().startswith("#"):
         found = f"{form.path} has a comment in line {number} (row {row}): {line[0][:40]!r}."
         return InputError(found, "rows of numbers", "take comment lines out")
+    advice = f"look at that line for a {form.sep!r} too many or too few; a text with one in it has to be in quotes"
+    if row == 1:
+        advice += "; a title above the names has to be taken out; pass --sep if columns are separated otherwise"
     return InputError(
         f"{form.path} has {len(line)} columns in row {row} (line {number}), and its header has {len(form.names)}.",
         "as many as there are names",
-        f"look at that line for a {form.sep!r} too many or too few; a text with one in it has to be in quotes",
+        advice,
     )
+
+
+def _goes_with(truths: dict[int, bool], j: int, cell: str) -> bool:
+    return cell.lower() in NONE or truths.setdefault(j, cell in TRUE + FALSE) == (cell in TRUE + FALSE)
 
 
 def _readable(cell: str, decimal: str) -> bool:
@@ -372,6 +493,8 @@ def _advice(cell: str, form: Form) -> str:
         advice.append("write numbers without thousands separators")
     if advice:
         return "; ".join(advice)
+    if len(form.names) == 1 and any(sign in form.names[0] for sign in OTHER_SEPARATORS):
+        return "separate columns by commas, semicolons or tabs, and pass --sep if these are not found"
     if DATE.fullmatch(text):
         return "leave columns of dates out (--drop), or make numbers of them first, such as days since a day"
     return LEAVE_OUT

@@ -24,6 +24,7 @@ from pdml_spdz.rows.reading import RowsWanted
 
 Columns: TypeAlias = tuple[RowsLike, Names | None]
 ROWS = 65_536  # of a batch, at most
+STREAM = b"\xff\xff\xff\xff"  # with which a message of Arrow begins
 PACKED = (".gz", ".bz2", ".zst", ".lz4")
 
 
@@ -130,6 +131,13 @@ def read_feather(path: Path, wanted: RowsWanted) -> Loaded:
         import pyarrow.feather as feather
     except ImportError:
         raise needs_pyarrow(str(path)) from None
+    with path.open("rb") as file:
+        stream = file.read(len(STREAM)) == STREAM
+    if stream:
+        import pyarrow as pa
+
+        with pa.ipc.open_stream(str(path)) as reader:
+            return read_table(reader.read_all(), str(path), wanted)
     return read_table(feather.read_table(path, memory_map=True), str(path), wanted)
 
 

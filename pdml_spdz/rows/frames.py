@@ -115,7 +115,7 @@ def block_of(table: Any, made: ColumnPlan) -> tuple[Reals, NDArray[Any] | None]:
     """Some rows of a table, or all: as numbers, NaN where one is missing; and what is kept aside."""
     frame = _is_frame(table)
     take = frame_column if frame else arrow_column
-    aside = np.column_stack([texts_of(take(table, j)) for j in made.aside]) if made.aside else None
+    aside = aside_of(table, made) if made.aside else None
     if not any(source.categories is not None for source in made.sources):
         order = [source.j for source in made.sources]
         chosen = table.iloc[:, order] if frame else table.select(order)
@@ -130,6 +130,12 @@ def block_of(table: Any, made: ColumnPlan) -> tuple[Reals, NDArray[Any] | None]:
             X[:, at : at + len(source.categories)] = indicators(values, source.categories, name, made.where)
         at += len(source.categories or ("",))
     return X, aside
+
+
+def aside_of(table: Any, made: ColumnPlan) -> NDArray[Any]:
+    """(n, a): the columns that are kept aside, as texts."""
+    take = frame_column if _is_frame(table) else arrow_column
+    return np.column_stack([texts_of(take(table, j)) for j in made.aside])
 
 
 def indicators(values: NDArray[Any], categories: Names, name: str, where: str) -> Reals:
@@ -166,7 +172,7 @@ def _objects(column: Any) -> Iterable[Any]:
 
 
 def _text(value: Any) -> str | None:
-    if value is None or value != value or str(value) == "<NA>":
+    if value is None or str(value) == "<NA>" or value != value:
         return None
     if isinstance(value, bool | np.bool_):
         return "true" if value else "false"
@@ -253,7 +259,11 @@ def as_arrow(value: Any, where: str) -> Any:
         import pyarrow as pa
     except ImportError:
         raise needs_pyarrow(where) from None
-    return pa.Table.from_batches([value]) if isinstance(value, pa.RecordBatch) else pa.table(value)
+    try:
+        return pa.Table.from_batches([value]) if isinstance(value, pa.RecordBatch) else pa.table(value)
+    except pa.ArrowException as error:
+        found = f"{where} have a column of a type that Arrow does not know ({error})."
+        raise InputError(found, NUMBERS, CONVERT) from None
 
 
 def needs_pyarrow(where: str, why: str = "") -> InputError:

@@ -12,6 +12,7 @@ import fcntl
 import json
 import mmap
 import os
+import pickle
 import stat
 import struct
 import threading
@@ -69,7 +70,9 @@ def received(descriptor: int) -> Data:
         raise PeerError("the process that started this party ended before it had handed over the rows.") from None
     features = None if header["features"] is None else tuple(header["features"])
     ids = None if header["ids"] is None else np.array(header["ids"], dtype=object)
-    rows, kept = _joined(arrays, header["shape"]), header["kept"]
+    # Only the process that started this one can have written it.
+    rows = pickle.loads(arrays[0].data) if header["lazy"] else _joined(arrays, header["shape"])  # noqa: S301
+    kept = header["kept"]
     kept = None if kept is None else np.array(kept, np.int64)
     return Data(rows, features, header["source"], tuple(header["warnings"]), ids, header["holes"], kept)
 
@@ -109,7 +112,7 @@ def _through_pipe(data: Data) -> int:
 def _write(file: BinaryIO, data: Data) -> None:
     arrays = _parts(data)
     places: list[tuple[str, tuple[int, ...], int]] = []
-    head: dict[str, Any] = {"shape": data.rows.shape, "arrays": places}
+    head: dict[str, Any] = {"shape": data.rows.shape, "arrays": places, "lazy": _portable(data.rows)}
     head |= {name: getattr(data, name) for name in ("features", "source", "warnings", "holes")}
     head |= {name: None if held is None else held.tolist() for name, held in (("ids", data.ids), ("kept", data.kept))}
     # Longer than the header can be: where the arrays begin is part of it.
@@ -131,9 +134,18 @@ def _aligned(offset: int) -> int:
 
 
 def _parts(data: Data) -> list[NDArray[Any]]:
-    """The arrays that rows consist of: one, or three of sparse rows."""
+    """The arrays that rows consist of: one, or three of sparse rows; bytes that say where rows are found."""
+    if _portable(data.rows):
+        import cloudpickle  # as Dask does
+
+        return [np.frombuffer(cloudpickle.dumps(data.rows), np.uint8)]
     X = data.X
     return [np.ascontiguousarray(part) for part in ([getattr(X, name) for name in CSR] if is_sparse(X) else [X])]
+
+
+def _portable(rows: Any) -> bool:
+    """Not loaded whole, and not bound to the connection of this process to a cluster."""
+    return bool(rows.lazy and not rows.store.workers.keeps)
 
 
 def _joined(arrays: list[NDArray[Any]], shape: list[int]) -> RowsLike:

@@ -93,9 +93,7 @@ def handled(data: Data, where: str, setting: str) -> Data:
     found, in_row = holes(data.rows, where, data.features)
     if not found.rows:  # a sum that was too large
         return data
-    kept = np.flatnonzero(~in_row)
-    ids = None if data.ids is None else data.ids[kept]
-    complete = replace(data, rows=data.rows[kept], ids=ids, kept=kept) if setting == DROP_ROWS else data
+    complete = data.of_rows(np.flatnonzero(~in_row)) if setting == DROP_ROWS else data
     return _as_agreed(data, complete, found, where, setting)
 
 
@@ -105,10 +103,10 @@ def of_pass(data: Data, where: str, setting: str) -> Data:
     summary = rows.summary()
     if summary.infinite is not None:
         raise _infinite(where, summary.infinite[0], summary.infinite[1], data.features)
-    found = Holes(summary.missing, summary.n - summary.complete, summary.n)
+    found = Holes(summary.missing, summary.n - summary.complete, summary.n, summary.hole)
     if not found.rows:
         return data
-    complete = replace(data, rows=rows.complete()) if setting == DROP_ROWS and summary.complete else data
+    complete = data.of_rows(rows.complete()) if setting == DROP_ROWS and summary.complete else data
     return _as_agreed(data, complete, found, where, setting)
 
 

@@ -42,7 +42,9 @@ def check(names: Names, d: int, where: str) -> None:
         raise InputError(f"{where} names {len(names)} features for {d} columns.", "one name for each column")
     unnamed = [str(j + 1) for j, name in enumerate(names) if not name.strip()]
     if unnamed:
-        raise InputError(f"{where} has columns without a name: number {listed(unnamed)}.", "a name for each", NO_INDEX)
+        last = unnamed == [str(d)] and d > 1
+        do = "take the separators at the end of the lines out, or give that column a name" if last else NO_INDEX
+        raise InputError(f"{where} has columns without a name: number {listed(unnamed)}.", "a name for each", do)
     refuse_index([name for name in names if INDEX.fullmatch(name)], where)
     twice = [name for name, count in Counter(names).items() if count > 1]
     if twice:

@@ -7,19 +7,28 @@ or digests; only X V, which is as long as the rows, is as long as the rows.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from functools import lru_cache
+from pathlib import Path
 from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
+from pdml_spdz.errors import InputError
 from pdml_spdz.numerics.fixedpoint import Reals
 from pdml_spdz.rows.choosing import ColumnPlan
 from pdml_spdz.rows.digests import Groups, group_digest
-from pdml_spdz.rows.frames import block_of
+from pdml_spdz.rows.frames import arrow_numbers, aside_of, block_of
 
 BUFFERS, LEAST_BUFFER = 4 << 20, 1 << 12  # bytes: of all columns, of one
 BATCH = 1 << 18  # numbers that a worker has in its hands at a time, besides what it adds up
+# Of each column Arrow takes a batch as long as it takes to read some hundred numbers. So where a row is so wide that a
+# batch would be of few rows, a row group is read as a whole, some columns after the others.
+FEW_ROWS = 1024
+WHOLE_GROUP = 1 << 24  # numbers of a row group, at most
+COLUMNS = 1 << 19  # numbers that are read together then
 
 
 class Piece(Protocol):
@@ -31,26 +40,81 @@ class Piece(Protocol):
 
 @dataclass(frozen=True)
 class ParquetPiece:
-    """A row group of a file."""
+    """A row group of a file, of n rows."""
 
     path: str
     group: int
     plan: ColumnPlan
-    whole: bool
+    n: int
 
     def batches(self) -> Iterator[Any]:
+        plan, d = replace(self.plan, aside=()), self.plan.d
+        wide = BATCH // d < FEW_ROWS and self.n * d <= WHOLE_GROUP and not plan.texts
+        with self._opened(plan) as file:
+            if wide:
+                yield self._by_columns(file)
+            else:
+                rows = max(BATCH // d, min(FEW_ROWS, WHOLE_GROUP // d), 1)
+                yield from (block_of(batch, plan.within())[0] for batch in self._by_rows(file, plan, rows))
+
+    def aside(self) -> NDArray[Any]:
+        """(n, a): what is kept aside of each row, as texts."""
+        only = replace(self.plan, sources=())
+        with self._opened(only) as file:
+            return np.concatenate([aside_of(batch, only.within()) for batch in self._by_rows(file, only, BATCH)])
+
+    @contextmanager
+    def _opened(self, plan: ColumnPlan) -> Iterator[Any]:
+        import pyarrow as pa
         import pyarrow.parquet as pq
 
-        inner, chosen = self.plan.within(), [self.plan.names[j] for j in self.plan.read]
-        buffered = max(LEAST_BUFFER, BUFFERS // len(self.plan.read))  # else all of a column's row group is read at once
-        with pq.ParquetFile(self.path, pre_buffer=False, buffer_size=buffered) as file:
-            for batch in file.iter_batches(
-                batch_size=max(1, BATCH // self.plan.d),
-                row_groups=[self.group],
-                columns=None if self.whole else chosen,
-                use_threads=False,
-            ):
-                yield block_of(batch if self.whole else batch.select(chosen), inner)[0]
+        buffered = max(LEAST_BUFFER, BUFFERS // len(plan.read))  # else all of a column's row group is read at once
+        try:
+            found = Path(self.path).stat()
+            head = _head(self.path, found.st_mtime_ns, found.st_size)
+            with pq.ParquetFile(self.path, metadata=head, pre_buffer=False, buffer_size=buffered) as file:
+                yield file
+        except (pa.ArrowException, OSError) as error:
+            raise unreadable(self.path, error) from None
+
+    def _by_rows(self, file: Any, plan: ColumnPlan, rows: int) -> Iterator[Any]:
+        chosen = [plan.names[j] for j in plan.read]
+        every = plan.read == tuple(range(len(plan.names)))
+        found = file.iter_batches(
+            batch_size=rows, row_groups=[self.group], columns=None if every else chosen, use_threads=False
+        )
+        # Of a name with a dot in it Parquet finds more than was asked for, and all in the order of the file.
+        return found if every else (batch.select(chosen) for batch in found)
+
+    def _by_columns(self, file: Any) -> Reals:
+        """Only one copy of the row group is there, and what is read at a time."""
+        X, size = np.empty((self.n, self.plan.d)), max(1, COLUMNS // self.n)
+        for first in range(0, self.plan.d, size):
+            part = self.plan.sources[first : first + size]
+            names = [self.plan.names[source.j] for source in part]
+            table = file.read_row_group(self.group, columns=names, use_threads=False)
+            X[:, first : first + len(part)] = arrow_numbers(table.select(names))
+        return X
+
+
+@lru_cache(maxsize=2)
+def _head(path: str, changed: int, size: int) -> Any:
+    """Of a wide file it takes more memory, and longer, than a row group: threads share it."""
+    import pyarrow.parquet as pq
+
+    return pq.read_metadata(path)
+
+
+def unreadable(path: str, error: BaseException) -> InputError:
+    if isinstance(error, FileNotFoundError):
+        return InputError(
+            f"{path} is not there.", "files under the same path at every worker", "check the path after --data"
+        )
+    return InputError(
+        f"{path} cannot be read as Parquet: {str(error).rstrip('.')}.",
+        "files that are whole",
+        "write this file again, or take it out of the directory",
+    )
 
 
 @dataclass(frozen=True)
@@ -66,9 +130,14 @@ class ValuePiece:
         elif hasattr(self.value, "tocsr"):
             yield _canonical(self.value)
         else:
-            array = np.asarray(self.value, np.float64)
+            array = np.ma.filled(np.ma.asarray(self.value).astype(np.float64), np.nan)  # what is masked is missing
             rows = max(1, BATCH // max(array.shape[1], 1))
             yield from (array[i : i + rows] for i in range(0, len(array), rows))
+
+    def aside(self) -> NDArray[Any]:
+        """As of a `ParquetPiece`."""
+        assert self.plan is not None
+        return aside_of(self.value, self.plan)
 
 
 def _canonical(matrix: Any) -> Any:
@@ -108,11 +177,17 @@ class Filled:
 
 
 @dataclass(frozen=True)
-class Complete:
-    """Rows in which nothing is missing."""
+class Selected:
+    """Some rows of a piece. chosen : (n,) which"""
 
-    def __call__(self, batch: Any) -> Any:
-        return batch[~np.isnan(batch).any(axis=1)]
+    piece: Any
+    chosen: NDArray[np.bool_]
+
+    def batches(self) -> Iterator[Any]:
+        at = 0
+        for batch in self.piece.batches():
+            yield batch[self.chosen[at : at + batch.shape[0]]]
+            at += batch.shape[0]
 
 
 @dataclass(frozen=True)
@@ -138,7 +213,8 @@ class Summary:
 
     n : rows; complete : those in which nothing is missing
     sums : (d,) of x - c; squares : (d,) of (x - c)^2; gram : (d, d), if it was asked for
-    missing : (d,) how many entries are NaN; infinite : (row, column) of the first entry that is infinite, or none
+    missing : (d,) how many entries are NaN; hole : the first row that has one, or none
+    infinite : (row, column) of the first entry that is infinite, or none
     negative, largest : how many entries are below zero; the largest one
     stored : entries that are there: all, or the stored ones of sparse rows
     digests : by the number of a whole group of rows, its digest
@@ -151,6 +227,7 @@ class Summary:
     squares: Reals
     gram: Reals | None
     missing: NDArray[np.int64]
+    hole: int | None
     infinite: tuple[int, int] | None
     negative: int
     largest: float
@@ -166,6 +243,7 @@ class Summary:
             self.squares + other.squares,
             None if self.gram is None or other.gram is None else self.gram + other.gram,
             self.missing + other.missing,
+            other.hole if self.hole is None else self.hole,
             self.infinite or other.infinite,
             self.negative + other.negative,
             max(self.largest, other.largest),
@@ -192,13 +270,15 @@ def summarised(piece: Piece, first: int, centre: Reals, with_gram: bool) -> Summ
 def _of_batch(batch: Any, centre: Reals, with_gram: bool, first: int) -> Summary:
     sparse, d = hasattr(batch, "tocsr"), len(centre)
     values = batch.data if sparse else batch
-    missing, infinite, complete = np.zeros(d, np.int64), None, batch.shape[0]
+    missing, hole, infinite, complete = np.zeros(d, np.int64), None, None, batch.shape[0]
     with np.errstate(over="ignore", invalid="ignore"):
         odd = not np.isfinite(values.sum()) and not np.isfinite(values).all()
     if odd:
         array = batch.toarray() if sparse else batch
         nan = np.isnan(array)
-        missing, complete = nan.sum(axis=0), int((~nan.any(axis=1)).sum())
+        in_row = nan.any(axis=1)
+        missing, complete = nan.sum(axis=0), int((~in_row).sum())
+        hole = first + int(np.argmax(in_row)) if in_row.any() else None
         wrong = np.argwhere(np.isinf(array))
         infinite = (first + int(wrong[0][0]), int(wrong[0][1])) if len(wrong) else None
     if sparse:
@@ -217,6 +297,7 @@ def _of_batch(batch: Any, centre: Reals, with_gram: bool, first: int) -> Summary
         squares,
         gram,
         missing,
+        hole,
         infinite,
         int(np.count_nonzero(values < 0)),
         float(values.max(initial=-np.inf)),
@@ -259,6 +340,11 @@ def transposed_product(piece: Piece, W: Reals, d: int) -> Reals:
 def row_lengths(piece: Piece) -> Reals:
     squares = (batch.multiply(batch) if hasattr(batch, "tocsr") else batch * batch for batch in piece.batches())
     return np.concatenate([np.asarray(square.sum(axis=1), np.float64).reshape(-1) for square in squares])
+
+
+def complete_rows(piece: Piece) -> NDArray[np.bool_]:
+    """(n,): in which rows nothing is missing."""
+    return np.concatenate([~np.isnan(batch).any(axis=1) for batch in piece.batches()])
 
 
 def first_rows(piece: Piece, most: int) -> Any:

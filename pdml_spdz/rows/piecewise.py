@@ -6,6 +6,8 @@ from __future__ import annotations
 
 import glob
 import os
+from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -15,36 +17,47 @@ from pdml_spdz.errors import InputError
 from pdml_spdz.rows.blocked import Blocked, BlockStore
 from pdml_spdz.rows.choosing import ColumnPlan
 from pdml_spdz.rows.frames import Loaded, needs_pyarrow, table_plan
-from pdml_spdz.rows.names import Names
-from pdml_spdz.rows.pieces import ParquetPiece, ValuePiece
+from pdml_spdz.rows.names import Names, listed, positions, quoted
+from pdml_spdz.rows.pieces import ParquetPiece, ValuePiece, unreadable
 from pdml_spdz.rows.reading import Reading, RowsWanted
 from pdml_spdz.rows.workers import Workers, workers_of
+
+BESIDE = (".csv", ".tsv", ".feather", ".arrow", ".npy", ".npz", ".h5ad")
 
 
 def read_pieces(path: Path, wanted: RowsWanted) -> Loaded:
     """A directory or pattern of Parquet files, or a Zarr array: only their heads are read now."""
     workers = workers_of(wanted.reading)
-    refuse_aside(wanted.reading, str(path))
+    refuse_triplets(wanted.reading, str(path))
     if path.suffix == ".zarr":
         return _zarr(path, wanted, workers)
-    found: list[tuple[ParquetPiece, int]] = workers.call(parquet_pieces, str(path), wanted)
-    plan = found[0][0].plan
-    store = BlockStore(workers, [piece for piece, _ in found], [n for _, n in found], plan.d, False)
-    return Loaded(Blocked(store), plan.features)
+    pieces: list[ParquetPiece] = workers.call(parquet_pieces, str(path), wanted)
+    return _loaded(workers, pieces, [piece.n for piece in pieces], pieces[0].plan)
 
 
-def refuse_aside(reading: Reading, where: str) -> None:
-    if reading.id_column or reading.triplets:
+def _loaded(workers: Workers, pieces: Sequence[Any], lengths: Sequence[int], plan: ColumnPlan) -> Loaded:
+    """Of all rows nothing is read but what is kept aside."""
+    store = BlockStore(workers, pieces, lengths, plan.d, False)
+    aside = [*workers.each(_aside, pieces, [()] * len(pieces))] if plan.aside else None
+    return Loaded(Blocked(store), plan.features, None if aside is None else np.concatenate(aside))
+
+
+def _aside(piece: Any) -> Any:
+    return piece.aside()
+
+
+def refuse_triplets(reading: Reading, where: str) -> None:
+    if reading.triplets:
         raise InputError(
-            f"{where} is not loaded whole, and --id-column and --triplets need all rows at once.",
-            "a single file for these",
-            "leave identifiers out (--drop): coefficients come in the order of the files and their rows",
+            f"{where} is not loaded whole, and a user's entries may be in any of its files.",
+            "a single file of triplets, or one row for each user",
         )
 
 
-def parquet_pieces(pattern: str, wanted: RowsWanted) -> list[tuple[ParquetPiece, int]]:
-    """For each row group of all files, in the order of their names, where it is and how many rows it has."""
+def parquet_pieces(pattern: str, wanted: RowsWanted) -> list[ParquetPiece]:
+    """Each row group of all files, in the order of their names."""
     try:
+        import pyarrow as pa
         import pyarrow.parquet as pq
     except ImportError:
         raise needs_pyarrow(pattern) from None
@@ -54,26 +67,50 @@ def parquet_pieces(pattern: str, wanted: RowsWanted) -> list[tuple[ParquetPiece,
         raise InputError(
             f"{pattern} has no Parquet files.", "at least one .parquet file", "check the path after --data"
         )
-    found, first = [], None
+    _refuse_beside(pattern, paths)
+    found: list[ParquetPiece] = []
+    first = None
     for path in paths:
-        with pq.ParquetFile(path) as file:
-            schema, heads = file.schema_arrow, file.metadata
-            made = table_plan(schema, wanted, path)
-            first = first or made
-            _refuse_other(made, first)
-            whole = made.read == tuple(range(len(schema.names)))
-            groups = [heads.row_group(g).num_rows for g in range(heads.num_row_groups)]
-        found += [(ParquetPiece(path, g, made, whole), n) for g, n in enumerate(groups) if n]
+        try:
+            heads = pq.read_metadata(path)
+        except (pa.ArrowException, OSError) as error:
+            raise unreadable(path, error) from None
+        made = table_plan(heads.schema.to_arrow_schema(), wanted, path)
+        first = first or made
+        made = _in_order_of(first, made)
+        groups = [heads.row_group(g).num_rows for g in range(heads.num_row_groups)]
+        found += [ParquetPiece(path, g, made, n) for g, n in enumerate(groups) if n]
     if not found:
         raise InputError(f"{pattern} has files and no rows.", "at least one row", "leave this party out")
     return found
 
 
-def _refuse_other(made: ColumnPlan, first: ColumnPlan) -> None:
-    if made.features != first.features:
+def _in_order_of(first: ColumnPlan, made: ColumnPlan) -> ColumnPlan:
+    """The same plan with its features in the order of the first file's."""
+    names, wanted = ([plan.names[source.j] for source in plan.sources] for plan in (made, first))
+    order = positions(tuple(names), tuple(wanted), made.where, first.where)
+    return replace(made, sources=tuple(made.sources[j] for j in order))
+
+
+def _refuse_beside(pattern: str, paths: Sequence[str]) -> None:
+    """What a directory holds besides the files that are read would be left out without a word."""
+    if not Path(pattern).is_dir():
+        return
+    beside = sorted(p.name for p in Path(pattern).iterdir() if p.suffix.lower() in BESIDE and str(p) not in paths)
+    if beside:
         raise InputError(
-            f"{made.where} has other columns, or another order of them, than {first.where}.",
-            "the same columns in all files of a party",
+            f"{pattern} has other tables beside its Parquet files: {listed(beside)}.",
+            "files of one format",
+            f"name the files by a pattern: --data '{Path(pattern) / '*.parquet'}'",
+        )
+    inner = sorted(
+        {part.partition("=")[0] for p in paths for part in Path(p).relative_to(pattern).parts if "=" in part}
+    )
+    if inner:
+        raise InputError(
+            f"{pattern} has columns that are in the names of its directories only: {quoted(inner)}.",
+            "all features in the files themselves",
+            f"write them into the files, or leave them out by a pattern: --data '{Path(pattern) / '*' / '*.parquet'}'",
         )
 
 
@@ -87,12 +124,15 @@ def _zarr(path: Path, wanted: RowsWanted, workers: Workers) -> Loaded:
         ) from None
     if not path.is_dir():
         raise InputError(f"{path} is not there.", "a Zarr array with this party's rows", "check the path after --data")
-    opened: Any = zarr.open(str(path), mode="r")
+    try:
+        opened: Any = zarr.open(str(path), mode="r")
+    except (FileNotFoundError, ValueError, KeyError) as error:
+        raise InputError(f"{path} cannot be read as Zarr: {error}.", "a Zarr array with this party's rows") from None
     held: Any = opened["X"] if hasattr(opened, "keys") and "X" in opened else opened
     if not hasattr(held, "shape"):
         raise InputError(f"{path} holds a group of arrays.", 'one array, or one called "X"')
-    listed = held.attrs.get("features") or opened.attrs.get("features")
-    return of_collection(da.from_zarr(held), str(path), wanted, workers, None if listed is None else tuple(listed))
+    stored = held.attrs.get("features") or opened.attrs.get("features")
+    return of_collection(da.from_zarr(held), str(path), wanted, workers, None if stored is None else tuple(stored))
 
 
 def of_collection(
@@ -100,7 +140,7 @@ def of_collection(
 ) -> Loaded:
     """Rows of an array or data frame of Dask, whose chunks stay where they are."""
     workers = workers or workers_of(wanted.reading)
-    refuse_aside(wanted.reading, where)
+    refuse_triplets(wanted.reading, where)
     if hasattr(given, "columns"):
         return _of_frame(given, where, wanted, workers)
     if given.ndim != 2:
@@ -128,4 +168,4 @@ def _of_frame(given: Any, where: str, wanted: RowsWanted, workers: Workers) -> L
     parts = list(given.to_delayed())
     values = [ValuePiece(part, made) for part in parts]
     lengths = list(workers.each(len, parts, [()] * len(parts)))
-    return Loaded(Blocked(BlockStore(workers, values, lengths, made.d, False)), made.features)
+    return _loaded(workers, values, lengths, made)

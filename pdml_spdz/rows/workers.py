@@ -10,6 +10,7 @@ import os
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -44,7 +45,7 @@ class Workers(ABC):
         """The sum of function(piece, *own arguments) over all pieces."""
         from dask.delayed import delayed
 
-        leaf, adder = delayed(function, pure=False), delayed(_sum, pure=False)
+        leaf, adder = delayed(self._task(function), pure=False), delayed(_sum, pure=False)
         level = [leaf(piece, *arguments) for piece, arguments in zip(pieces, _shared(own), strict=True)]
         return self._reduced(level, adder)
 
@@ -54,13 +55,17 @@ class Workers(ABC):
         """function(piece, *own arguments) of each piece in their order; a few at a time."""
         from dask.delayed import delayed
 
-        leaf, own = delayed(function, pure=False), _shared(own)
+        leaf, own = delayed(self._task(function), pure=False), _shared(own)
         width = 2 * (os.cpu_count() or 1)
         for i in range(0, len(pieces), width):
             tasks = [
                 leaf(p, *arguments) for p, arguments in zip(pieces[i : i + width], own[i : i + width], strict=True)
             ]
             yield from self._computed(tasks, len(tasks))
+
+    def _task(self, function: Callable[..., Any]) -> Callable[..., Any]:
+        """As a worker calls it."""
+        return function
 
     @abstractmethod
     def _reduced(self, level: list[Any], adder: Any) -> Any: ...
@@ -141,6 +146,9 @@ class ClusterWorkers(Workers):
     def __init__(self, client: Any, where: str) -> None:
         self.client, self.where = client, where
 
+    def _task(self, function: Callable[..., Any]) -> Callable[..., Any]:
+        return partial(_on_one_thread, function)
+
     def _reduced(self, level: list[Any], adder: Any) -> Any:
         size = -(-len(level) // REPORTS)
         parts = [_tree(level[i : i + size], adder) for i in range(0, len(level), size)]
@@ -171,7 +179,7 @@ class ClusterWorkers(Workers):
         """For functions of two results: the first ones held, and the sum of the second ones."""
         from dask.delayed import delayed
 
-        leaf, adder = delayed(function, pure=False, nout=2), delayed(_sum, pure=False)
+        leaf, adder = delayed(self._task(function), pure=False, nout=2), delayed(_sum, pure=False)
         made = [leaf(piece, *arguments) for piece, arguments in zip(pieces, _shared(own), strict=True)]
         with self._lost():
             *held, total = self.client.persist([*(first for first, _ in made), _tree([s for _, s in made], adder)])
@@ -212,6 +220,12 @@ class ClusterWorkers(Workers):
 
     def close(self) -> None:
         self.client.close(timeout=5)
+
+
+def _on_one_thread(function: Callable[..., Any], *arguments: Any) -> Any:
+    """A cluster has a worker, or a thread of one, for each core: BLAS would start as many again in every task."""
+    with threadpool_limits(1):
+        return function(*arguments)
 
 
 def _by_cluster(error: BaseException) -> bool:

@@ -64,7 +64,9 @@ def test_what_is_wrong_with_rows_is_said_by_a_worker(tmp_path: Path, cluster: Cl
     X = numbers()
     X[300, 1] = np.nan
     there = load(files(tmp_path / "x", X), wanted=RowsWanted(cluster.reading))
-    with pytest.raises(InputError, match=r"missing values: column 'b' 1 \(1 entry, in 1 of 400 rows\)"):
+    with pytest.raises(
+        InputError, match=r"missing values: column 'b' 1 \(1 entry, in 1 of 400 rows; the first in row 301\)"
+    ):
         there.looked_at("refuse")
     with pytest.raises(InputError, match="has no Parquet files"):
         load(tmp_path / "*.nothing", wanted=RowsWanted(cluster.reading))

@@ -94,7 +94,7 @@ def test_records_to_leave_out_are_written_by_their_ids(home: Path) -> None:
     measure = ("--algorithm", "nmf", "--rank", "2", "--documents", "@who.txt", "--samples", "40", "--jobs", "1")
     (home / "who.txt").write_text("x07\nx11\n")
     well("privacy", "assess", "x.csv", "--id-column", "who", *measure, "--sweeps", "3", "--seed", "1", "--out", "a")
-    assert '<td class="n">x07</td>' in Path("a/privacy.html").read_text()
+    assert "<td>x07</td>" in Path("a/privacy.html").read_text()
     well("privacy", "exclude", "a", "--out", "leave-out.txt")
     assert Path("leave-out.txt").read_text().split() == ["x07"]
 

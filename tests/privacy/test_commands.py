@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import re
 from html.parser import HTMLParser
 from pathlib import Path
 
@@ -13,6 +12,8 @@ from click.testing import CliRunner, Result
 
 from pdml_spdz.cli.app import cli
 from pdml_spdz.errors import PdmlError
+from pdml_spdz.privacy.assess import OF_LEVELS
+from tests.privacy.test_page_words import LETTERS
 
 SMALL = ["--documents", "4", "--samples", "12", "--jobs", "1", "--seed", "3"]
 
@@ -31,6 +32,26 @@ def rows(tmp_path: Path) -> Path:
     X[0] *= 200.0  # one record that nobody can overlook
     np.save(tmp_path / "rows.npy", X)
     return tmp_path / "rows.npy"
+
+
+def test_page_of_a_pca_has_its_own_words_and_the_mean_by_subtraction(rows: Path, tmp_path: Path) -> None:
+    call("assess", rows, "--algorithm", "pca", "--rank", 2, *SMALL, "--out", tmp_path)
+    page, content = ((tmp_path / f"privacy.{kind}").read_text() for kind in ("html", "json"))
+    assert not LETTERS.search(page)
+    assert "principal components" in page
+    by_name = {a["attack"]: a for a in json.loads(content)["attacks"]}
+    mean = by_name.pop("mean less own rows")
+    assert mean["title"] == "mean minus own rows"
+    assert mean["light"]["colour"] == "red"
+    assert mean["figures"]["rows"] == len(np.load(rows))
+    assert mean["got"].endswith("exact")
+    assert {a["light"]["colour"] for a in by_name.values()} == {"grey"}  # nobody has tried them
+
+
+def test_observers_of_another_algorithm_are_refused(rows: Path, tmp_path: Path) -> None:
+    for algorithm, view in (("svd", "topics"), ("nmf", "sums")):
+        with pytest.raises(PdmlError, match="are unknown"):
+            call("ksdp", rows, "--algorithm", algorithm, "--rank", 2, "--view", view, *SMALL, "--out", tmp_path)
 
 
 class Page(HTMLParser):
@@ -65,11 +86,15 @@ def test_assess_writes_a_page_that_names_the_record_and_needs_nothing_else(rows:
     content = json.loads((out / "privacy.json").read_text())
     assert content["risky"][0]["document"] == 0
     assert sorted(line["document"] for line in content["risky"]) == [0, 7, 9, 11]  # each once, by its worst observer
-    worst = min(r["adjusted"] for view in content["views"] for r in view["records"] if r["document"] == 0)
-    assert content["risky"][0]["adjusted"] == worst
+    assert content["risky"][0]["adjusted"] == min(
+        r["adjusted"] for view in content["views"] for r in view["records"] if r["document"] == 0
+    )
     assert content["sizes"] == [{"colluding": 0, "rows": 140}, {"colluding": 1, "rows": 40}]
-    assert re.search(r"Who sees the result only \(PD-SVD: V_k\): (\d|none) of 4 records are distinguishable", page)
-    assert all(line in page for line in ("What is not covered", "What was assumed", "Records most at risk"))
+    assert [line["view"] for line in content["levels"]] == list(OF_LEVELS)  # each level, on the same records
+    told = {view["name"]: len(view["flagged"]) for view in content["views"]}
+    assert [line["told"] for line in content["levels"]] == [told[view] for view in OF_LEVELS]
+    assert content["risky"][0]["at"] == [0 in view["flagged"] for view in content["views"]]
+    assert all(line in page for line in ("What is not covered", "What was assumed", "What the test could have found"))
     call("exclude", out)
     assert "0" in (out / "exclude.txt").read_text().split()
 
@@ -108,8 +133,9 @@ def test_report_joins_attacks_and_measurements(rows: Path, tmp_path: Path) -> No
     call("report", run)
     page = (run / "privacy.html").read_text()
     assert "features of the honest parties" in page
-    assert "Effective party size" in page
-    assert "all others collude" in page
+    assert "How large this party is in the eyes of the others" in page
+    assert "all other parties together know this party&#39;s part" in page
+    assert not LETTERS.search(page)
 
 
 @pytest.mark.parametrize(

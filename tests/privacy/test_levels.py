@@ -148,6 +148,28 @@ def test_views_that_both_mechanisms_have_are_the_same(centred: bool) -> None:
     np.testing.assert_allclose(mine[f"{level.SUMS}/D sum"], mine[f"{level.BY_KRYLOV}/D sum"])
 
 
+def test_observers_are_the_same_whoever_else_looks() -> None:
+    X, others = rows(80, 12), rows(20, 12, 1)
+    plan = make_plan(len(X), [0, 3], 15, 4, seed=1)
+    every, some = (
+        run(Experiment(X, plan, LevelMechanism(others, 3, 15, SEALED, True, views=views)))
+        for views in (level.LEVEL_VIEWS, (level.SUMS, level.SEALED))
+    )
+    assert {name.partition("/")[0] for name in some.names} == set(some.features) == {level.SUMS, level.SEALED}
+    for i, name in enumerate(some.names):
+        np.testing.assert_array_equal(some.values[:, i], every.values[:, every.names.index(name)])
+
+
+def test_steep_spectra_are_iterated_as_well() -> None:
+    """Four steps at once, of values that fall by a factor of 1,000, are beyond what a Gram matrix carries."""
+    rng = np.random.default_rng(0)
+    U, start = (np.linalg.qr(rng.normal(size=(30, b)))[0] for b in (30, 6))
+    theta = np.concatenate([[1e3, 1e2, 1e1, 1.0], np.full(26, 0.1)])
+    found = run_shows.sealed(theta, U, start, 3, SEALED)
+    assert found.V is not None
+    assert sine(U[:, :3], found.V) < SEALED.goal
+
+
 def test_difference_of_levels_has_zero_in_its_interval_where_there_is_none() -> None:
     nothing, few, many = ({"told": "0" * 200}, {"told": "1" * 5 + "0" * 195}, {"told": "1" * 60 + "0" * 140})
     for a, b, wanted in ((nothing, nothing, 0), (few, few, 0), (few, nothing, 5), (many, few, 55)):

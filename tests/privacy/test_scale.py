@@ -208,9 +208,9 @@ def test_page_says_what_the_bound_gave_away(tmp_path: Path) -> None:
         assert findings["scale from the bound"]["success"] == (bound == "secsum")
         assert findings["mean less own rows"]["success"]
         pages[bound] = page.write(out).read_text()
-    assert "One party alone finds the scale that the protocol hides" in pages["secsum"]
+    assert "One party alone finds the size of the data, which the protocol hides" in pages["secsum"]
     assert "nothing to work with: the bound was agreed on" in pages["1e6"]
-    assert "One party alone finds the scale" not in pages["1e6"]
+    assert "One party alone finds the size" not in pages["1e6"]
     repeated = [*arguments[:-1], "--repeat", str(tmp_path / "secsum")]
     assert "2 runs" in CliRunner().invoke(cli, repeated, catch_exceptions=False, env={"COLUMNS": "300"}).output
 

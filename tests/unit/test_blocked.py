@@ -22,11 +22,13 @@ import zarr
 import pdml_spdz
 from pdml_spdz import NmfSettings, RowSettings
 from pdml_spdz.algorithms.rri import Penalties, part
+from pdml_spdz.applications.finished import FinishedRun
 from pdml_spdz.errors import InputError, StudyError
-from pdml_spdz.local.joint import local_study
+from pdml_spdz.fits.examine import examine
+from pdml_spdz.local.joint import LocalRun, checked, local_study, run_local
 from pdml_spdz.local.threads import run_in_threads
 from pdml_spdz.numerics.linalg import EPS
-from pdml_spdz.rows import blocked, covariance, digests, workers
+from pdml_spdz.rows import blocked, covariance, digests, pieces, workers
 from pdml_spdz.rows.covariance import GramMatrix, GramOperator, centred_covariance
 from pdml_spdz.rows.data import Data, from_rows, load
 from pdml_spdz.rows.reading import Reading, RowsWanted
@@ -40,11 +42,13 @@ def numbers(seed: int = 0, n: int = N) -> np.ndarray:
     return rng.gamma(1.0, size=(n, D)) * [9, 7, 5, 3, 2, 1] + [100, 0, 5, 3, 2, 1]
 
 
-def files(directory: Path, X: np.ndarray, cuts: tuple[int, ...] = (0, 301, 302, N), group: int = 97) -> Path:
+def files(
+    directory: Path, X: np.ndarray | pd.DataFrame, cuts: tuple[int, ...] = (0, 301, 302, N), group: int = 97
+) -> Path:
     directory.mkdir(parents=True)
-    frame = pd.DataFrame(X, columns=list(NAMES))
+    table = X if isinstance(X, pd.DataFrame) else frame(X)
     for i, (a, b) in enumerate(itertools.pairwise(cuts)):
-        frame.iloc[a:b].to_parquet(directory / f"{i}.parquet", index=False, row_group_size=group)
+        table.iloc[a:b].to_parquet(directory / f"{i}.parquet", index=False, row_group_size=group)
     return directory
 
 
@@ -172,11 +176,15 @@ def test_results_are_those_of_rows_in_memory(tmp_path: Path, name: str) -> None:
         assert parts.report["squared_error"] == pytest.approx(whole.report["squared_error"], rel=1e-9)
 
 
-def test_coefficients_are_written_by_pieces_for_their_owner_alone(tmp_path: Path) -> None:
+@pytest.mark.parametrize("weighted", [False, True])
+def test_coefficients_are_written_by_pieces_for_their_owner_alone(tmp_path: Path, weighted: bool) -> None:
     tables = [numbers(m) for m in range(2)]
     given: dict[str, Any] = {"rank": 2, "seed": 1, "engine": "plain", "transport": "threads", "tol": 0.0}
-    paths = [files(tmp_path / str(m), X) for m, X in enumerate(tables)]
+    given["nmf"] = NmfSettings(weighted=weighted, delta=1.0 if weighted else 0.0)
+    named = [frame(X).assign(pid=[f"{m}-{i}" for i in range(N)]) for m, X in enumerate(tables)]
+    paths = [files(tmp_path / str(m), table) for m, table in enumerate(named)]
     whole = pdml_spdz.nmf([frame(X) for X in tables], iterations=6, **given)
+    given["reading"] = Reading(id_column="pid")
     done = pdml_spdz.nmf(paths, iterations=3, out=tmp_path / "out", **given)
     done = pdml_spdz.nmf(paths, iterations=6, out=tmp_path / "out", resume=True, **given)
     assert done.report["iterations"] == 6
@@ -184,15 +192,37 @@ def test_coefficients_are_written_by_pieces_for_their_owner_alone(tmp_path: Path
         written = sorted((tmp_path / "out" / f"party-{m}" / "W").glob("*.parquet"))
         assert {stat.S_IMODE(path.stat().st_mode) for path in written} == {0o600}
         assert stat.S_IMODE(written[0].parent.stat().st_mode) == 0o700
-        W = pd.concat([pd.read_parquet(path) for path in written]).to_numpy()
+        W = pd.concat([pd.read_parquet(path) for path in written])
+        assert W.pop("id").tolist() == [f"{m}-{i}" for i in range(N)]
+        W = W.to_numpy()
         np.testing.assert_allclose(W, whole.W[m], rtol=1e-9, atol=1e-9 * whole.W[m].max())
         assert not (tmp_path / "out" / f"party-{m}" / "W.npy").exists()
+        own = FinishedRun.load(tmp_path / "out" / f"party-{m}")
+        np.testing.assert_array_equal(own.own_weights(), W)
+        read = own.read(paths[m], Reading(id_column="pid"))
+        assert (read.rows.lazy, own.project(read).shape, read.names()[0]) == (True, (N, 2), f"{m}-0")
     np.testing.assert_allclose(done.T, whole.T, rtol=0, atol=6 * 2 * N * D * EPS * 100)
 
 
-def test_a_part_by_pieces_does_what_a_part_does(tmp_path: Path) -> None:
+@pytest.mark.parametrize("missing", ["drop-rows", "mean"])
+def test_accuracy_is_of_the_rows_as_they_were_factorised(tmp_path: Path, missing: str) -> None:
+    X = numbers()
+    X[3, 2] = np.nan
+    paths = [files(tmp_path / "0", X), files(tmp_path / "1", numbers(1))]
+    study = local_study(2, algorithm="pca", rank=2, engine="plain", rows=RowSettings(missing=missing))
+    done = run_local(
+        LocalRun(paths, study, transport="threads"), compare=lambda result: study.spec.reference(result, paths)
+    )
+    assert done.report["accuracy"]["largest_angle_sine"] <= 1e-7  # krylov's own tol
+
+
+@pytest.mark.parametrize("weighted", [False, True])
+def test_a_part_by_pieces_does_what_a_part_does(tmp_path: Path, weighted: bool) -> None:
     X, rng = numbers(), np.random.default_rng(0)
-    whole, pieces = part(X, 3), part(load(files(tmp_path / "x", X)).rows, 3)
+    X[rng.random(X.shape) < 0.5] = 0.0  # with `weighted`: not there
+    X[:, 0] += 1.0
+    rows = load(files(tmp_path / "x", X)).rows
+    whole, pieces = part(X, 3, weighted=weighted), part(rows, 3, weighted=weighted)
     T, p = rng.dirichlet(np.ones(D), 3), Penalties(gamma=0.1, delta=0.2)
     for t in (0, 2, 1):
         for found, true in zip(pieces.update(t, T, p), whole.update(t, T, p), strict=True):
@@ -214,11 +244,62 @@ def test_missing_values_are_found_in_the_pass(tmp_path: Path, missing: str) -> N
     if missing == "refuse":
         with pytest.raises(InputError, match=r"missing values: column 'b' 2, column 'd' 1 \(3 entries, in 3 of 700"):
             run_in_threads(given, study)
+        with pytest.raises(InputError, match="missing values: column 2 2"):
+            checked(LocalRun([da.from_array(X, chunks=(100, D)), numbers(1)], study, transport="processes"))
         return
     done = run_in_threads(given, study)
+    handed = checked(LocalRun([da.from_array(X, chunks=(100, D)), numbers(1)], study, transport="processes"))
+    assert (handed[0].n, handed[0].holes) == ((N - 3, False) if missing == "drop-rows" else (N, True))  # type: ignore[union-attr]
     alone = from_rows(frame(X), "x", wanted=RowsWanted(agreed=RowSettings(missing=missing)))
     whole = run_in_threads([alone, given[1]], study)
     np.testing.assert_allclose(done.V, whole.V, rtol=0, atol=100 * 2 * N * D * EPS * 60)
+
+
+def test_rows_are_left_out_by_their_ids_or_numbers_and_keep_them(tmp_path: Path) -> None:
+    X = numbers()
+    X[[5, 400], 1] = np.nan
+    place = tmp_path / "x"
+    place.mkdir()
+    whole = frame(X).assign(pid=[f"p{i}" for i in range(N)])
+    whole.iloc[:333].to_parquet(place / "0.parquet", index=False, row_group_size=50)
+    whole.iloc[333:, ::-1].to_parquet(place / "1.parquet", index=False)  # its columns in another order
+    (tmp_path / "ids.txt").write_text("p0\np699\n")
+    (tmp_path / "numbers.txt").write_text("0\n699\n")
+    left = np.setdiff1d(np.arange(N), [0, 5, 400, 699])
+    for own in ({"id_column": "pid", "exclude": ("ids.txt",)}, {"exclude": ("numbers.txt",)}):
+        reading = Reading(**own | {"exclude": (str(tmp_path / own["exclude"][0]),)})
+        agreed = RowSettings(missing="drop-rows", drop=() if "id_column" in own else ("pid",))
+        found = load(place, wanted=RowsWanted(reading, agreed)).looked_at("drop-rows")
+        assert found.rows.lazy
+        np.testing.assert_array_equal(found.rows.dense(), X[left])
+        assert found.names() == [("p" if "id_column" in own else "") + str(i) for i in left]
+    twice = whole.assign(pid="p")
+    twice.to_parquet(place / "2.parquet", index=False)
+    with pytest.raises(InputError, match="1 identifiers are there more than once, that of row 701 first"):
+        load(place, wanted=RowsWanted(Reading(id_column="pid")))
+
+
+def test_masked_entries_of_dask_are_missing_and_check_finds_them(tmp_path: Path) -> None:
+    masked = np.ma.masked_array(numbers(), mask=np.arange(N * D).reshape(N, D) == 7)
+    with pytest.raises(
+        InputError, match=r"missing values: column 2 1 \(1 entry, in 1 of 700 rows; the first in row 2\)"
+    ):
+        from_rows(da.from_array(masked, chunks=(100, D)), "x").looked_at("refuse")
+    X = numbers()
+    X[699, 2] = np.nan
+    found = examine(files(tmp_path / "x", X), Reading(), RowSettings())
+    assert found.problem is not None
+    assert "column 'c' 1 (1 entry, in 1 of 700 rows; the first in row 700)" in found.problem.found
+
+
+def test_wide_row_groups_are_read_by_columns(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    X = numbers()
+    place = files(tmp_path / "x", X)
+    monkeypatch.setattr(pieces, "FEW_ROWS", 1 << 30)
+    monkeypatch.setattr(pieces, "COLUMNS", 2 * 97)  # two columns at a time
+    rows = load(place, wanted=RowsWanted(agreed=RowSettings(columns=("f", "a", "c")))).rows
+    np.testing.assert_array_equal(rows.dense(), X[:, [5, 0, 2]])
+    close(rows.gram(), X[:, [5, 0, 2]].T @ X[:, [5, 0, 2]], X)
 
 
 def test_infinite_entries_are_found_by_their_place(tmp_path: Path) -> None:
@@ -234,10 +315,22 @@ def test_what_cannot_be_read_in_pieces_is_refused(tmp_path: Path) -> None:
         load(tmp_path / "empty")
     place = files(tmp_path / "x", numbers())
     frame(numbers()).rename(columns={"a": "A"}).to_parquet(place / "9.parquet", index=False)
-    with pytest.raises(InputError, match=r"9\.parquet has other columns, or another order of them, than .*0\.parquet"):
+    with pytest.raises(InputError, match=r"9\.parquet has other names than .*0\.parquet; missing: 'a'; not known: 'A'"):
         load(place)
-    with pytest.raises(InputError, match="need all rows at once"):
-        load(place, wanted=RowsWanted(Reading(id_column="a")))
+    (place / "9.parquet").write_bytes(b"PAR1 and no more")
+    with pytest.raises(InputError, match=r"9\.parquet cannot be read as Parquet(.|\n)*take it out of the directory"):
+        load(place)
+    (place / "9.parquet").rename(place / "9.csv")
+    with pytest.raises(InputError, match=r"other tables beside its Parquet files: 9\.csv(.|\n)*by a pattern"):
+        load(place)
+    files(tmp_path / "hive" / "year=2024", numbers())
+    with pytest.raises(InputError, match="in the names of its directories only: 'year'"):
+        load(tmp_path / "hive")
+    with pytest.raises(InputError, match="a user's entries may be in any of its files"):
+        load(place, wanted=RowsWanted(Reading(triplets=("a", "b", "c"))))
+    (tmp_path / "x.zarr").mkdir()
+    with pytest.raises(InputError, match="cannot be read as Zarr"):
+        load(tmp_path / "x.zarr")
     with pytest.raises(InputError, match=r"shape \(3,\)"):
         from_rows(da.ones(3), "x")
     with pytest.raises(InputError, match="columns that are not numbers: 'z'"):

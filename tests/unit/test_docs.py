@@ -8,11 +8,14 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import click
+import numpy as np
 import pytest
 
+from benchmarks import result_picture
 from benchmarks.levels_picture import told
 from pdml_spdz import __version__, errors
 from pdml_spdz.cli.app import Listed, cli
+from pdml_spdz.numerics.linalg import fix_signs
 from pdml_spdz.ot.prg import BLOCK
 from pdml_spdz.programs.precision import FULL_G, Precision
 from pdml_spdz.run import repeats
@@ -52,7 +55,7 @@ def test_every_study_setting_is_in_the_template() -> None:
 
 
 def test_figures_of_security_and_readme_are_those_of_the_results() -> None:
-    text, readme = (" ".join((ROOT / name).read_text().split()) for name in ("docs/security.md", "README.md"))
+    text, readme = " ".join((ROOT / "docs/security.md").read_text().split()), (ROOT / "README.md").read_text()
     found, _ = told()
     alone, everything = found["V_k alone"], found["all of c S"]
     power, krylov = found["`--reveal normed --solver power`"], found["`--reveal normed`"]
@@ -61,8 +64,21 @@ def test_figures_of_security_and_readme_are_those_of_the_results() -> None:
     assert f"which is more than a run shows, told {everything} of 200" in text
     assert f"told {krylov} of 200 mails, whoever sees those of 300 iterations of power {power}" in text
     assert f"| sealed | the same, and the ratios of 2k Ritz values | {found['`--reveal sealed`']} |" in text
-    tells = f"krylov's openings tells {krylov}, whoever sees 300 iterations of power {power}"
-    assert f"{tells}, whoever has the result alone {alone}" in readme
+    lines = [line.split("|") for line in readme.splitlines() if re.match(r"\| (`|the result)", line)]
+    assert [int(line[3].split()[0]) for line in lines] == [
+        found["`--reveal sum`"],
+        krylov,
+        power,
+        found["`--reveal sealed`"],
+        alone,
+    ]
+
+
+def test_picture_of_the_readme_is_the_svd_of_all_rows() -> None:
+    files = [ROOT / "examples" / "digits" / f"party-{m}.csv.gz" for m in range(3)]
+    X = np.vstack([np.loadtxt(file, delimiter=",", skiprows=1) for file in files])
+    V = fix_signs(np.linalg.svd(X, full_matrices=False)[2][:7].T)
+    assert result_picture.PICTURE.read_text() == result_picture.drawn(V) + "\n"
 
 
 def test_figures_of_levels_and_statement_are_those_of_the_results() -> None:

@@ -6,15 +6,18 @@ import errno
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager
+from pathlib import Path
 
+import dask.array as da
 import numpy as np
 import pytest
 import scipy.sparse as sp
+import zarr
 
 from pdml_spdz.errors import PeerError
 from pdml_spdz.rows import handover
 from pdml_spdz.rows.base import Rows
-from pdml_spdz.rows.data import Data
+from pdml_spdz.rows.data import Data, from_rows
 
 X = np.random.default_rng(0).normal(size=(40, 5))
 ROWS = {
@@ -96,3 +99,14 @@ def test_sparse_rows_of_another_kind_arrive_as_one_array() -> None:
 
     with handover.offered(Data(Zeros(), None, "zeros")) as descriptor:
         np.testing.assert_array_equal(handover.received(os.dup(descriptor)).X, np.zeros((3, 2)))
+
+
+def test_rows_that_are_not_loaded_whole_are_handed_over_by_where_they_are(tmp_path: Path) -> None:
+    zarr.save_array(tmp_path / "x.zarr", np.tile(X, (5000, 1)))
+    data = from_rows(da.from_zarr(tmp_path / "x.zarr", chunks=(10_000, 5)), "x").looked_at("refuse")
+    with inherited(data) as descriptor:
+        assert os.fstat(descriptor).st_size < data.rows.nbytes / 8
+        found = handover.received(descriptor)
+    assert found.rows.lazy
+    np.testing.assert_array_equal(found.rows.gram(), data.rows.gram())
+    assert found.digest(b"salt") == Data(np.tile(X, (5000, 1)), None, "x").digest(b"salt")

@@ -57,6 +57,12 @@ RIGHT: dict[str, tuple[str, bytes, dict[str, Any]]] = {
     "UTF-16 without a mark": ("x.csv", COMMAS.encode("utf-16-le"), {}),
     "gzip": ("x.csv.gz", gzip.compress(COMMAS.encode()), {}),
     "bzip2": ("x.tsv.bz2", bz2.compress(COMMAS.replace(",", "\t").encode()), {}),
+    "ending in capitals": ("X.CSV.GZ", gzip.compress(COMMAS.encode()), {}),
+    "everything at once": (
+        "x.csv",
+        '"a";"b"\r\n1,5;"2"\r\n"3,25"; -4\r\n'.encode("utf-16"),
+        {"decimal": "comma"},
+    ),
     "zstandard": ("x.csv.zst", pa.compress(COMMAS.encode(), "zstd", asbytes=True), {}),
 }
 
@@ -86,6 +92,62 @@ def test_names_and_texts_with_newlines_and_separators_stay_whole(tmp_path: Path)
     assert found.ids.tolist() == ["Smith,\nJohn", 'O"Hara']
 
 
+@pytest.mark.parametrize(
+    ("text", "begins", "ends"),
+    [
+        ('a,b,note\n1,2,"x\n3,4,y\n', 2, 3),
+        ('a,b,note\n1,2,"x\n3,4,y\n5,6,"z\n7,8,w\n', 2, 4),
+        ('a,b,note\n1,2,"x\ny"\n3,4,"y', 4, 4),
+        ('a,b,note\n1,2,"x\n3,4,y', 2, 3),
+    ],
+)
+def test_no_row_is_lost_in_a_text_that_does_not_end(tmp_path: Path, text: str, begins: int, ends: int) -> None:
+    with pytest.raises(
+        InputError, match=rf"quotation mark in line {begins} and does not end .*\(read up to line {ends}\)"
+    ):
+        read(written(tmp_path / "x.csv", text), RowSettings(drop=("note",)))
+    whole = 'a,b,note\n1.5,2,"x\n\ny"\n3.25,-4,5" long\n'
+    assert read(written(tmp_path / "y.csv", whole), RowSettings(drop=("note",))).X.tolist() == X
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "own", "said"),
+    [
+        ("x.csv", b"PK\x03\x04\0\0", {}, "is no text: it is a ZIP archive, such as a workbook of Excel"),
+        ("x.csv", gzip.compress(COMMAS.encode()), {}, r"compressed by gzip \(\.csv\.gz\)"),
+        ("x.csv.gz", COMMAS.encode(), {}, r"cannot be read as \.csv\.gz: Not a gzipped file"),
+        ("x.csv.gz", gzip.compress(COMMAS.encode())[:-9], {}, r"cannot be read as \.csv\.gz"),
+        ("x.csv", COMMAS.encode("utf-16"), {"encoding": "latin-1"}, "begins with the mark of UTF-16"),
+        ("x.csv", COMMAS.encode("utf-8-sig"), {"encoding": "latin-1"}, "begins with the mark of UTF-8"),
+        ("x.csv", COMMAS.encode(), {"encoding": "utf-16"}, "is not UTF-16"),
+        ("x.csv", b"a,b,a\n1,2,3\n", {"id_column": "a"}, "several columns called 'a', which --id-column names"),
+        ("nothing", None, {}, "is not there"),
+    ],
+)
+def test_files_that_are_not_what_they_are_called(
+    tmp_path: Path, name: str, content: bytes | None, own: dict[str, str], said: str
+) -> None:
+    if content is not None:
+        (tmp_path / name).write_bytes(content)
+    with pytest.raises(InputError, match=said):
+        read(tmp_path / name, **own)
+
+
+def test_a_name_that_two_columns_have_is_not_chosen_by_chance(tmp_path: Path) -> None:
+    path = written(tmp_path / "x.csv", "a,b,a\n1,2,3\n")
+    with pytest.raises(InputError, match="several columns called 'a', which --columns names"):
+        read(path, RowSettings(columns=("a", "b")))
+    assert read(path, RowSettings(drop=("a",))).X.tolist() == [[2.0]]
+
+
+def test_an_agreed_category_may_be_called_none(tmp_path: Path) -> None:
+    rows = RowSettings(encode={"pain": ["none", "-"]}, missing="mean")  # type: ignore[arg-type]
+    found = read(written(tmp_path / "x.csv", "pain,a\nnone,1\n-,2\nNA,3\n"), rows)
+    np.testing.assert_array_equal(found.X, [[1, 0, 1], [0, 1, 2], [np.nan, np.nan, 3]])
+    one = read(written(tmp_path / "y.csv", "a\n1,5\n"), decimal="comma")
+    assert one.X.tolist() == [[1.5]]
+
+
 def test_truth_values_are_zeros_and_ones_wherever_they_begin(tmp_path: Path) -> None:
     late = "a,b\n" + ",1\n" * 40_000 + "true,2\nfalse,3\n"
     found = read(written(tmp_path / "y.csv", late), RowSettings(missing="drop-rows"))
@@ -113,6 +175,13 @@ WRONG: dict[str, tuple[str, list[str]]] = {
     "index of pandas": (",a\n0,1\n1,2\n", ["columns without a name: number 1", "index=False"]),
     "missing": ("a,b\n1,\nNA,2\n3,\n", ["missing values: column 'b' 2, column 'a' 1 (3 entries, in 3 of 3 rows"]),
     "infinite": ("a,b\n1,2\n3,inf\n", ["not finite (the first in row 2, column 2 'b')"]),
+    "truth and numbers": ("a,b\ntrue,1\n2,2\n", ["column 'a' has '2' in row 2 (line 3), and true and false before it"]),
+    "Arabic digits": ("a,b\n1,\u0662\n", ["column 'b' has '\u0662' in row 1 (line 2)"]),
+    "a line of Excel's": ("sep=;\na;b\n1;2\n", ["begins with the line 'sep=", "take that line out"]),
+    "a title": ("Laboratory\na,b\n1,2\n", ["has 2 columns in row 1 (line 2)", "a title above the names"]),
+    "separators at the end": ("a,b,\n1,2,\n", ["without a name: number 3", "separators at the end of the lines"]),
+    "bars": ("a|b\n1|2\n", ["column 'a|b' has '1|2' in row 1", "commas, semicolons or tabs"]),
+    "spaces": ("a,b\n1,  \n3, NA \n", ["missing values: column 'b' 2 (2 entries, in 2 of 2 rows"]),
 }
 
 
@@ -125,7 +194,10 @@ def test_what_cannot_be_read_is_said_with_its_place_and_what_to_do(tmp_path: Pat
         assert phrase in str(caught.value)
 
 
-@pytest.mark.parametrize("name", [n for n in WRONG if n not in ("decimal commas", "comma or thousands", "too many")])
+BY_ARROW = ("decimal commas", "comma or thousands", "too many", "a line of Excel's")
+
+
+@pytest.mark.parametrize("name", [n for n in WRONG if n not in BY_ARROW])
 def test_the_plain_reader_says_the_same(tmp_path: Path, name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     text, phrases = WRONG[name]
     path = written(tmp_path / "x.csv", text)
@@ -143,7 +215,7 @@ def test_the_plain_reader_reads_the_same_or_names_the_extra(
     file, content, own = RIGHT[name]
     (path := tmp_path / file).write_bytes(content)
     monkeypatch.setitem(sys.modules, "pyarrow", None)
-    if any(word in name for word in ("semicolons", "tabs", "tsv", "said", "UTF-16", "bzip2", "zstandard")):
+    if any(word in name for word in ("semicolons", "tabs", "tsv", "said", "UTF-16", "bzip2", "zstandard", "at once")):
         with pytest.raises(InputError, match=r"needs the package pyarrow(.|\n)*pip install pyarrow"):
             read(path, **own)
     else:
@@ -225,6 +297,23 @@ def test_nullable_parquet_and_columns_with_dots_in_their_names(tmp_path: Path) -
     with pytest.raises(InputError, match="missing values: column 'a' 1"):
         read(tmp_path / "x.parquet", RowSettings(drop=("c",)))
     assert read(tmp_path / "x.parquet", RowSettings(columns=("a.x",))).X.tolist() == [[3.0], [4.0]]
+
+
+def test_objects_that_are_no_tables_of_numbers_are_refused_in_words(tmp_path: Path) -> None:
+    queried = pl.LazyFrame({"a": [1.0]})
+    wide = pl.DataFrame({"a": pl.Series([1], dtype=pl.Int128)})
+    for given, said in ((queried, "collect"), (wide, "type that Arrow does not know"), ([[1.0], [1.0, 2.0]], "array")):
+        with pytest.raises(InputError, match=said):
+            from_rows(given, "P0")
+    times = pa.table({"when": pa.array([1, 2], pa.timestamp("s", "Europe/Berlin")), "b": [1.0, 2.0]})
+    with pytest.raises(InputError, match=r"not numbers: 'when' \(timestamp\[s, tz=Europe/Berlin\]\)"):
+        from_rows(times, "P0")
+    texts = pd.DataFrame({"c": pd.array(["x", None], "string"), "a": [1.0, 2.0]})
+    with pytest.raises(InputError, match="missing values: column 'c=x' 1"):
+        from_rows(texts, "P0", wanted=RowsWanted(agreed=RowSettings(encode={"c": ["x"]})))  # type: ignore[arg-type]
+    with pa.ipc.new_stream(tmp_path / "x.arrow", times.schema) as stream:
+        stream.write_table(times)
+    assert read(tmp_path / "x.arrow", RowSettings(drop=("when",))).X.tolist() == [[1.0], [2.0]]
 
 
 def test_annotated_matrices_have_names_and_identifiers(tmp_path: Path) -> None:

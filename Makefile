@@ -77,7 +77,6 @@ house: $(VENV)/.dev-stamp ## a picture of the package from its imports (docs/hou
 	$(BIN)/python -m benchmarks.house --count
 
 docs: $(VENV)/.dev-stamp ## the documentation as a site (build/site/index.html)
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check -e '.[docs]'
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --quiet
 
 clean: ## remove the virtual environment and what runs left behind

@@ -196,6 +196,7 @@ def pca(
     """The top-`rank` principal components of all parties' rows.
 
     The number of all rows is seen by every party, unless centre is "none" and neither variance nor scale asks for it.
+    Parameters that are not listed are those of `svd`.
 
     Parameters
     ----------
@@ -203,7 +204,6 @@ def pca(
     centre : "open" (every party sees the mean), "hidden" (nobody does; engines embedded and mp-spdz) or "none"
     variance : reveal the explained variance
     scale : "agreed" (by `scales`), or "secsum": components of the correlation matrix
-    others : as in `svd`
     """
     return cast(PCAResult, run_all("pca", locals()))
 
@@ -238,7 +238,7 @@ def nmf(
     reading: Reading = Reading(),  # noqa: B008
     progress: Progress = False,
 ) -> NMFResult:
-    """`rank` topics of all parties' non-negative rows.
+    """`rank` topics of all parties' non-negative rows. Parameters that are not listed are those of `svd`.
 
     Parameters
     ----------
@@ -249,7 +249,6 @@ def nmf(
     engine : "secsum" (the default) or "plain" (INSECURE)
     reveal : "sum"
     seed : start from a public seed instead of `nmf.init`
-    others : as in `svd`
     """
     return cast(NMFResult, run_all("nmf", locals()))
 
@@ -284,11 +283,12 @@ def normed_sum(
 ) -> Reals:
     """The direction s/||s||, of shape (d,), of the sum s of one vector from each party.
 
+    Parameters that are not listed are those of `svd`.
+
     Parameters
     ----------
     parties : for each party its vector: an array (d,), a pandas Series or a table of one row, whose names are matched
         with those of party 0, or a path that `pdml-spdz normed-sum` would take
     bound : "auto", "window", "exponent", "secsum", or a number: the largest norm of any party's vector
-    others : as in `svd`
     """
     return cast(NormedSumResult, run_all("normed-sum", locals() | {"rank": 1})).u

@@ -5,10 +5,21 @@ from __future__ import annotations
 from dataclasses import dataclass
 from pathlib import Path
 
+from benchmarks import summaries
 from benchmarks.experiments import figures, official, tables
 from benchmarks.experiments.cells import Row
 
 UPLIFTS = ("lra", "topics", "recommender")
+# What each figure shows, for whoever does not see it.
+SHOWN = {
+    "pcr": "Uplift of principal component regression by party size, for each data set and k, by two readings",
+    "pcr_why": "Mean leverage of held-out rows by party size, with own and with common components",
+    "lra": "Uplift of low-rank approximation by party size, for each data set and k",
+    "topics": "Uplift of topics by party size, for each k",
+    "recommender": "Uplift of a recommender by party size, for each k",
+    "starts": "Error by sweeps from each start, relative to the last of PD-NMF-Init",
+    "starts_ratings": "Error on held-out ratings by sweeps from each start",
+}
 READINGS = {
     "uplift_percent": "Combined rows",
     "own_beta_percent": "Own rows",
@@ -59,7 +70,7 @@ def write(results: Results, page: Path, out: Path) -> Path:
             "- Small grid: 3,000 to 4,000 documents and 2,000 terms of each corpus; fewer sizes, k, M and trials."
         )
     sheet.add([f"- not run: {text}" for text in results.absent])
-    page.write_text(sheet.text(), encoding="utf-8")
+    page.write_text(summaries.summarised(sheet.text(), summaries.experiments), encoding="utf-8")
     return page
 
 
@@ -78,7 +89,7 @@ class _Sheet:
 
     def image(self, name: str) -> str:
         place = (self.pictures.out / f"{name}.{self.pictures.endings[0]}").relative_to(self.page.parent)
-        return f"![{name}]({place})"
+        return f"![{SHOWN[name]}]({place})"
 
     def uplift(self, name: str, rows: list[Row]) -> None:
         self.pictures.uplift(name, rows)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
+from benchmarks import summaries
 from benchmarks.experiments.cells import Row
 from benchmarks.experiments.figures import Figures, grouped, mean_and_error
 from benchmarks.privacy import claims, levels, noise
@@ -110,7 +111,14 @@ def noise_sections(rows: list[Row], place: Path) -> list[str]:
         mine = claims.of(rows, experiment=experiment, beta=beta)
         if mine:
             pictures.uplift(name, mine, methods)
-            lines += ["", f"### {title}", "", f"![{title}]({name}.svg)", "", *noise_table(mine, methods)]
+            lines += [
+                "",
+                f"### {title}",
+                "",
+                f"![{title}: uplift of joining by party size]({name}.svg)",
+                "",
+                *noise_table(mine, methods),
+            ]
     return lines
 
 
@@ -164,7 +172,7 @@ def write(
     if missing:
         lines += ["Not run:", "", *(f"- {cell}" for cell in missing), ""]
         lines += ["## Figures of version 0.2.0", "", words("before"), words("earlier")]
-    page.write_text("\n".join(lines), encoding="utf-8")
+    page.write_text(summaries.summarised("\n".join(lines), summaries.privacy), encoding="utf-8")
     return page
 
 

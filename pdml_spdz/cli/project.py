@@ -42,6 +42,7 @@ def project(run: Path, rows: Path, out: Path, **given: Any) -> None:
     finished = FinishedRun.load(run)
     data = finished.read(rows, reading_of(given))
     scores = finished.project(data)
+    _check_elsewhere(out, rows)
     write_table(out, ["id", *finished.loadings.labels], data.names(), scores, private=True)
     echo(f"wrote {out}: {scores.shape[0]:,} rows, {scores.shape[1]} coordinates each")
 
@@ -49,7 +50,7 @@ def project(run: Path, rows: Path, out: Path, **given: Any) -> None:
 @sections.command()
 @RUN_ARGUMENT
 @ROWS_ARGUMENT
-@click.option("--out", type=_path, default=Path("rows.csv"), show_default=True, help="The CSV file to write.")
+@click.option("--out", type=_path, default=Path("reconstructed.csv"), show_default=True, help="The CSV file to write.")
 @options(READING)
 def reconstruct(run: Path, rows: Path, out: Path, **given: Any) -> None:
     """Write ROWS as the components of a finished RUN have them, in their own units, and how far that is off.
@@ -62,6 +63,7 @@ def reconstruct(run: Path, rows: Path, out: Path, **given: Any) -> None:
     finished = FinishedRun.load(run)
     data = finished.read(rows, reading_of(given))
     found = finished.reconstruct(finished.project(data))
+    _check_elsewhere(out, rows)
     write_table(out, ["id", *finished.loadings.names], data.names(), found, private=True)
     shift = 0.0 if finished.shift is None else finished.shift
     exact = finished.rows(data).dense()
@@ -98,3 +100,9 @@ def page(run: Path, rows: Path | None, **given: Any) -> None:
     own = finished.report["party_id"] is not None or rows is not None
     pages.write(finished.directory, finished.report, finished.result, private=own, pictures=pictures)
     echo(f"wrote {finished.directory / PAGE}")
+
+
+def _check_elsewhere(out: Path, rows: Path) -> None:
+    """One's own rows are not written over."""
+    if out.resolve() == rows.resolve():
+        raise InputError(f"--out is {rows}, the file with the rows themselves.", "another file")

@@ -198,7 +198,7 @@ def split(n: int, parties: ArrayLike | None = None) -> list[NDArray[np.int64]]:
     """For each party the numbers of its rows, of n in all.
 
     parties : n labels, one for each row (a party for each distinct one, in sorted order), or numbers of consecutive
-    rows that sum to n; None: three equal parts, or as many as there are rows
+        rows that sum to n; None: three equal parts, or as many as there are rows
     """
     if parties is None:
         return list(np.array_split(np.arange(n), min(PARTIES, n)))

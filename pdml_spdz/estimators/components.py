@@ -73,24 +73,30 @@ class PDSVD(Linear):
     Parameters
     ----------
     n_components : number of singular vectors, at most the number of features
-    max_iter, tol : iterations at most (None: 60, with "power" 300); stop when a bound of the vectors' sines is below
-    (None: 1e-7), with "power" when the subspace changes by less (None: 1e-9)
+    max_iter : maximum number of iterations (None: 60, with "power" 300)
+    tol : stop when a bound of the vectors' sines is below (None: 1e-7), with "power" when the subspace changes by less
+        (None: 1e-9)
     solver : None or "krylov", block Lanczos; "power", the paper's block power iteration
     engine : "embedded" or "mp-spdz" (singular values are hidden); "secsum" (sums are seen, and so are they); "plain"
-    reveal : None, what the engine does; "sealed": V and nothing on the way to it, to `accuracy_goal`, with `decay` and
-    `block` as in `pdml_spdz.svd`
+    reveal : None, what the engine does; "sealed": V and nothing on the way to it, to `accuracy_goal`
+    accuracy_goal : sealed: sine of V's error that its gate lets pass; V is opened no finer
+    decay : sealed: lambda_(b+1) / lambda_k that the number of iterations is meant for
+    block : sealed: b, the columns that are iterated; 0: twice the rank
     bound : "auto" (none is shown, or with "secsum" the sum of the parties' norms), or the largest ||X_m^T X_m||_F of a
-    party, "rows:R,N", or another that a study may have
+        party, "rows:R,N", or another that a study may have
     random_state : None for a start that all parties draw together; otherwise it makes a public seed
     transport : "processes", one for each party, as between hosts; "threads", the same without sockets: faster
     record_transcript : keep what a party sees (with a RecordingWarning), for `pdml_spdz.privacy.attack_run.attack`
 
     Attributes
     ----------
-    components_ : (n_components, n_features); fewer rows if the data have a smaller rank
-    Columns of a table (pandas, Arrow) are those of the table that was fitted, by name, whatever their order.
+    components_ : (n_components, n_features); fewer rows if the data have a smaller rank. Columns of a table (pandas,
+        Arrow) are those of the table that was fitted, by name, whatever their order
     singular_values_ : (n_components,) with engine "secsum" or "plain", else None
-    n_iter_, n_features_in_, feature_names_in_; report_ : what the run did, revealed and cost
+    n_iter_ : iterations of the run
+    n_features_in_ : number of features
+    feature_names_in_ : their names, if X is a table
+    report_ : what the run did, revealed and cost
     transcript_ : what any party saw of a recorded run, else None
     """
 
@@ -126,7 +132,9 @@ class PDSVD(Linear):
 
 
 class PDPCA(Linear):
-    """Principal components of the rows of several parties (PD-PCA): parameters and attributes as in PDSVD.
+    """Principal components of the rows of several parties (PD-PCA): parameters and attributes as in PDSVD, and these.
+
+    The number of all rows is revealed to all parties.
 
     Parameters
     ----------
@@ -134,8 +142,7 @@ class PDPCA(Linear):
     variance : reveal the explained variance where the engine hides it
     scale : "agreed", by the rows' own units, or "secsum", by deviations, which all parties see
     n_components : also a share of the variance, between 0 and 1, with `variance`: fits of 8, 16, ... components until
-    they have it; each of them is revealed
-    The number of all rows is revealed to all parties.
+        they have it; each of them is revealed
 
     Attributes
     ----------
@@ -226,15 +233,21 @@ class PDNMF(Distributed):
     Parameters
     ----------
     n_components : number of topics, at most the number of features
-    max_iter, tol : sweeps at most; stop when no topic changes by more in a sweep (l1)
+    max_iter : maximum number of sweeps
+    tol : stop when no topic changes by more in a sweep (l1)
     init : "pd" (from the parties' own topics), "random", or "nnsvd" (by PD-SVD); random_state takes its place
     weighted : entries that a sparse X does not store are missing, not zero
-    alpha, beta, gamma, delta : penalties on ||T||_1, ||T||_F^2/2, ||W||_1, ||W||_F^2/2
-    engine : "secsum" or "plain"; bound, random_state, transport, record_transcript as in PDSVD
+    alpha : penalty on ||T||_1
+    beta : penalty on ||T||_F^2/2
+    gamma : penalty on ||W||_1
+    delta : penalty on ||W||_F^2/2
+    engine : "secsum" or "plain"
+    bound, random_state, transport, record_transcript : as in PDSVD
 
     Attributes
     ----------
-    components_ : (n_components, n_features), T; n_iter_, n_features_in_, feature_names_in_, report_, transcript_
+    components_ : (n_components, n_features), T
+    n_iter_, n_features_in_, feature_names_in_, report_, transcript_ : as in PDSVD
     """
 
     _algorithm = "nmf"

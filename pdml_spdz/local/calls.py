@@ -124,7 +124,8 @@ def run_party(
     reading: Reading = Reading(),  # noqa: B008 - frozen
     progress: Progress = False,
 ) -> SVDResult | PCAResult | NMFResult | NormedSumResult:
-    """One party of a study over the network, as `pdml-spdz party`; the others run theirs.
+    """One party of a study over the network, as `pdml-spdz party`; the others run theirs. The result is of the class
+    that belongs to the study's algorithm.
 
     Parameters
     ----------
@@ -136,10 +137,6 @@ def run_party(
     listen : host and port to listen on instead of the study's
     reading : how this party's file is written
     resume, force, stock, mp_spdz, record_transcript, progress : as in `svd`
-
-    Returns
-    -------
-    SVDResult, PCAResult, NMFResult or NormedSumResult, by the study's algorithm
     """
     found: SVDResult | PCAResult | NMFResult | NormedSumResult = _run_one(locals())
     return found

@@ -68,7 +68,10 @@ class PCAResult(RunResult):
     V : (d, k) principal components
     mean : (d,) mean of the pooled rows, or None if it is hidden
     explained_variance : (k,) if the run revealed it, else None
-    report, scale, transcript, features : as in SVDResult
+    report : as in SVDResult
+    scale : as in SVDResult
+    transcript : as in SVDResult
+    features : as in SVDResult
     """
 
     V: Reals
@@ -85,7 +88,10 @@ class NMFResult(RunResult):
 
     T : (k, d) topics, common to all parties
     W : (n_m, k) own coefficients of each party that ran on this machine
-    report, scale, transcript, features : as in SVDResult
+    report : as in SVDResult
+    scale : as in SVDResult
+    transcript : as in SVDResult
+    features : as in SVDResult
     """
 
     T: Reals
@@ -100,7 +106,9 @@ class NormedSumResult(RunResult):
     """The direction of the sum of the parties' vectors.
 
     u : (d,) of length one
-    report, transcript, features : as in SVDResult
+    report : as in SVDResult
+    transcript : as in SVDResult
+    features : as in SVDResult
     """
 
     u: Reals

@@ -12,12 +12,12 @@ from __future__ import annotations
 import hashlib
 import json
 import tomllib
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Mapping
+from dataclasses import dataclass, fields, is_dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from pdml_spdz.errors import CertificateError, StudyError
+from pdml_spdz.errors import CertificateError, StudyError, printable
 from pdml_spdz.study import file as study_file
 from pdml_spdz.study.model import Study
 from pdml_spdz.system.files import parse_json, save_text
@@ -27,6 +27,7 @@ from pdml_spdz.transport.certs import Certificate
 FORMAT = "pdml-spdz bundle 1"
 MOST_BYTES = 64 << 20  # names and offsets of many features
 BITS = 128
+FEW = 12  # names that are shown one by one
 COST = {"n": 1 << 14, "r": 8, "p": 1}  # of scrypt: 16 MB and some hundredths of a second
 
 
@@ -155,7 +156,24 @@ def settings(study: Study) -> Mapping[str, Any]:
         value = getattr(study, name)
         if name in hidden or name in study.spec.idle or value == study.usual(name):
             continue
-        shown[name] = (
-            f"{len(value)} numbers or names" if isinstance(value, Sequence) and not isinstance(value, str) else value
-        )
+        if is_dataclass(value):  # settings of its own, of which only those are shown that somebody chose
+            chosen = {f.name: getattr(value, f.name) for f in fields(value)}
+            usual = study.usual(name)
+            shown |= {f"{name}.{n}": _briefly(v) for n, v in chosen.items() if v != getattr(usual, n)}
+        else:
+            shown[name] = _briefly(value)
     return shown
+
+
+def _briefly(value: Any) -> Any:
+    """A list by its names where these are few, else by its length. What another party wrote stays on its line."""
+    match value:
+        case [(str(), (*_,)), *_]:  # categories by column
+            said = " ".join(f"{column}={'|'.join(names)}" for column, names in value)
+        case [str(), *_] if len(value) <= FEW:
+            said = " ".join(value)
+        case [*_]:
+            said = f"{len(value)} numbers or names"
+        case _:
+            return value
+    return printable(said).replace("\n", "\\n")

@@ -51,9 +51,9 @@ MAX_PARTIES = 30
 class PartyEntry:
     """One party: where it listens, which certificate it shows, how large its share of the bound is."""
 
-    host: str = "127.0.0.1"
-    port: int = 0
-    fingerprint: str = ""
+    host: str = "127.0.0.1"  # name or address at which the others reach it
+    port: int = 0  # TCP port
+    fingerprint: str = ""  # SHA-256 of its certificate, in hexadecimal digits
     quota: float = 0.0  # ||X_m^T X_m||_F at most; 0: the study's `bound` says it
     mp_spdz_port: int = 0  # where MP-SPDZ listens; 0: any free port
     name: str = ""  # of the organisation, for people
@@ -65,13 +65,12 @@ class PartyEntry:
 
 @dataclass(frozen=True)
 class Timeouts:
-    """Seconds. connect: until all have met; round: without a sign of life, and for a message beyond what its bytes take
-    at `least_rate`, in bytes a second; work: for a party that says that it is still working."""
+    """How long a party waits for the others."""
 
-    connect: float = 60.0
-    round: float = 300.0
-    work: float = 3600.0
-    least_rate: float = 64_000.0
+    connect: float = 60.0  # seconds until all have met
+    round: float = 300.0  # seconds without a sign of life, and for a message beyond what its bytes take at `least_rate`
+    work: float = 3600.0  # seconds for a party that says that it is still working
+    least_rate: float = 64_000.0  # bytes a second
 
     def __post_init__(self) -> None:
         settle(self, "[timeouts]")
@@ -79,13 +78,10 @@ class Timeouts:
 
 @dataclass(frozen=True)
 class PrecisionSettings:
-    """bits : fraction bits of what is opened; range : sums may be 2^-range of the bound (`pdml-spdz precision`).
+    """How fine, and how large, the numbers are that are computed with (`pdml-spdz precision` explains them)."""
 
-    A range of 0: 96 for the window, 40 below a bound that is agreed or found.
-    """
-
-    bits: int = 31
-    range: int = 0
+    bits: int = 31  # fraction bits of what is opened
+    range: int = 0  # sums may be 2^-range of the bound; 0: 96 for the window, 40 below a bound that is agreed or found
 
     def __post_init__(self) -> None:
         settle(self, "[precision]")
@@ -93,22 +89,18 @@ class PrecisionSettings:
 
 @dataclass(frozen=True)
 class NmfSettings:
-    """init : "pd" (PD-NMF-Init), "random", "nnsvd" (by PD-SVD) or "best_of_M" (NOT private);
-    w_start : W is zero at first, or fitted to T_0;
-    weighted : entries that a sparse file does not store are missing, not zero; objective : reveal ||X - W T||_F^2;
-    alpha .. delta : penalties on ||T||_1, ||T||_F^2/2, ||W||_1, ||W||_F^2/2
-    """
+    """Start, missing entries and penalties of a non-negative factorisation."""
 
-    init: str = "pd"
-    init_iterations: int = 20
-    w_start: str = "zero"
-    weighted: bool = False
-    paper_order: bool = False
-    objective: bool = False
-    alpha: float = 0.0
-    beta: float = 0.0
-    gamma: float = 0.0
-    delta: float = 0.0
+    init: str = "pd"  # "pd" (PD-NMF-Init), "random", "nnsvd" (by PD-SVD) or "best_of_M" (NOT private)
+    init_iterations: int = 20  # sweeps that finding the start may take
+    w_start: str = "zero"  # W is zero at first, or fitted to T_0 ("nnls")
+    weighted: bool = False  # entries that a sparse file does not store are missing, not zero
+    paper_order: bool = False  # clip, then project, as the paper prints it; the objective may then rise
+    objective: bool = False  # reveal ||X - W T||_F^2
+    alpha: float = 0.0  # penalty on ||T||_1
+    beta: float = 0.0  # penalty on ||T||_F^2/2
+    gamma: float = 0.0  # penalty on ||W||_1
+    delta: float = 0.0  # penalty on ||W||_F^2/2
 
     def __post_init__(self) -> None:
         settle(self, "[nmf]")
@@ -118,43 +110,43 @@ class NmfSettings:
 class Study:
     """A study as read from its file; `digest` is what the parties compare first."""
 
-    parties: tuple[PartyEntry, ...]
-    rank: int
-    algorithm: str = DEFAULT
+    parties: tuple[PartyEntry, ...]  # 2 to 30
+    rank: int  # k, the number of components or topics
+    algorithm: str = DEFAULT  # "svd", "pca", "nmf" or "normed-sum"
     solver: str = None  # type: ignore[assignment]  # None: as suits the other settings, also below
     d: int = 0  # 0: whatever the files have, as long as all agree
     features: tuple[str, ...] = ()  # their names, in the order of V; (): party 0's order
     columns: str = "name"  # which column is which: by its name, or by its position
-    iterations: int = None  # type: ignore[assignment]
-    tol: float = None  # type: ignore[assignment]
+    iterations: int = None  # type: ignore[assignment]  # at most
+    tol: float = None  # type: ignore[assignment]  # when to stop
     memory: float = 1.0  # GB that what a solver keeps of earlier iterations may take
-    engine: str = LEVELS[DEFAULT_LEVEL].engine
+    engine: str = LEVELS[DEFAULT_LEVEL].engine  # what computes the sums
     protocol: str = ""  # of MP-SPDZ; "" for its default, or another engine
-    program: str = "projection"
-    reveal: str = DEFAULT_LEVEL
-    normalise: str = "fit"
-    online: str = "stream"
-    offline: str = "auto"
+    program: str = "projection"  # or "paper": the paper's own (mp-spdz)
+    reveal: str = DEFAULT_LEVEL  # what every party sees of the sums: the level
+    normalise: str = "fit"  # one secret scale for the fit, or "per-column"
+    online: str = "stream"  # all columns of an iteration in one call, or "per-column"
+    offline: str = "auto"  # material from a "stock", made "on-demand", or a stock if one fits
     vole: str = "lpn"  # embedded: what its pads may rest on besides OT
-    bound: str = "auto"
-    start: str = "secsum"
-    seed: int | None = None
-    aggregator: str = "auto"
-    insecure_benchmark: bool = False
+    bound: str = "auto"  # how large the sums may be
+    start: str = "secsum"  # drawn by all parties together, or by a public "seed"
+    seed: int | None = None  # public: it drives nothing that protects a secret
+    aggregator: str = "auto"  # the party that adds up, "none", or party 0 with more than five
+    insecure_benchmark: bool = False  # accept a timing build of MP-SPDZ. INSECURE
     centre: str = "open"  # pca: around a mean that all see, or that nobody sees, or around zero
     variance: bool = False  # pca: reveal the explained variance
     offsets: tuple[float, ...] = ()  # one for each feature, taken off every row at its party, before everything
     offset_features: tuple[str, ...] = ()  # names of the offsets; (): they are in the order of V
     scales: tuple[float, ...] = ()  # one for each feature: what is left is divided by it
-    scale_features: tuple[str, ...] = ()
+    scale_features: tuple[str, ...] = ()  # names of the scales
     scale: str = "agreed"  # by `scales`, or by what SecSum finds
     accuracy_goal: float = 1e-6  # reveal sealed: of the sine of V's error; V is opened no finer
     decay: float = 0.6  # of lambda_(b+1) / lambda_k: what the number of iterations is meant for
     block: int = 0  # b, the columns that are iterated; 0: twice the rank
     rows: RowSettings = field(default_factory=RowSettings)  # what is made of columns and missing values
-    nmf: NmfSettings = field(default_factory=NmfSettings)
-    precision: PrecisionSettings = field(default_factory=PrecisionSettings)
-    timeouts: Timeouts = field(default_factory=Timeouts)
+    nmf: NmfSettings = field(default_factory=NmfSettings)  # of a non-negative factorisation
+    precision: PrecisionSettings = field(default_factory=PrecisionSettings)  # of the numbers that are computed with
+    timeouts: Timeouts = field(default_factory=Timeouts)  # how long the others are waited for
 
     def __post_init__(self) -> None:
         settle(self, "the study")
@@ -225,6 +217,7 @@ class Study:
 
     @cached_property
     def digest(self) -> str:
+        """SHA-256 of all settings, as reports have it: two parties with the same one have the same study."""
         return _digest(asdict(self))
 
     @cached_property

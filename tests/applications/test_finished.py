@@ -218,3 +218,16 @@ def test_biplot_is_on_a_page_for_its_owner(runs: Path) -> None:
     assert path.stat().st_mode & 0o077 == 0
     report = json.loads((runs / "pca" / "report.json").read_text())
     assert report["rows_own"] is None
+
+
+@pytest.mark.parametrize("command", ["project", "reconstruct"])
+def test_own_rows_are_not_written_over(tmp_path: Path, command: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    finished(tmp_path / "run", algorithm="pca")
+    monkeypatch.chdir(tmp_path)
+    tables()[0].to_csv("rows.csv", index=False)
+    before = Path("rows.csv").read_bytes()
+    asked = CliRunner().invoke(cli, [command, "run", "rows.csv", "--out", "./rows.csv"])
+    assert isinstance(asked.exception, InputError)
+    assert "the file with the rows themselves" in str(asked.exception)
+    assert CliRunner().invoke(cli, [command, "run", "rows.csv"]).exit_code == 0
+    assert Path("rows.csv").read_bytes() == before

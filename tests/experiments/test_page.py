@@ -157,7 +157,7 @@ def test_a_whole_run_writes_lines_figures_and_a_page(
     text = (place / "README.md").read_text()
     assert "| Songs | 200 | 515,345 |" in text
     assert "- not run: Enron: put enron_mail_20150507.tar.gz" in text
-    for target in re.findall(r"\]\(([^)]+)\)", text):
+    for target in re.findall(r"\]\(([^)#]+)\)", text):
         assert (place / target).exists()
     assert "cells of pcr" not in text
     lines = (place / "pcr.csv").read_text().splitlines(keepends=True)

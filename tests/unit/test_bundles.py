@@ -14,6 +14,7 @@ from click.testing import CliRunner
 
 from pdml_spdz.cli.app import cli
 from pdml_spdz.errors import CertificateError, StudyError
+from pdml_spdz.rows.reading import RowSettings
 from pdml_spdz.study import bundle as bundles
 from pdml_spdz.study import file as study_file
 from pdml_spdz.study.model import PartyEntry, Study
@@ -240,3 +241,19 @@ def test_stranger_at_an_address_is_told_apart(
     talker.join()
     plain.close()
     assert (found.through, found.silent) == (False, False)
+
+
+def test_settings_are_said_in_words_and_hostile_names_stay_on_their_line() -> None:
+    rows = RowSettings(drop=("admitted", "a\nThe code"), encode=(("sex", ("f", "m")),), missing="mean")
+    study = Study(tuple([PartyEntry(host=f"h{m}") for m in range(2)]), 2, algorithm="pca", rows=rows)
+    said = bundles.settings(study)
+    assert said == {
+        "algorithm": "pca",
+        "rank": 2,
+        "engine": "embedded",
+        "rows.drop": "admitted a\\nThe code",
+        "rows.encode": "sex=f|m",
+        "rows.missing": "mean",
+    }
+    many = replace(study, features=tuple(f"f{i}" for i in range(40)), rows=RowSettings())
+    assert bundles.settings(many)["features"] == "40 numbers or names"

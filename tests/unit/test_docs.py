@@ -13,6 +13,7 @@ import numpy as np
 import pytest
 
 from benchmarks import result_picture
+from benchmarks.levels_picture import told
 from pdml_spdz import __version__, errors
 from pdml_spdz.cli.app import Listed, cli
 from pdml_spdz.numerics.linalg import fix_signs
@@ -44,12 +45,6 @@ def test_troubleshooting_headings_are_literal_messages() -> None:
             assert fragment.strip() in sources, heading
 
 
-@pytest.mark.parametrize("path", [*sorted((ROOT / "docs").glob("*.md")), ROOT / "README.md"], ids=lambda p: p.name)
-def test_links_between_documents_lead_somewhere(path: Path) -> None:
-    for target in re.findall(r"\]\(([^)#:]+)\)", path.read_text()):
-        assert (path.parent / target).exists(), target
-
-
 def test_version_is_the_same_everywhere() -> None:
     assert f'version = "{__version__}"' in (ROOT / "pyproject.toml").read_text()
 
@@ -60,18 +55,9 @@ def test_every_study_setting_is_in_the_template() -> None:
         assert f"study.{name}" in text, name
 
 
-def told(data: str, size: str) -> dict[str, int]:
-    """Records that are distinguishable by what each level shows: a column of the table of levels."""
-    lines = (ROOT / "docs" / "privacy-results.md").read_text().splitlines()
-    cells = [[cell.strip() for cell in line.strip("|").split("|")] for line in lines if line.startswith("| ")]
-    place = next(i for i, row in enumerate(cells) if row[:2] == ["level", "every party sees"])
-    column = cells[place].index(f"{data} {size}, of 200")
-    return {row[0]: int(row[column]) for row in cells[place + 2 : place + 9]}
-
-
 def test_figures_of_security_and_readme_are_those_of_the_results() -> None:
     text, readme = " ".join((ROOT / "docs/security.md").read_text().split()), (ROOT / "README.md").read_text()
-    found = told("Enron", "33.3 %")
+    found, _ = told()
     alone, everything = found["V_k alone"], found["all of c S"]
     power, krylov = found["`--reveal normed --solver power`"], found["`--reveal normed`"]
     assert "with 5,114 mails at each of two parties (d = 2,000, k = 7)" in text
@@ -94,6 +80,22 @@ def test_picture_of_the_readme_is_the_svd_of_all_rows() -> None:
     X = np.vstack([np.loadtxt(file, delimiter=",", skiprows=1) for file in files])
     V = fix_signs(np.linalg.svd(X, full_matrices=False)[2][:7].T)
     assert result_picture.PICTURE.read_text() == result_picture.drawn(V) + "\n"
+
+
+def test_figures_of_levels_and_statement_are_those_of_the_results() -> None:
+    levels, statement = (" ".join((ROOT / "docs" / name).read_text().split()) for name in ("levels.md", "statement.md"))
+    found, _ = told()
+    sum_, normed, power = (found[f"`--reveal {name}`"] for name in ("sum", "normed", "normed --solver power"))
+    sealed, alone = found["`--reveal sealed`"], found["V_k alone"]
+    assert f"| `sum`, solver krylov | {sum_} | | `normed`, solver krylov | {normed} |" in levels
+    assert f"are used) | {power} | | `sealed` | {sealed} | | the result alone | {alone} |" in levels
+    assert f"{sum_} of 200 mails are distinguishable. At normed, the default, every party sees it up to one" in levels
+    assert f"factor: {normed} of 200. " in levels
+    assert f"ratios of 2k numbers: {sealed} of 200. Whoever has the result alone: {alone} of 200." in levels
+    said = f"could tell for {sum_} of them whether they took part with the level `sum`, for {normed} with `normed`, for"
+    assert f"{said} {sealed} with `sealed`; whoever sees the model alone, for {alone}" in statement
+    for text in (levels, statement):
+        assert re.search("two (parties|participants) with 5,114 (e-)?mails each", text)
 
 
 def test_limits_that_security_states_are_those_of_the_code() -> None:

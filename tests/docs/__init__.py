@@ -1,0 +1,1 @@
+"""The pages: what they print runs, what they link to is there, and the site builds without a warning."""

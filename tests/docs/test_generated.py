@@ -1,0 +1,63 @@
+"""What is generated is what its generator makes now: summaries of long pages, the picture of levels, the notebooks."""
+
+from __future__ import annotations
+
+import json
+import re
+from pathlib import Path
+
+import pytest
+
+from benchmarks import levels_picture, notebooks, summaries
+from tests.docs.pages import ROOT
+
+NUMBER = re.compile(r"#[0-9a-f]{6}|-?\d+\.?\d*(?:e-?\d+)?")
+
+
+def assert_same_picture(kept: str, drawn: str, pixels: float = 0.101) -> None:
+    """Up to some tenths of a pixel and one shade, which is what noise in the last bits may change."""
+    assert NUMBER.sub("", kept) == NUMBER.sub("", drawn)
+    for a, b in zip(NUMBER.findall(kept), NUMBER.findall(drawn), strict=True):
+        if a.startswith("#"):
+            assert all(abs(int(a[i : i + 2], 16) - int(b[i : i + 2], 16)) <= 1 for i in (1, 3, 5))
+        else:
+            assert abs(float(a) - float(b)) <= pixels
+
+
+@pytest.mark.parametrize("name", summaries.PAGES)
+def test_summary_says_what_its_page_says_and_fits_a_screen(name: str) -> None:
+    text = (ROOT / "docs" / name).read_text(encoding="utf-8")
+    assert summaries.summarised(text, summaries.PAGES[name]) == text
+    short = text.partition(summaries.BEGIN)[2].partition(summaries.END)[0]
+    assert 8 < len(short.splitlines()) < 40
+
+
+def test_summary_names_what_was_promised_and_not_found() -> None:
+    page = "# Performance\n\nWords.\n\n| | wanted | found | |\n| --- | --- | --- | --- |\n"
+    page += "| a | at least 2 | 3 | yes |\n| b | at most 5 | 7 | no |\n"
+    text = summaries.summarised(page, summaries.performance)
+    assert "Of 2 figures that were promised 1 were found." in text
+    assert "- **Not**: b: wanted at most 5, found 7 (no)" in text
+    assert summaries.summarised(text, summaries.performance) == text
+
+
+def test_picture_of_levels_is_that_of_its_figures() -> None:
+    assert_same_picture((ROOT / "docs" / "levels.svg").read_text(), levels_picture.picture())
+
+
+@pytest.mark.filterwarnings("ignore")  # about fits that are cut short
+@pytest.mark.parametrize("path", notebooks.NOTEBOOKS, ids=lambda p: p.stem)
+def test_notebook_runs_and_shows_what_it_computes(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    notebook = notebooks.load(path)
+    monkeypatch.chdir(path.parent)
+    kept = [cell for cell in notebook["cells"] if cell["cell_type"] == "code"]
+    for cell, found in zip(kept, notebooks.executed(notebook), strict=True):
+        shown, pixels = cell["outputs"], cell["metadata"].get("differs_by_pixels", 1.0)
+        assert [o["output_type"] for o in shown] == [o["output_type"] for o in found]
+        for a, b in zip(shown, found, strict=True):
+            if "image/svg+xml" in a.get("data", {}):
+                assert_same_picture(*("".join(o["data"]["image/svg+xml"]) for o in (a, b)), pixels=pixels)
+            else:
+                assert a == b
+    assert path.stat().st_size < 120_000
+    assert json.dumps(notebook, indent=1, ensure_ascii=False) + "\n" == path.read_text(encoding="utf-8")

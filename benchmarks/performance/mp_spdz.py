@@ -46,13 +46,14 @@ def request_of(
 
 
 def with_rows(result: Measurement, more: Measurement) -> Measurement:
-    """`result`, and the cells of `more` that it has not measured itself."""
+    """`result`, and the cells of `more` that it has not measured itself; the notes of both."""
     own = [cell for cell in result.cells if not cell.missing]
     known = {cell.identity for cell in own}
     further = [cell for cell in more.cells if cell.identity not in known]
     known |= {cell.identity for cell in further}
     absent = [cell for cell in result.cells if cell.identity not in known]
-    return replace(result, cells=_sorted([*own, *absent, *further]))
+    notes = list(dict.fromkeys([*result.notes, *more.notes]))
+    return replace(result, cells=_sorted([*own, *absent, *further]), notes=notes)
 
 
 def with_kept(result: Measurement) -> Measurement:
@@ -62,7 +63,7 @@ def with_kept(result: Measurement) -> Measurement:
     kept = load(KEPT)
     whole = with_rows(result, kept)
     text = f"mp-spdz: MP-SPDZ {kept.origin['mp_spdz']}, measured a piece at a time, {kept.origin['time'][:10]}."
-    return replace(whole, checks=normed_sum.checks(whole, int(result.settings["k"])), notes=[*result.notes, text])
+    return replace(whole, checks=normed_sum.checks(whole, int(result.settings["k"])), notes=[*whole.notes, text])
 
 
 def _sorted(cells: Sequence[Cell]) -> list[Cell]:

@@ -42,6 +42,7 @@ ENGINES = ("embedded", "mp-spdz")
 PROTOCOLS = ("semi", "hemi", "mascot")
 PEER_BITS = 24  # what MPyC is fastest at, of what comes near 31: its field then fits machine words
 FARTHEST = 10  # times the longest measured d, for a cell to be scaled: beyond, noise would be scaled with it
+NOT_RUN = "not run"  # what a missing cell begins with that could have been measured
 Say = Callable[[str], None]
 
 
@@ -169,7 +170,7 @@ def climb(row: TableRow, request: TableRequest, say: Say, measure_cell: Callable
         if len(measured) == 1:
             one(2 * int(measured[0].key["d"]))  # a line needs two points
         far = d > FARTHEST * int(measured[-1].key["d"])
-        text = f"not run: over --limit {request.limit:g} s, too far to be scaled"
+        text = f"{NOT_RUN}: over --limit {request.limit:g} s, too far to be scaled"
         cells.append(Cell(row.key(d), missing=text) if far else scaled(measured, row.key(d), d))
     return cells
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
-from pdml_spdz.bench.normed_sum import PAPER
+from pdml_spdz.bench.normed_sum import NOT_RUN, PAPER
 from pdml_spdz.bench.results import ERROR, Cell, Measurement, Quartiles, exact
 from pdml_spdz.errors import InputError
 
@@ -83,9 +83,14 @@ def paper_grid(result: Measurement) -> Grid:
             texts = [(entry(cells[d], "online s") or cells[d].missing) if d in cells else "" for d in dims]
             rows.append([name, str(M), *texts])
         absent = [c for c in mine if all(o.missing for o in mine if row_name(o) == row_name(c))]
-        for engine, text in dict.fromkeys((str(c.key["engine"]), c.missing) for c in absent):
-            rows.append([f"{engine}: {text}", str(M), *("-" for _ in dims)])
+        for name, text in dict.fromkeys((_absent(c), c.missing) for c in absent):
+            rows.append([f"{name}: {text}", str(M), *("-" for _ in dims)])
     return Grid("seconds online of one NormedSecSum: median (quartiles)", header, rows)
+
+
+def _absent(cell: Cell) -> str:
+    """What is not installed is an engine; what was not run is a row."""
+    return row_name(cell) if cell.missing.startswith(NOT_RUN) else str(cell.key["engine"])
 
 
 def row_name(cell: Cell) -> str:

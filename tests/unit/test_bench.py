@@ -285,6 +285,9 @@ def test_the_table_has_the_papers_figures_marks_and_missing_engines() -> None:
     assert grid.rows[2] == ["mpyc: pip install mpyc", "3", "-", "-"]
     far = Cell(ROW.key(1000), missing="not run: too long")
     assert paper_grid(result(cell(100, 0.002), far)).rows[1][2:] == ["2 ms", "not run: too long"]
+    row = replace(ROW, engine="mp-spdz", protocol="mascot")
+    (absent,) = paper_grid(result(Cell(row.key(100), missing="not run: too long"))).rows[1:]
+    assert absent == ["mp-spdz, mascot, cold (31 bits): not run: too long", "3", "-"]
     assert cost_grid(result(cell(100, 1.0, rounds=178))).rows[0][-1] == "178"
 
 

@@ -263,6 +263,13 @@ def test_protocols_of_the_guide() -> None:
         (("semi-party.x",), "semi", {}, []),
         (("semi2k-party.x",), "semi2k", {}, ["not built for numbers of 256 bits", "-DRING_SIZE=256", "semi, hemi"]),
         (("semi2k-party.x",), "semi2k", {"precision": PrecisionSettings(20, 20), "bound": "1000"}, []),
+        (("spdz2k-party.x",), "spdz2k", {}, []),
+        (
+            ("spdz2k-party.x",),
+            "spdz2k",
+            {"precision": PrecisionSettings(10, 10), "bound": "1"},
+            ["numbers of 128 bits"],
+        ),
     ],
 )
 def test_what_is_missing_is_said_before_anything_starts(
@@ -271,7 +278,7 @@ def test_what_is_missing_is_said_before_anything_starts(
     """By the command that would start the parties: no directory of results is made."""
     path = tmp_path / "h"
     if there is not None:
-        make_home(path, *there, content=SECURE + b"11Semi2kShareILi64EE\011Semi2kShareILi192EE\0")
+        make_home(path, *there, content=SECURE + RINGS)
     study = local_study(2, rank=1, engine="mp-spdz", protocol=protocol, **settings)
     run = LocalRun([np.eye(2)] * 2, study, tmp_path / "out", mp_spdz=path if there else None)
     if not phrases:
@@ -292,6 +299,11 @@ def test_release_has_no_offline_program_and_it_is_said_before_anything_is_compil
         assert isinstance(failed, EngineError)
         for phrase in (*phrases, "--offline on-demand"):
             assert phrase in str(failed)
+
+
+# Of semi2k machines for 64 and 192 bits; of spdz2k for 64 and 256, and a type of shares with 128 that is no ring.
+MACHINES = (b"Semi2kShareILi64EE", b"Semi2kShareILi192EE", b"Spdz2kShareILi64ELi64EE", b"Spdz2kShareILi256ELi64EE")
+RINGS = b"".join(b"7MachineI11" + name for name in MACHINES) + b"11Spdz2kShareILi128ELi64EE"
 
 
 def test_stock_of_a_protocol_that_has_none_is_refused_before_the_run(tmp_path: Path) -> None:

@@ -46,8 +46,11 @@ class Protocol:
 
     @property
     def ring_type(self) -> str:
-        """What the names of its share types begin with in a compiled program, up to the number of bits."""
-        return f"{self.name.capitalize()}ShareILi"
+        """What the names of its virtual machines, one for each ring, begin with in a compiled program, up to the number
+        of bits. (Shares of other lengths are among spdz2k's types, too, and are no rings to compute in.)
+        """
+        share = f"{self.name.capitalize()}Share"
+        return f"7MachineI{len(share)}{share}ILi"
 
 
 def _protocol(name: str, domain: str, short: str, security: str, *, malicious: bool, offline: bool) -> Protocol:

@@ -204,9 +204,9 @@ def _check_left(S: NDArray[Any], p: Parameters, M: int) -> None:
     if S.shape[:3] != (layout.count, layout.n, layout.i):
         raise StudyError(f"a left matrix of shape {S.shape}.", f"({layout.count}, {layout.n}, {layout.i})")
     if S.dtype == np.int64 and S.ndim == 3:
-        inside = _fits(np.ascontiguousarray(S).view(np.uint64).reshape(-1, 1), p.bits)
+        inside = fits(np.ascontiguousarray(S).view(np.uint64).reshape(-1, 1), p.bits)
     elif S.dtype == np.uint64 and S.ndim == 4:
-        inside = _fits(S.reshape(-1, S.shape[-1]), p.bits)
+        inside = fits(S.reshape(-1, S.shape[-1]), p.bits)
     else:
         raise StudyError(f"a left matrix of {S.dtype} with {S.ndim} axes.", "int64, or limbs of uint64 in a last axis")
     if not inside:
@@ -228,7 +228,7 @@ def added(terms: Sequence[NDArray[np.uint64]]) -> NDArray[np.uint64]:
     return total.reshape(first.shape)
 
 
-def _fits(numbers: ring.Vector, bits: int) -> bool:
+def fits(numbers: ring.Vector, bits: int) -> bool:
     """Whether all are below 2^bits in size, read as signed."""
     if bits >= 64 * numbers.shape[1] - 1:
         return True

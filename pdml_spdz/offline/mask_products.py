@@ -58,14 +58,16 @@ class Segment:
 
 @dataclass(frozen=True)
 class Pair:
-    """This party's addends of two matrices to be multiplied, the left one of at most `bits` bits.
+    """This party's addends of two matrices to be multiplied.
 
+    left_bits, right_bits : their numbers have at most so many bits
     input : the left one is this party's data
     """
 
     left: Integers
     right: Integers
-    bits: int
+    left_bits: int
+    right_bits: int
     input: bool = False
 
 
@@ -125,8 +127,9 @@ class MaskProducts:
             side, stays = (1, 0) if others and others[0][0].name == left.name else (0, 1)
             parts = [self._numbers(pair[side]) for pair in [(left, right), *others]]
             moving, still = np.concatenate(parts, axis=side), self._numbers((left, right)[stays])
-            bits = max(self._bits(each) for each, _ in [(left, right), *others])
-            pairs.append(Pair(*((still, moving) if side else (moving, still)), bits, left.source < 0))
+            L, R = (still, moving) if side else (moving, still)
+            left_bits, right_bits = (max(self._bits(pair[k]) for pair in [(left, right), *others]) for k in (0, 1))
+            pairs.append(Pair(L, R, left_bits, right_bits, left.source < 0))
         for group, share in zip(groups, self._make(pairs), strict=True):
             side = int(len(group) > 1 and group[1][0].name == group[0][0].name)
             sizes = [pair[side].index.shape[side] for pair in group]
@@ -134,8 +137,8 @@ class MaskProducts:
                 shares[id(left)] = part
         return [shares[id(left)] for left, _ in products]
 
-    def _bits(self, left: MaskPlace) -> int:
-        return self._inputs[-1 - left.source][1] if left.source < 0 else self._rounding[left.source].left_bits
+    def _bits(self, place: MaskPlace) -> int:
+        return self._inputs[-1 - place.source][1] if place.source < 0 else self._rounding[place.source].left_bits
 
     def _numbers(self, place: MaskPlace) -> Integers:
         if place.source < 0:

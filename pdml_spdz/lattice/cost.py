@@ -99,3 +99,15 @@ def slot_seconds(M: int, N: int, primes: int, travel: int, plain: int, groups: i
     respond = pairs * groups * len(depths) * (primes * RESPOND + travel * DECRYPT)
     numbers = plain * (2 * sum(depths) + 2 * pairs * len(depths)) * PLAIN
     return N * (encrypt + respond + numbers) * 1e-9
+
+
+def slot_sent(M: int, N: int, primes: int, travel: int, groups: int, depths: Sequence[int]) -> int:
+    """Bytes that a party sends, on the average of all."""
+    one, back = ciphertext_bytes(N, primes), 2 * ciphertext_bytes(N, travel)
+    return (M - 1) * one + (M - 1) * groups * (2 * sum(depths) * one + len(depths) * back) // 2
+
+
+def slot_price(M: int, N: int, primes: int, travel: int, plain: int, groups: int, depths: Sequence[int]) -> float:
+    """Seconds, with the network's."""
+    wire = slot_sent(M, N, primes, travel, groups, depths) / BANDWIDTH
+    return wire + slot_seconds(M, N, primes, travel, plain, groups, depths)

@@ -80,36 +80,20 @@ class SlotParameters(RingParameters):
         best, lowest = None, float("inf")
         for deepest in sorted({longest, *(1 << k for k in range(longest.bit_length()))}):
             packing = SlotPacking(tuple(shapes), deepest)
+            largest = product_size(packing.depth, left_bits, right_bits)
             for N in cls.SIZES:
-                most = blocks(left_bits + right_bits + MASKED + 2 * deepest.bit_length(), ntt.PRIME_BITS - 2)
-                for groups in range(1, most + 1):
-                    found = cls._with(M, packing, w, left_bits, right_bits, N, groups)
-                    if found is not None and found.price < lowest:
-                        best, lowest = found, found.price
+                depths = packing.depths(N)
+                for ring in rings(N, cls.most_primes(N), packing.depth, largest, M // 2 * len(depths) * N):
+                    price = cost.slot_price(M, N, ring.count, ring.travel, ring.plain, ring.groups, depths)
+                    if price < lowest:
+                        best, lowest = (packing, N, ring), price
         if best is None:
             raise StudyError(
                 f"no ring dimension up to {cls.SIZES[-1]} has room for products of {left_bits} and {right_bits} bits.",
                 do="take shorter numbers",
             )
-        return best
-
-    @classmethod
-    def _with(
-        cls, M: int, packing: SlotPacking, w: int, left_bits: int, right_bits: int, N: int, groups: int
-    ) -> Self | None:
-        """The set with the fewest primes for which the budget adds up, if the tables allow as many."""
-        largest = product_size(packing.depth, left_bits, right_bits)
-        returned = _returned(M, N, groups, len(packing.depths(N)))
-        for count in range(2, cls.most_primes(N) + 1):
-            plain = plain_primes(N, count, largest)
-            if plain is None or groups > len(plain):
-                return None
-            t = modulus(_cut(plain, groups)[0])
-            noise = _noise(N, packing.depth, t)
-            least = max(least_flooding(noise), ceil(log2(returned) + log2(noise) - 1 + RUN))
-            if largest_flooding(N, ntt.primes(N, count), t, noise) >= least:
-                return cls(M, packing, w, left_bits, right_bits, N, count, groups)
-        return None
+        packing, N, ring = best
+        return cls(M, packing, w, left_bits, right_bits, N, ring.count, ring.groups)
 
     @property
     def largest(self) -> int:
@@ -163,7 +147,7 @@ class SlotParameters(RingParameters):
 
     @property
     def returned(self) -> int:
-        return _returned(self.M, self.N, self.groups, len(self.depths))
+        return self.M // 2 * len(self.depths) * self.N * self.groups  # at most half of its pairs, rounded up
 
     @property
     def mask_distance(self) -> float:
@@ -173,9 +157,7 @@ class SlotParameters(RingParameters):
     @property
     def sent(self) -> int:
         """Bytes that a party sends, on the average of all."""
-        one, back = (cost.ciphertext_bytes(self.N, primes) for primes in (self.count, 2 * len(self.travel)))
-        pairs = sum(2 * depth * self.groups * one + self.groups * back for depth in self.depths)
-        return (self.M - 1) * one + (self.M - 1) * pairs // 2
+        return cost.slot_sent(self.M, self.N, self.count, len(self.travel), self.groups, self.depths)
 
     @property
     def seconds(self) -> float:
@@ -187,7 +169,8 @@ class SlotParameters(RingParameters):
     @property
     def price(self) -> float:
         """Seconds, with the network's: to be compared with `cost.price`."""
-        return self.seconds + self.sent / cost.BANDWIDTH
+        sizes = len(self.travel), len(self.plain), self.groups
+        return cost.slot_price(self.M, self.N, self.count, *sizes, self.depths)
 
     def budget(self) -> Iterator[tuple[str, float, float, str]]:
         yield from self.common_budget()
@@ -264,9 +247,43 @@ def _noise(N: int, depth: int, t: int) -> int:
     return worst_noise(N, 2 * depth * N, (t // 2 + (t >> NEAR)).bit_length())
 
 
-def _returned(M: int, N: int, groups: int, units: int) -> int:
-    """At most half of a party's pairs, rounded up, are answered by it."""
-    return M // 2 * units * groups * N
+@dataclass(frozen=True)
+class SlotRing:
+    """count : primes of q
+    travel : of q'
+    plain : of T
+    groups : plaintext moduli
+    """
+
+    count: int
+    travel: int
+    plain: int
+    groups: int
+
+
+@functools.lru_cache
+def rings(N: int, most: int, depth: int, largest: int, returned: int) -> tuple[SlotRing, ...]:
+    """For each number of plaintext moduli the fewest primes, and no more than `most`, for which the budget adds up.
+
+    returned : coefficients that a party returns, for each plaintext modulus
+    """
+    found: list[SlotRing] = []
+    for groups in range(1, blocks(largest.bit_length() + MASKED + 2, ntt.PRIME_BITS - 1) + 1):
+        for count in range(2, most + 1):
+            plain = plain_primes(N, count, largest)
+            if plain is None or groups > len(plain):
+                break
+            t = modulus(_cut(plain, groups)[0])
+            if t.bit_length() >= count * ntt.PRIME_BITS:
+                continue
+            noise = _noise(N, depth, t)
+            least = max(least_flooding(noise), ceil(log2(returned * groups) + log2(noise) - 1 + RUN))
+            if largest_flooding(N, ntt.primes(N, count), t, noise) >= least:
+                travel = len(_travel(ntt.primes(N, count), t))
+                if not found or (count, travel) != (found[-1].count, found[-1].travel):
+                    found.append(SlotRing(count, travel, len(plain), groups))
+                break
+    return tuple(found)
 
 
 @functools.lru_cache(maxsize=1 << 12)

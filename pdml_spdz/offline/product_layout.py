@@ -86,7 +86,7 @@ class Batch:
 def in_coefficients(M: int, kind: Kind, count: int) -> InCoefficients:
     """The cheapest way to make so many products of one kind."""
     found = []
-    for turned in (False, True):
+    for turned in (False, True) if kind.n == 1 or kind.c == 1 else (False,):  # one ciphertext for all responses
         n, c, bits = (kind.c, kind.n, kind.right_bits) if turned else (kind.n, kind.c, kind.left_bits)
         for digits in range(1, MOST_DIGITS + 1):
             size = ceil(bits / digits) + (digits > 1)

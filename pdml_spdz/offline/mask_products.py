@@ -55,6 +55,19 @@ class Segment:
     roundings: list[Rounding] = field(default_factory=list)
     products: list[tuple[MaskPlace, MaskPlace]] = field(default_factory=list)
 
+    @property
+    def ahead(self) -> list[tuple[MaskPlace, MaskPlace]]:
+        """The products that no input is in: they can be made before there is any data."""
+        return [pair for pair in self.products if min(place.source for place in pair) >= 0]
+
+
+@dataclass(frozen=True)
+class SegmentMaterial:
+    """One party's masks of a segment, and its shares of the products `Segment.ahead`: made ahead, and used once."""
+
+    masks: list[Integers]
+    shares: list[Integers]
+
 
 @dataclass(frozen=True)
 class Pair:
@@ -75,8 +88,10 @@ Maker = Callable[[Sequence[Pair]], list[Integers]]  # shares of (sum_m left_m) (
 
 
 class MaskProducts:
-    """One party's masks and products, made for one segment of its program after the other. dry : with masks of zero,
-    which are good for counting only
+    """One party's masks and products, made for one segment of its program after the other.
+
+    dry : with masks of zero, which are good for counting only
+    first : takes ownership of what was made ahead of the first segment
 
     1. party m draws its masks of all roundings of the segment
     2. the products of the segment are made together: those of the same left matrix side by side, those of the same
@@ -85,8 +100,10 @@ class MaskProducts:
     Reveals, Cost, Ref: those of the maker.
     """
 
-    def __init__(self, segments: Sequence[Segment], make: Maker, *, dry: bool = False) -> None:
-        self._segments, self._make, self._dry = iter(segments), make, dry
+    def __init__(
+        self, segments: Sequence[Segment], make: Maker, *, dry: bool = False, first: SegmentMaterial | None = None
+    ) -> None:
+        self._segments, self._make, self._dry, self._first = iter(segments), make, dry, first
         self._masks: list[Integers] = []
         self._rounding: list[Rounding] = []
         self._inputs: list[tuple[Integers, int]] = []
@@ -114,11 +131,27 @@ class MaskProducts:
         segment = next(self._segments, None)
         if segment is None or not (segment.roundings if draw else segment.products):
             raise EngineError("the program takes more masks or products than its dry run has found.")
+        stored, self._first = self._first, None
+        self._draw(segment, stored)
+        known = {id(pair): share for pair, share in zip(segment.ahead, stored.shares, strict=True)} if stored else {}
+        rest = [pair for pair in segment.products if id(pair) not in known]
+        known |= {id(pair): share for pair, share in zip(rest, self._made(rest), strict=True)}
+        self._products = [known[id(pair)] for pair in segment.products]
+
+    def ahead(self) -> SegmentMaterial:
+        """What the first segment takes that depends on no input, for a stock."""
+        segment = next(self._segments)
+        self._draw(segment, None)
+        return SegmentMaterial(self._masks, self._made(segment.ahead))
+
+    def _draw(self, segment: Segment, stored: SegmentMaterial | None) -> None:
+        self._rounding += segment.roundings
+        if stored:
+            self._masks += stored.masks
+            return
         for rounding in segment.roundings:
-            self._rounding.append(rounding)
             zeros = np.zeros(rounding.n, object)
             self._masks.append(zeros if self._dry else random_integers(rounding.n, rounding.bits + SIGMA))
-        self._products = self._made(segment.products)
 
     def _made(self, products: Sequence[tuple[MaskPlace, MaskPlace]]) -> list[Integers]:
         shares: dict[int, Integers] = {}

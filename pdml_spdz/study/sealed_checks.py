@@ -32,7 +32,6 @@ def check_sealed(study: Study) -> None:
         value, usual = getattr(study, name), study.usual(name)
         want(value == usual, f"{found} and `{name}` is {value!r}.", f"{usual!r}: nothing is opened on the way")
     want(not study.variance, f"{found} and `variance` is true.", "no variance: with V it shows the scale of the rows")
-    want(study.offline != "stock", f"{found} and `offline` is stock.", "auto: its products are made in the run")
     # What is opened of H has trace 1 only if S is not too far below the bound: otherwise it would show how far.
     want(
         study.bound_kind == "exponent",

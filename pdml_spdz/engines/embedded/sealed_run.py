@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import secrets
 from collections.abc import Callable, Sequence
-from dataclasses import asdict
+from dataclasses import asdict, dataclass
 from functools import lru_cache
 from typing import Any
 
@@ -17,7 +17,7 @@ from pdml_spdz.engines.embedded.matrix_party import MatrixParty
 from pdml_spdz.engines.embedded.runner import Session
 from pdml_spdz.numerics import ring
 from pdml_spdz.numerics.fixedpoint import Reals
-from pdml_spdz.offline.mask_products import Integers, Maker, MaskProducts, Segment
+from pdml_spdz.offline.mask_products import Integers, Maker, MaskProducts, Segment, SegmentMaterial
 from pdml_spdz.primitives.agree import Agreement
 from pdml_spdz.primitives.sec_sum import MaskedSum
 from pdml_spdz.programs.render import Program, render_sealed
@@ -35,6 +35,14 @@ def sealed_plan(precision: SealedPrecision) -> tuple[Program, tuple[Segment, ...
     return program, tuple(planner.segments)
 
 
+@dataclass(frozen=True)
+class StoredMasks:
+    """What a run has claimed of a stock for its first segment; no other run ever has it."""
+
+    stock: str
+    material: SegmentMaterial
+
+
 class SealedRun:
     """One fit of the program sealed_svd, party m's part.
 
@@ -47,14 +55,23 @@ class SealedRun:
     Cost: rounds: about 2 for each product with S and 2 for each step of a polar factor.
     """
 
-    def __init__(self, sec_sum: MaskedSum, precision: SealedPrecision, make: Maker, bits: int = RING) -> None:
-        self.precision, self.link = precision, sec_sum.link
+    def __init__(
+        self,
+        sec_sum: MaskedSum,
+        precision: SealedPrecision,
+        make: Maker,
+        bits: int = RING,
+        *,
+        stored: StoredMasks | None = None,
+    ) -> None:
+        self.precision, self.link, self._stored = precision, sec_sum.link, stored
         self.program, segments = sealed_plan(precision)
+        self._ahead = segments[0].ahead
         self._session = Session()
         turn, rows = precision.f_a + 1, precision.f_s + 1
         self.backend = MatrixParty(
             sec_sum,
-            MaskProducts(segments, make),
+            MaskProducts(segments, make, first=stored.material if stored else None),
             self._session,
             bits=bits,
             input_bits={precision.d: rows, precision.d**2: rows} | {precision.columns**2: turn},
@@ -72,7 +89,11 @@ class SealedRun:
             "protocol": "additive shares, products by ring-LWE",
             "program": self.program.name,
             "program_digest": self.program.digest,
-            "stock": None,
+            "stock": {
+                "id": self._stored.stock if self._stored else None,
+                "claimed": {"products": len(self._ahead)},
+                "mode": "stock" if self._stored else "on-demand",
+            },
         }
 
     def __call__(

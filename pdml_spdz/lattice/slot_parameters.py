@@ -34,6 +34,7 @@ from pdml_spdz.lattice.security_tables import SECURITY, SOURCE, longest_modulus
 from pdml_spdz.lattice.slot_packing import Shape, SlotPacking
 
 MASKED = 80  # bits: a mask is uniform in a range 2^80 times as wide as what it hides
+SHARED = 64  # and 2^64 times as wide as Z_2^w, in which the share is to be uniform
 MAX_RING, MAX_BITS = 512, 400
 NEAR = 38  # numbers are further than 2^-38 of their modulus from its half: `residues.lifted` and `rescaled` are exact
 
@@ -83,7 +84,9 @@ class SlotParameters(RingParameters):
             largest = product_size(packing.depth, left_bits, right_bits)
             for N in cls.SIZES:
                 depths = packing.depths(N)
-                for ring in rings(N, cls.most_primes(N), packing.depth, largest, M // 2 * len(depths) * N):
+                for ring in rings(
+                    N, cls.most_primes(N), packing.depth, least_mask(largest, w), M // 2 * len(depths) * N
+                ):
                     price = cost.slot_price(M, N, ring.count, ring.travel, ring.plain, ring.groups, depths)
                     if price < lowest:
                         best, lowest = (packing, N, ring), price
@@ -103,7 +106,7 @@ class SlotParameters(RingParameters):
     @property
     def plain(self) -> tuple[int, ...]:
         """The primes of T: none of q's."""
-        found = plain_primes(self.N, self.count, self.largest)
+        found = plain_primes(self.N, self.count, least_mask(self.largest, self.w))
         if found is None:
             raise StudyError(f"there are too few primes that are 1 mod {2 * self.N}.", do="take shorter numbers")
         return found
@@ -151,8 +154,8 @@ class SlotParameters(RingParameters):
 
     @property
     def mask_distance(self) -> float:
-        """log2 of the statistical distance between all results that a party returns and uniform ones."""
-        return log2(self.returned / self.groups) + log2(self.largest) - self.mask_bits - 1
+        """log2 of the statistical distance between all results that a party returns and uniform ones, also mod 2^w."""
+        return log2(self.returned / self.groups) + log2(self.largest + (1 << self.w)) - self.mask_bits - 1
 
     @property
     def sent(self) -> int:
@@ -176,6 +179,7 @@ class SlotParameters(RingParameters):
         yield from self.common_budget()
         above = self.mask_bits + 1 - log2(self.largest)
         yield "masks", MASKED, above, "above the largest result"
+        yield "shares", SHARED, self.mask_bits + 1 - self.w, "masks above 2^w, in which shares are then uniform"
         yield "masks of a run", RUN, -self.mask_distance, "statistical distance of all results of a party"
         yield "results", log2(self.largest + 2**self.mask_bits), log2(self.T) - 1, "with masks, below T / 2"
         travel = modulus(self.travel)
@@ -221,12 +225,19 @@ def product_size(depth: int, left_bits: int, right_bits: int) -> int:
     return 2 * depth << left_bits + right_bits
 
 
+def least_mask(largest: int, w: int) -> int:
+    """a for which largest / 2^(a + 1) <= 2^-MASKED and 2^w / 2^(a + 1) <= 2^-SHARED."""
+    return max((largest - 1).bit_length() + MASKED, w + SHARED) - 1
+
+
 @functools.lru_cache
-def plain_primes(N: int, count: int, largest: int) -> tuple[int, ...] | None:
-    """The fewest primes after q's whose product has room for results and their masks; None if there are too few."""
-    mask, everything = 1 << (largest - 1).bit_length() + MASKED - 1, ntt.primes(N, 1000)[count:]
-    for k in range(max(1, mask.bit_length() // ntt.PRIME_BITS), len(everything) + 1):
-        if _largest_mask(modulus(everything[:k])) >= mask + largest:
+def plain_primes(N: int, count: int, mask_bits: int) -> tuple[int, ...] | None:
+    """The fewest primes after q's whose product has room for masks, and results, which are shorter by MASKED bits;
+    None if there are too few.
+    """
+    everything = ntt.primes(N, 1000)[count:]
+    for k in range(max(1, mask_bits // ntt.PRIME_BITS), len(everything) + 1):
+        if _largest_mask(modulus(everything[:k])) >= (1 << mask_bits) + (1 << mask_bits + 1 - MASKED):
             return everything[:k]
     return None
 
@@ -262,15 +273,16 @@ class SlotRing:
 
 
 @functools.lru_cache
-def rings(N: int, most: int, depth: int, largest: int, returned: int) -> tuple[SlotRing, ...]:
+def rings(N: int, most: int, depth: int, mask_bits: int, returned: int) -> tuple[SlotRing, ...]:
     """For each number of plaintext moduli the fewest primes, and no more than `most`, for which the budget adds up.
 
+    mask_bits : of T there are some more
     returned : coefficients that a party returns, for each plaintext modulus
     """
     found: list[SlotRing] = []
-    for groups in range(1, blocks(largest.bit_length() + MASKED + 2, ntt.PRIME_BITS - 1) + 1):
+    for groups in range(1, blocks(mask_bits + 2, ntt.PRIME_BITS - 3) + 1):
         for count in range(2, most + 1):
-            plain = plain_primes(N, count, largest)
+            plain = plain_primes(N, count, mask_bits)
             if plain is None or groups > len(plain):
                 break
             t = modulus(_cut(plain, groups)[0])
@@ -295,7 +307,7 @@ def _travel(primes: tuple[int, ...], t: int) -> tuple[int, ...]:
 
 
 def largest_flooding(N: int, primes: tuple[int, ...], t: int, noise: int) -> int:
-    """The largest f with (noise + 2^f) q'/q + switching < (1 - 2^-NEAR) q'/(2 t); -1 if there is none."""
+    """The largest f with (noise + 2^f) q'/q + switching < (1 - 2^(1 - NEAR)) q'/(2 t); -1 if there is none."""
     q, travel = modulus(primes), modulus(_travel(primes, t))
     below = (travel // (2 * t)) - (travel // (t << NEAR)) - int(switching_noise(N)) - 2
     room = below * q // travel - noise

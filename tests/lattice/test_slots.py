@@ -109,6 +109,7 @@ def test_a_chosen_set_adds_up_and_is_secure(shapes: list[Shape], bits: tuple[int
     assert p.noise >= 2 * p.packing.depth * p.N * (p.t // 2) * 29
     assert p.largest << MASKED <= 1 << p.mask_bits + 1
     assert 2 * (p.largest + (1 << p.mask_bits)) < p.T
+    assert p.mask_bits + 1 - p.w >= 64
     travel = modulus(p.travel)
     worst = (p.noise + 2**p.flooding_bits) * travel / p.q + (p.N + 1) * 0.51
     assert worst < travel / (2 * p.t)

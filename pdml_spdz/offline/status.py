@@ -23,10 +23,11 @@ class Taken:
 
 
 @dataclass(frozen=True)
-class Row:
+class PartRow:
     """One party's part of one stock of the embedded engine.
 
-    scalars_left : the sizes of those left; bytes : on the disk; problem : why it cannot be used, or empty
+    bytes : on the disk
+    problem : why it cannot be used, or empty
     """
 
     stock: str
@@ -34,8 +35,17 @@ class Row:
     path: Path
     bytes: int
     problem: str = ""
-    kind: Kind | None = None
     created: str = ""
+
+
+@dataclass(frozen=True)
+class Row(PartRow):
+    """Of numbers.
+
+    scalars_left : the sizes of those left
+    """
+
+    kind: Kind | None = None
     triples_left: int = 0
     triples: int = 0
     scalars_left: tuple[int, ...] = ()
@@ -66,19 +76,13 @@ def _row(part: StockPart[NumberStock]) -> Row:
 
 
 @dataclass(frozen=True)
-class MaskRow:
-    """One party's part of one stock of sealed fits.
+class MaskRow(PartRow):
+    """Of a sealed fit's masks.
 
     left, fits : how many fits it is still good for, and was
     """
 
-    stock: str
-    party: int
-    path: Path
-    bytes: int
-    problem: str = ""
     kind: MaskKind | None = None
-    created: str = ""
     left: int = 0
     fits: int = 0
     claims: tuple[Claim, ...] = ()

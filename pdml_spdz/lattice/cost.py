@@ -15,6 +15,8 @@ SHORT = 1.5  # a short polynomial's transform: reductions, for every TERMS coeff
 SHORT_TERM = 0.12  # and for each of its coefficients
 MULTIPLY = 0.25  # multiply and add
 ENCRYPT, RECEIVE, RESPOND, DECRYPT = 50.0, 45.0, 70.0, 40.0
+# In slots ciphertexts are used as they come, and not kept.
+SLOT_ENCRYPT, SLOT_RECEIVE, SLOT_DECRYPT = 32.0, 14.0, 50.0
 CONVERT = 12.0  # a polynomial mod t to one mod q, and its transform
 PLAIN = 30.0  # for each slot and prime of t: residues, transforms, and back to numbers
 MEMORY = 400 << 20  # bytes of transformed ciphertexts that are held at a time
@@ -95,8 +97,8 @@ def slot_seconds(M: int, N: int, primes: int, travel: int, plain: int, groups: i
     encrypts all, and works on those of half of its peers; so with responses.
     """
     pairs, ciphertexts = (M - 1) / 2, 2 * groups * sum(depths)
-    encrypt = ciphertexts * primes * (ENCRYPT + CONVERT + pairs * (RECEIVE + 2 * MULTIPLY))
-    respond = pairs * groups * len(depths) * (primes * RESPOND + travel * DECRYPT)
+    encrypt = ciphertexts * primes * (SLOT_ENCRYPT + CONVERT + pairs * (SLOT_RECEIVE + 2 * MULTIPLY))
+    respond = pairs * groups * len(depths) * (primes * RESPOND + travel * SLOT_DECRYPT)
     numbers = plain * (2 * sum(depths) + 2 * pairs * len(depths)) * PLAIN
     return N * (encrypt + respond + numbers) * 1e-9
 

@@ -79,7 +79,7 @@ class SlotParameters(RingParameters):
             raise StudyError("products of no matrices, or of empty ones.", "all of them 1 or more")
         longest = max(i for _, i, _ in shapes)
         best, lowest = None, float("inf")
-        for deepest in sorted({longest, *(1 << k for k in range(longest.bit_length()))}):
+        for deepest in sorted({longest, *range(1, min(longest, 8)), *(1 << k for k in range(longest.bit_length()))}):
             packing = SlotPacking(tuple(shapes), deepest)
             largest = product_size(packing.depth, left_bits, right_bits)
             for N in cls.SIZES:

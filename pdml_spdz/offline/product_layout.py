@@ -20,6 +20,10 @@ from pdml_spdz.programs.sealed_precision import RING
 
 MOST_DIGITS = 4
 MOST_IN_SLOTS = 1 << 21  # products of two numbers in slots: beyond, a layout is not looked for
+FEW = (
+    4096  # products of two numbers that cost less in slots, if there are any, than a key and a ciphertext of their own
+)
+SEVERAL = 4  # kinds with so few make slots pay
 
 
 class Kind(NamedTuple):
@@ -86,7 +90,7 @@ class Batch:
 def in_coefficients(M: int, kind: Kind, count: int) -> InCoefficients:
     """The cheapest way to make so many products of one kind."""
     found = []
-    for turned in (False, True) if kind.n == 1 or kind.c == 1 else (False,):  # one ciphertext for all responses
+    for turned in (False, True):
         n, c, bits = (kind.c, kind.n, kind.right_bits) if turned else (kind.n, kind.c, kind.left_bits)
         for digits in range(1, MOST_DIGITS + 1):
             size = ceil(bits / digits) + (digits > 1)
@@ -101,13 +105,15 @@ def _cheapest(M: int, kinds: tuple[tuple[Kind, int], ...]) -> tuple[frozenset[Ki
     """Which kinds go into slots, and how: those for which coefficients cost most for each product of two numbers, as
     many of them as make the whole cheapest.
     """
-    prices = {kind: in_coefficients(M, kind, count).price for kind, count in kinds}
     counts = dict(kinds)
     terms = {kind: kind.n * kind.i * kind.c * count for kind, count in kinds}
-    order = sorted(counts, key=lambda kind: (-prices[kind] / terms[kind], kind))
+    few = sorted(kind for kind in counts if terms[kind] <= FEW)
+    sure = few if len(few) >= SEVERAL else []
+    prices = {kind: in_coefficients(M, kind, count).price for kind, count in kinds if kind not in sure}
+    order = sure + sorted(prices, key=lambda kind: (-prices[kind] / terms[kind], kind))
     best: tuple[frozenset[Kind], SlotParameters | None] = frozenset(), None
-    lowest = sum(prices.values())
-    for many in range(1, len(order) + 1):
+    lowest = float("inf") if sure else sum(prices.values())
+    for many in range(max(1, len(sure)), len(order) + 1):
         inside, outside = order[:many], order[many:]
         if sum(terms[kind] for kind in inside) > MOST_IN_SLOTS:
             break

@@ -21,6 +21,7 @@ from pdml_spdz.lattice import cost, ntt
 from pdml_spdz.lattice.packing import blocks
 from pdml_spdz.lattice.residues import modulus
 from pdml_spdz.lattice.ring_parameters import (
+    FLOODING,
     RUN,
     SWITCH,
     InsecureRing,
@@ -84,9 +85,8 @@ class SlotParameters(RingParameters):
             largest = product_size(packing.depth, left_bits, right_bits)
             for N in cls.SIZES:
                 depths = packing.depths(N)
-                for ring in rings(
-                    N, cls.most_primes(N), packing.depth, least_mask(largest, w), M // 2 * len(depths) * N
-                ):
+                returned = (M // 2 * len(depths) * N).bit_length()
+                for ring in rings(N, cls.most_primes(N), packing.depth, least_mask(largest, w), returned):
                     price = cost.slot_price(M, N, ring.count, ring.travel, ring.plain, ring.groups, depths)
                     if price < lowest:
                         best, lowest = (packing, N, ring), price
@@ -277,7 +277,7 @@ def rings(N: int, most: int, depth: int, mask_bits: int, returned: int) -> tuple
     """For each number of plaintext moduli the fewest primes, and no more than `most`, for which the budget adds up.
 
     mask_bits : of T there are some more
-    returned : coefficients that a party returns, for each plaintext modulus
+    returned : bits of how many coefficients a party returns, for each plaintext modulus
     """
     found: list[SlotRing] = []
     for groups in range(1, blocks(mask_bits + 2, ntt.PRIME_BITS - 3) + 1):
@@ -286,10 +286,10 @@ def rings(N: int, most: int, depth: int, mask_bits: int, returned: int) -> tuple
             if plain is None or groups > len(plain):
                 break
             t = modulus(_cut(plain, groups)[0])
-            if t.bit_length() >= count * ntt.PRIME_BITS:
+            if 2 * t.bit_length() + FLOODING > count * ntt.PRIME_BITS:
                 continue
             noise = _noise(N, depth, t)
-            least = max(least_flooding(noise), ceil(log2(returned * groups) + log2(noise) - 1 + RUN))
+            least = max(least_flooding(noise), ceil(returned + log2(groups) + log2(noise) - 1 + RUN))
             if largest_flooding(N, ntt.primes(N, count), t, noise) >= least:
                 travel = len(_travel(ntt.primes(N, count), t))
                 if not found or (count, travel) != (found[-1].count, found[-1].travel):

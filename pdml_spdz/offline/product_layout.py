@@ -26,7 +26,7 @@ FEW = (
 SEVERAL = 4  # kinds with so few make slots pay
 
 
-class Kind(NamedTuple):
+class ProductKind(NamedTuple):
     """What a product costs depends on."""
 
     n: int
@@ -36,7 +36,7 @@ class Kind(NamedTuple):
     right_bits: int
 
     @classmethod
-    def of(cls, pair: Pair) -> Kind:
+    def of(cls, pair: Pair) -> ProductKind:
         n, i = pair.left.shape
         return cls(n, i, pair.right.shape[1], pair.left_bits, pair.right_bits)
 
@@ -87,7 +87,7 @@ class Batch:
 
 
 @lru_cache(maxsize=1024)
-def in_coefficients(M: int, kind: Kind, count: int) -> InCoefficients:
+def in_coefficients(M: int, kind: ProductKind, count: int) -> InCoefficients:
     """The cheapest way to make so many products of one kind."""
     found = []
     for turned in (False, True):
@@ -101,7 +101,9 @@ def in_coefficients(M: int, kind: Kind, count: int) -> InCoefficients:
 
 
 @lru_cache(maxsize=64)
-def _cheapest(M: int, kinds: tuple[tuple[Kind, int], ...]) -> tuple[frozenset[Kind], SlotParameters | None]:
+def _cheapest(
+    M: int, kinds: tuple[tuple[ProductKind, int], ...]
+) -> tuple[frozenset[ProductKind], SlotParameters | None]:
     """Which kinds go into slots, and how: those for which coefficients cost most for each product of two numbers, as
     many of them as make the whole cheapest.
     """
@@ -111,7 +113,7 @@ def _cheapest(M: int, kinds: tuple[tuple[Kind, int], ...]) -> tuple[frozenset[Ki
     sure = few if len(few) >= SEVERAL else []
     prices = {kind: in_coefficients(M, kind, count).price for kind, count in kinds if kind not in sure}
     order = sure + sorted(prices, key=lambda kind: (-prices[kind] / terms[kind], kind))
-    best: tuple[frozenset[Kind], SlotParameters | None] = frozenset(), None
+    best: tuple[frozenset[ProductKind], SlotParameters | None] = frozenset(), None
     lowest = float("inf") if sure else sum(prices.values())
     for many in range(max(1, len(sure)), len(order) + 1):
         inside, outside = order[:many], order[many:]
@@ -123,7 +125,7 @@ def _cheapest(M: int, kinds: tuple[tuple[Kind, int], ...]) -> tuple[frozenset[Ki
     return best
 
 
-def _slots(M: int, kinds: tuple[tuple[Kind, int], ...]) -> SlotParameters | None:
+def _slots(M: int, kinds: tuple[tuple[ProductKind, int], ...]) -> SlotParameters | None:
     shapes = [kind.shape for kind, count in sorted(kinds) for _ in range(count)]
     left, right = (max(getattr(kind, side) for kind, _ in kinds) for side in ("left_bits", "right_bits"))
     try:
@@ -136,10 +138,10 @@ def batches(M: int, pairs: Sequence[Pair]) -> list[Batch]:
     """What is made together; products with a party's own data apart from the others."""
     out = []
     for own in (False, True):
-        groups: dict[Kind, list[int]] = {}
+        groups: dict[ProductKind, list[int]] = {}
         for j, pair in enumerate(pairs):
             if pair.input is own:
-                groups.setdefault(Kind.of(pair), []).append(j)
+                groups.setdefault(ProductKind.of(pair), []).append(j)
         counts = Counter({kind: len(group) for kind, group in groups.items()})
         inside, slots = _cheapest(M, tuple(sorted(counts.items())))
         for kind, group in groups.items():

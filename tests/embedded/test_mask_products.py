@@ -12,7 +12,7 @@ from pdml_spdz.lattice.slot_parameters import SlotParameters
 from pdml_spdz.offline import lattice_products
 from pdml_spdz.offline.lattice_products import products_by_lattice
 from pdml_spdz.offline.mask_products import Integers, Pair, random_integers
-from pdml_spdz.offline.product_layout import InCoefficients, Kind, batches, in_coefficients
+from pdml_spdz.offline.product_layout import InCoefficients, ProductKind, batches, in_coefficients
 from pdml_spdz.programs.sealed_precision import RING
 from pdml_spdz.transport.base import Link
 from pdml_spdz.transport.inprocess import between_threads, mesh
@@ -65,7 +65,7 @@ def test_small_products_go_into_slots_together_and_large_ones_do_not() -> None:
     slots = [batch for batch in found if isinstance(batch.layout, SlotParameters)]
     assert [len(batch.pairs) for batch in slots] == [len(small)]
     assert sorted(j for batch in found for j in batch.pairs) == list(range(len(small) + 2))
-    apart = {Kind.of(p) for p in small}
+    apart = {ProductKind.of(p) for p in small}
     alone = sum(in_coefficients(3, kind, 40).parameters.sent for kind in apart)
     assert slots[0].sent < alone / 4
     (scaled,) = [batch.layout for batch in found if batch.pairs == (len(small) + 1,)]

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Sequence
-from math import log2
 from typing import Any
 
 import numpy as np
@@ -13,12 +12,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
-from pdml_spdz.errors import QuotaError, StudyError
-from pdml_spdz.lattice import ntt, residues, security_tables
-from pdml_spdz.lattice.ring_parameters import FLOODING
 from pdml_spdz.lattice.slot_packing import Shape, SlotPacking
-from pdml_spdz.lattice.slot_parameters import MASKED, InsecureSlotParameters, SlotParameters
-from pdml_spdz.lattice.slots import holds, share_slot_products
+from pdml_spdz.lattice.slot_parameters import InsecureSlotParameters, SlotParameters
+from pdml_spdz.lattice.slots import share_slot_products
 from pdml_spdz.numerics import ring
 from pdml_spdz.transport.base import Link
 from pdml_spdz.transport.inprocess import between_threads, mesh

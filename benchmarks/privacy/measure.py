@@ -64,8 +64,8 @@ def svd(directory: Path, name: str, terms: int, k: int, share: float, documents:
 
 
 def sealed_settings(k: int) -> SealedSettings:
-    """As a study has them that says nothing else: decay^T is a 64th of the goal."""
-    return SealedSettings(columns=2 * k, steps=int(np.ceil(np.log(GOAL / 64) / np.log(DECAY))), goal=GOAL)
+    """As a study has them that says nothing else."""
+    return SealedSettings(columns=2 * k, goal=GOAL, decay=DECAY)
 
 
 def measured(

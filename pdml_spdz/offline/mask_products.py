@@ -55,6 +55,9 @@ class Segment:
     roundings: list[Rounding] = field(default_factory=list)
     products: list[tuple[MaskPlace, MaskPlace]] = field(default_factory=list)
 
+    def __add__(self, other: Segment) -> Segment:
+        return Segment(self.roundings + other.roundings, self.products + other.products)
+
     @property
     def ahead(self) -> list[tuple[MaskPlace, MaskPlace]]:
         """The products that no input is in: they can be made before there is any data."""

@@ -13,7 +13,7 @@ import pytest
 from pdml_spdz import pca, svd
 from pdml_spdz.engines.embedded import engine
 from pdml_spdz.engines.embedded.sealed_run import sealed_plan
-from pdml_spdz.engines.openings.sealed import GATE, RESULT, RITZ
+from pdml_spdz.engines.openings.sealed import GATE, RESULT, RITZ, SCALE
 from pdml_spdz.engines.spec import sealed_precision_of
 from pdml_spdz.errors import PdmlError, QuotaError, RangeExceeded, StockError, StudyError
 from pdml_spdz.estimators import PDPCA
@@ -65,16 +65,17 @@ def components(rows: np.ndarray) -> np.ndarray:
 
 
 @pytest.mark.usefixtures("dealt")
-@pytest.mark.parametrize(("centre", "centred", "more"), [("none", False, []), ("open", True, [COUNT, MEAN])])
+@pytest.mark.parametrize(
+    ("centre", "centred", "more"), [("none", False, []), ("open", True, [COUNT, MEAN]), ("hidden", True, [COUNT])]
+)
 def test_components_and_what_is_seen(centre: str, centred: bool, more: list[str], tmp_path: Path) -> None:
     result = pca(PARTIES, centre=centre, **QUICK, out=tmp_path / "out")
     wanted = components(X - X.mean(axis=0) if centred else X)
     assert sine(result.V, wanted) < 1e-4
     report = result.report
     assert sorted(announced(local_study(3, algorithm="pca", centre=centre, **STUDY))) == sorted(report["observables"])
-    assert {RITZ, GATE, RESULT, *more} <= set(report["observables"])
     seen = [o for o in report["observables"] if "exponent" not in o]
-    assert set(seen) == {RITZ, GATE, RESULT, *more}
+    assert set(seen) == {SCALE, RITZ, GATE, RESULT, *more}
     assert report["gate"]["reached"] == 1
     assert report["gate"]["accuracy_goal"] == 1e-4
     assert len(report["gate"]["ritz_values"]) == 4
@@ -101,7 +102,8 @@ def test_transcript_holds_the_observables_and_nothing_else() -> None:
     findings = attack(result.transcript, Known(own=PARTIES[:2], honest=PARTIES[2:]))
     assert not any(finding.success for finding in findings)
     shapes = {e.step: [a.shape for a in e.arrays.values()] for e in result.transcript.entries}
-    assert shapes == {"exponent:fit": [(1,)], "sum:start": [(6, 4)], "ritz": [(4,)], "gate": [(1,)], "V": [(6, 2)]}
+    bits = {"exponent:fit": [(1,)], "scale": [(1,)], "gate": [(1,)]}
+    assert shapes == bits | {"sum:start": [(6, 4)], "ritz": [(4,)], "V": [(6, 2)]}
 
 
 @pytest.mark.usefixtures("dealt")
@@ -112,13 +114,23 @@ def test_closed_gate_is_an_error_that_says_what_was_seen() -> None:
     assert "Ritz values" in str(closed.value)
 
 
+@pytest.mark.usefixtures("dealt")
+@pytest.mark.parametrize("centre", ["none", "hidden"])
+def test_bound_that_was_agreed(centre: str) -> None:
+    X_ = X if centre == "none" else X - X.mean(axis=0)
+    result = pca(PARTIES, centre=centre, bound=2.0**16, **QUICK)
+    assert sine(result.V, components(X_)) < 1e-4
+    assert not any("exponent" in o for o in result.report["observables"])
+    with pytest.raises(RangeExceeded, match="too small beside") as small:
+        pca(PARTIES, centre=centre, bound=2.0**50, **QUICK)
+    assert "Ritz values" not in str(small.value)  # they were not seen
+
+
 @pytest.mark.parametrize(
     ("call", "settings", "found"),
     [
         (svd, {"bound": "window"}, "bound"),
         (svd, {"bound": "secsum"}, "bound"),
-        (svd, {"bound": 2.0**36}, "show their scale"),  # far above the rows, the trace of H shows how far
-        (pca, {"centre": "hidden"}, "how small the deviations are"),
         (svd, {"engine": "secsum"}, "engine"),
         (svd, {"engine": "mp-spdz"}, "engine"),
         (svd, {"normalise": "per-column"}, "normalise"),

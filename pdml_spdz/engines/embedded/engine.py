@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import asdict
 from typing import Any
 
-from pdml_spdz.engines.base import Engine, EngineBase, SealedCheckpoint, Security
+from pdml_spdz.engines.base import Engine, EngineBase, OwnRows, SealedCheckpoint, Security
 from pdml_spdz.engines.embedded.plan import NumbersPlan
 from pdml_spdz.engines.embedded.runner import EmbeddedRunner
 from pdml_spdz.engines.embedded.sealed_run import SealedRun, StoredMasks, sealed_plan
@@ -68,7 +68,7 @@ class EmbeddedEngine(EngineBase):
         return EmbeddedRunner(self._masked, plan.precision, scale, self._material, plan.lots)
 
     def sealed(
-        self, precision: SealedPrecision, own: Sequence[Reals], V: Reals, shown: Callable[[SealedCheckpoint], None]
+        self, precision: SealedPrecision, own: OwnRows, V: Reals, shown: Callable[[SealedCheckpoint], None]
     ) -> SealedCheckpoint:
         Agreement(self.link).digest("program", sealed_plan(precision)[0].text.encode())
         stored = self._stored(self.link, precision)

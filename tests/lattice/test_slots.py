@@ -1,4 +1,4 @@
-"""Products in slots: shares add up to (sum L_m)(sum R_l) exactly, for any mixture of shapes and all sizes of numbers."""
+"""Products in slots: shares add up to (sum L_m)(sum R_l) exactly, for any mixture of shapes and sizes of numbers."""
 
 from __future__ import annotations
 

@@ -11,9 +11,10 @@ from math import acosh, ceil, cos, cosh, log, log2, pi, sqrt
 
 from pdml_spdz.errors import StudyError
 from pdml_spdz.programs.precision import SIGMA
-from pdml_spdz.programs.steps import COEFFICIENT_BITS, INVERSE_ROOT, largest_factor
+from pdml_spdz.programs.steps import COEFFICIENT_BITS, INVERSE_ROOT, Step, largest_factor
 from pdml_spdz.programs.steps import steps as fewest_steps
 
+Steps = tuple[Step, ...]
 RING = 256
 SEALED_PROGRAM = "sealed_svd"
 MOST_FEATURES = 1024
@@ -47,10 +48,10 @@ class SealedPrecision:
     iterations: int = 17
     decay: float = 0.6
     block: int = 3
-    scale: int = 28
+    scale: int = 32
     hidden_mean: bool = False
 
-    f_s: int = 80
+    f_s: int = 84
     f_c: int = 52
     f_v: int = 72
     f_a: int = 74
@@ -128,26 +129,33 @@ class SealedPrecision:
         """Its root: C theta_1 is at least 1/sqrt(d)."""
         return ceil((log2(self.d) / 2 + self.trace_bits) / 2) + 1
 
-    def steps(self, bits: int) -> list[tuple[int, ...]]:
-        """What makes 1 of all numbers down to 2^-bits."""
-        return list(fewest_steps(INVERSE_ROOT, bits, self.normal_bits + 5))
+    @property
+    def steps_of_scale(self) -> Steps:
+        return fewest_steps(INVERSE_ROOT, self.scale, self.normal_bits + 5)
 
     @property
-    def steps_of_rows(self) -> list[tuple[int, ...]]:
-        return self.steps(GROW_BITS)
+    def steps_of_rows(self) -> Steps:
+        return fewest_steps(INVERSE_ROOT, GROW_BITS, self.normal_bits + 5)
 
-    def _root_bits(self, bits: int) -> int:
-        return ceil(largest_factor(self.steps(bits)))
+    @property
+    def steps_of_trace(self) -> Steps:
+        """By 10 bits better: H is opened, and its trace must not say how large it was."""
+        return fewest_steps(INVERSE_ROOT, self.trace_reach, self.normal_bits + 15)
 
     @property
     def p_bits(self) -> int:
         """No inverse root is larger, whatever the data are."""
-        return self._root_bits(max(GROW_BITS, self.scale))
+        return ceil(max(map(largest_factor, (self.steps_of_rows, self.steps_of_scale))))
 
     @property
     def t_bits(self) -> int:
         """The same for the trace."""
-        return self._root_bits(self.trace_reach)
+        return ceil(largest_factor(self.steps_of_trace))
+
+    @property
+    def w_bits(self) -> int:
+        """Of 8 / trace, once a bit has said that the steps have reached it: from 2^-(trace_reach + 1) on they do not."""
+        return 2 * (self.trace_reach + 1) + 3 - self.trace_bits
 
     @property
     def most_bits(self) -> int:
@@ -156,7 +164,7 @@ class SealedPrecision:
 
     def budget(self) -> Iterator[tuple[str, int, int, str]]:
         """(line, bits used, bits there are, why) for every width that must not overflow."""
-        most, weight = self.most_bits, self.weight_bits + 2 * self.t_bits
+        most, weight = self.most_bits, self.weight_bits + self.w_bits
         yield "norm of S", 2 * self.f_s + 2, most, "exact before it is truncated"
         yield "C V", self.f_c + self.f_v + self.f_root + 2, most, "with a root of the polynomial"
         yield "inverse root", self.f_p + self.p_bits + self.f_a + self.step_bits + 2, most, "a step, before truncation"

@@ -20,7 +20,8 @@ SCALE = (
 )
 RITZ = (
     "at each checkpoint that was reached the eigenvalues of V^T S V, over their sum, to 40 bits: b Ritz values, of "
-    "which those far below the k-th, or below 2^-6 of ||S||_F, are shortened by a function of their ratios, to every party"
+    "which those far below the k-th, or below 2^-6 of ||S||_F, are shortened by a function of their ratios, to every "
+    "party"
 )
 GATE = "at each checkpoint that was reached one bit: whether the residuals are small enough, to every party"
 RESULT = "V, to the bits of the accuracy goal, to every party"

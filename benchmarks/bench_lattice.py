@@ -2,6 +2,7 @@
 
     python -m benchmarks.bench_lattice                        d = 64 and 256, b T = 840; d = 1,000, b T = 280; triples
     python -m benchmarks.bench_lattice --shapes 64x840 [--repeats 3] [--parties 3]
+    python -m benchmarks.bench_lattice --slots                small products of many shapes: 20,000 and 150,000 numbers
     python -m benchmarks.bench_lattice --parts                each step, and other ways to do the transform
     MP_SPDZ_HOME=DIR python -m benchmarks.bench_lattice --hemi --shapes 64x840
 
@@ -29,6 +30,8 @@ from pdml_spdz.lattice.exact import multiply
 from pdml_spdz.lattice.matrix_triples import layout, matrix_triples
 from pdml_spdz.lattice.parameters import Parameters
 from pdml_spdz.lattice.product import share_product
+from pdml_spdz.lattice.slot_parameters import SlotParameters
+from pdml_spdz.lattice.slots import share_slot_products
 from pdml_spdz.numerics import ring
 from pdml_spdz.transport.base import Link
 
@@ -36,6 +39,8 @@ W, BITS = 192, 54
 WANTED = {(64, 840): (60.0, 6.0), (256, 840): (250.0, 60.0)}  # MB sent by a party, seconds
 SHAPES = "64x840,256x840,1000x280"
 TRIPLES = ((14, 14, 14, 300), (64, 14, 14, 40))
+SLOTS = (20_000, 150_000)  # products of two numbers
+SLOT_BITS = 162  # of masks in a sealed fit
 
 
 @dataclass(frozen=True)
@@ -108,7 +113,44 @@ def bench_triples(M: int, n: int, i: int, c: int, count: int) -> tuple[Parameter
     return layout(M, n, i, c, count, W), worst(run_processes(M, party), True)
 
 
-def say(name: str, p: Parameters, costs: Sequence[Cost], wanted: tuple[float, float] | None) -> None:
+def small_shapes(products: int) -> list[tuple[int, int, int]]:
+    """As in a sealed fit with pivot blocks of 1, 2 and 4 columns: so many products of two numbers, about."""
+    some = [(3 * s, s, s) for s in (1, 2, 4)] + [(s, s, 14) for s in (1, 2, 4)] + [(1, 1, 1)]
+    one = sum(n * i * c for n, i, c in some)
+    return some * (products // one)
+
+
+def small_matrices(me: int, count: int) -> list[int]:
+    """A party's numbers on one side, from a public seed so that the result can be checked."""
+    rng = np.random.default_rng([me, count])
+    most = 1 << SLOT_BITS
+    return [int.from_bytes(rng.bytes(32), "little") % (2 * most - 1) - most + 1 for _ in range(count)]
+
+
+def bench_slots(M: int, products: int) -> tuple[SlotParameters, Cost]:
+    shapes = small_shapes(products)
+    p = SlotParameters.choose(M=M, shapes=shapes, w=256, left_bits=SLOT_BITS, right_bits=SLOT_BITS)
+    sizes = sum(n * i for n, i, _ in shapes), sum(i * c for _, i, c in shapes)
+
+    def party(link: Link) -> tuple[Cost, np.ndarray]:
+        left, right = (ring.from_ints(small_matrices(link.me + k * M, sizes[k]), 192) for k in (0, 1))
+        link.all_to_all("barrier", b"")
+        began, cpu, sent = time.perf_counter(), time.process_time(), sum(link.traffic.sent.values())
+        share = share_slot_products(link, left, right, p)
+        return measured(link, began, cpu, sent), share
+
+    found = run_processes(M, party)
+    total = np.sum([ring.to_ints(share) for _, share in found], axis=0)
+    left, right = (np.sum([small_matrices(m + k * M, sizes[k]) for m in range(M)], axis=0) for k in (0, 1))
+    right_result, at = True, [0, 0, 0]
+    for n, i, c in shapes:
+        L, R = left[at[0] :][: n * i].reshape(n, i), right[at[1] :][: i * c].reshape(i, c)
+        right_result &= not np.any((L.dot(R).reshape(-1) - total[at[2] :][: n * c]) % (1 << 256))
+        at = [at[0] + n * i, at[1] + i * c, at[2] + n * c]
+    return p, worst([cost for cost, _ in found], right_result)
+
+
+def say(name: str, p: Parameters | SlotParameters, costs: Sequence[Cost], wanted: tuple[float, float] | None) -> None:
     seconds = [cost.seconds for cost in costs]
     most, cpu = max(cost.memory for cost in costs), median([cost.cpu for cost in costs])
     right, idle = all(cost.right for cost in costs), cpu * p.M / (os.cpu_count() or 1)
@@ -138,6 +180,7 @@ def main() -> None:
     parser.add_argument("--parties", type=int, default=3)
     parser.add_argument("--repeats", type=int, default=1)
     parser.add_argument("--triples", action="store_true")
+    parser.add_argument("--slots", action="store_true")
     parser.add_argument("--parts", action="store_true")
     parser.add_argument("--hemi", action="store_true")
     parser.add_argument("--hemi-columns", type=int, default=56, help="Columns that it multiplies")
@@ -145,6 +188,11 @@ def main() -> None:
     print(f"{os.cpu_count()} cores, load {os.getloadavg()[0]:.1f}, {given.parties} parties")
     if given.parts:
         parts()
+        return
+    if given.slots:
+        for products in SLOTS:
+            chosen, cost = bench_slots(given.parties, products)
+            say(f"{chosen.packing.terms:,} in {len(chosen.packing.shapes):,} small", chosen, [cost], None)
         return
     for shape in given.shapes.split(","):
         d, c = (int(x) for x in shape.split("x"))

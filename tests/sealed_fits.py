@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from fractions import Fraction
 
 import numpy as np
 
-from pdml_spdz.engines.base import SealedCheckpoint
+from pdml_spdz.engines.base import OwnRows, SealedCheckpoint
 from pdml_spdz.engines.embedded.sealed_run import SealedRun
 from pdml_spdz.primitives.masks import Keys
 from pdml_spdz.primitives.sec_sum import MaskedSum
@@ -41,18 +42,24 @@ def sealed_fit(
     p: SealedPrecision,
     *,
     V: np.ndarray | None = None,
-    means: list[np.ndarray] | None = None,
+    rows: list[np.ndarray] | None = None,
     bound: float = 1.0,
     make_sum: Callable[[Link, Keys], MaskedSum] = MaskedSum,
 ) -> SealedFit:
-    """parts : every party's S_m; they are divided by the trace of their sum, times `bound`"""
+    """parts : every party's S_m; they are divided by the trace of their sum, times `bound`
+
+    rows : theirs, for a mean that nobody knows; parts are around the party's own means then
+    """
     M, scale = len(parts), bound * (float(sum(np.trace(S) for S in parts)) or 1.0)
     dealer, wire = MaskDealer(M, RING), Wire()
     V = start(p.d, p.columns) if V is None else V
 
     def party(link: Link) -> tuple[list[SealedCheckpoint], int, int]:
         run, seen = SealedRun(make_sum(link, Keys.agree(link, b"test")), p, dealer.maker(link.me)), []
-        own = [parts[link.me] / scale, *([] if means is None else [means[link.me] / np.sqrt(scale)])]
+        own = OwnRows(parts[link.me] / scale)
+        if rows is not None:
+            n, mine = sum(map(len, rows)), rows[link.me]
+            own = OwnRows(own.S, mine.sum(axis=0) / np.sqrt(n * scale), Fraction(n, len(mine)))
         run(own, V, seen.append)
         return seen, link.traffic.rounds, sum(link.traffic.sent.values())
 

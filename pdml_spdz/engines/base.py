@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
+from fractions import Fraction
 from typing import TYPE_CHECKING, Any, Protocol
 
 from pdml_spdz.engines.openings.base import Runner
@@ -18,13 +19,28 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True)
+class OwnRows:
+    """What a party has for a sealed fit.
+
+    S : its matrix, over the bound; with sums, that of its rows around their own mean
+    sums : of its rows, over the root of all rows times the bound, where the mean is taken off under sharing
+    share : all rows over its own
+    """
+
+    S: Reals
+    sums: Reals | None = None
+    share: Fraction = Fraction(1)
+
+
+@dataclass(frozen=True)
 class SealedCheckpoint:
     """What a checkpoint of a sealed fit has shown.
 
-    ritz : Ritz values over their sum, largest first; passed : whether its gate is open; V : then, the result
+    ritz : Ritz values over their sum, largest first; None if V^T S V is too small to be normalised, and was not opened
+    passed : whether its gate is open; V : then, the result
     """
 
-    ritz: Reals
+    ritz: Reals | None
     passed: bool
     V: Reals | None
 
@@ -69,7 +85,7 @@ class Engine(Protocol):
         """
 
     def sealed(
-        self, precision: SealedPrecision, own: Sequence[Reals], V: Reals, shown: Callable[[SealedCheckpoint], None]
+        self, precision: SealedPrecision, own: OwnRows, V: Reals, shown: Callable[[SealedCheckpoint], None]
     ) -> SealedCheckpoint:
         """A sealed fit up to its first open gate, or to its last checkpoint.
 
@@ -106,7 +122,7 @@ class EngineBase:
         raise EngineError(f"the engine {self.name} has no secret shares to run programs on.", "another engine")
 
     def sealed(
-        self, precision: SealedPrecision, own: Sequence[Reals], V: Reals, shown: Callable[[SealedCheckpoint], None]
+        self, precision: SealedPrecision, own: OwnRows, V: Reals, shown: Callable[[SealedCheckpoint], None]
     ) -> SealedCheckpoint:
         raise EngineError(f"the engine {self.name} has no sealed fits.", "another engine")
 

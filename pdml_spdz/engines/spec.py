@@ -189,6 +189,7 @@ def sealed_precision_of(study: Study, d: int) -> SealedPrecision:
         columns=min(d, study.block or 2 * study.rank),
         goal_bits=ceil(-log2(study.accuracy_goal)),
         iterations=iterations_for(study.accuracy_goal, study.decay),
+        decay=study.decay,
         hidden_mean=_hidden_mean(study),
     )
 

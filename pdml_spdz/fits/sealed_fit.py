@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import time
+from fractions import Fraction
 from typing import Any
 
 import numpy as np
 
 from pdml_spdz.algorithms.solver import start_by_sec_sum, start_by_seed
-from pdml_spdz.engines.base import Engine, SealedCheckpoint
-from pdml_spdz.engines.openings.sealed import GATE, RESULT, RITZ
+from pdml_spdz.engines.base import Engine, OwnRows, SealedCheckpoint
+from pdml_spdz.engines.openings.sealed import GATE, RESULT, RITZ, SCALE
 from pdml_spdz.engines.spec import sealed_precision_of
 from pdml_spdz.errors import RangeExceeded
 from pdml_spdz.fits.limits import find_bound
@@ -19,8 +20,8 @@ from pdml_spdz.numerics.fixedpoint import Reals
 from pdml_spdz.numerics.linalg import fix_signs, orthonormalise
 from pdml_spdz.primitives.agree import Agreement
 from pdml_spdz.primitives.bound import power_of_four
-from pdml_spdz.programs.sealed_precision import SealedPrecision
-from pdml_spdz.rows.covariance import centred_covariance, covariance
+from pdml_spdz.programs.sealed_precision import REACH, SealedPrecision
+from pdml_spdz.rows.covariance import Covariance, centred_covariance, covariance
 from pdml_spdz.rows.data import Data
 from pdml_spdz.run import repeats
 from pdml_spdz.run.context import PartyRun
@@ -40,8 +41,8 @@ def fit_sealed(run: PartyRun, data: Data, link: Link, engine: Engine, rows: View
     2. the program `sealed_svd` up to its first checkpoint whose gate is open
     3. V <- what it has opened, orthonormal to the last bit
 
-    Reveals: the bound (its blurred exponent, unless it is agreed); at each checkpoint that is reached b Ritz values
-    over their sum, and the gate's bit; V.
+    Reveals: the bound (its blurred exponent, unless it is agreed); at each checkpoint that is reached whether S is
+    large enough beside it, b Ritz values over their sum, and the gate's bit; V.
     Cost: that of the program. Ref: -
     """
     study, d = run.study, data.d
@@ -51,7 +52,7 @@ def fit_sealed(run: PartyRun, data: Data, link: Link, engine: Engine, rows: View
         run.begin(data)
     with link.clock("local"):
         form = covariance(rows.X, d, 1) if rows.mu is None else centred_covariance(rows.X, rows.mu, d, 1)
-        S = form.times(np.eye(d))
+        S = (form if rows.sums is None else _around_own_mean(rows, d)).times(np.eye(d))
         S = (S + S.T) / 2
     repeats.count(data.digest(b"sealed fits").encode(), run.repeats, "sealed fits", REPEATS)
     norm = (
@@ -66,23 +67,29 @@ def fit_sealed(run: PartyRun, data: Data, link: Link, engine: Engine, rows: View
 
     def shown(seen: SealedCheckpoint) -> None:
         checkpoints.append(seen)
-        run.show(RITZ, GATE)
-        run.see("ritz", seen.ritz)
-        run.see("gate", np.array([float(seen.passed)]))
-        done = sum(precision.checkpoints[: len(checkpoints)]) * precision.powers
-        run.notify({"event": "iteration", "t": done, "of": 4 * precision.iterations, "change": float("nan")})
+        run.show(SCALE)
+        run.see("scale", np.array([float(seen.ritz is not None)]))
+        if seen.ritz is not None:
+            run.show(RITZ, GATE)
+            run.see("ritz", seen.ritz)
+            run.see("gate", np.array([float(seen.passed)]))
+        done, most = (precision.iterations_at(i) for i in (len(checkpoints) - 1, len(precision.checkpoints) - 1))
+        run.notify({"event": "iteration", "t": done, "of": most, "change": float("nan")})
 
     scale = power_of_four(bound.total)  # its root is a power of two as well
-    own = [S / scale, *([] if rows.sums is None else [rows.sums / np.sqrt(scale)])]
+    own = OwnRows(S / scale)
+    if rows.sums is not None:
+        assert rows.n is not None
+        own = OwnRows(S / scale, rows.sums / np.sqrt(scale), Fraction(rows.n, max(1, rows.X.shape[0])))
     seen = engine.sealed(precision, own, V, shown)
     if seen.V is None:
-        raise _closed(precision, study)
+        raise _closed(precision, study) if seen.ritz is not None else _too_small(precision, study)
     run.show(RESULT)
     Q, _ = orthonormalise(fix_signs(seen.V))
     result = agree(Q, (), np.full(study.rank, 1e-9))[0]
     run.see("V", result)
     digest = agree.digest("result", result.tobytes())
-    outcome = Outcome(data, digest, [], [RITZ, GATE, RESULT])
+    outcome = Outcome(data, digest, [], [SCALE, RITZ, GATE, RESULT])
     report = run_report(study, engine, link, bound, outcome)
     report["seconds"]["loop"] = round(time.perf_counter() - began, 6)
     report["bound"]["measure"] = "trace" if study.bound_kind == "exponent" else form.measure
@@ -94,12 +101,14 @@ def fit_sealed(run: PartyRun, data: Data, link: Link, engine: Engine, rows: View
 
 def _facts(study: Study, precision: SealedPrecision, checkpoints: list[SealedCheckpoint]) -> dict[str, Any]:
     reached, known = len(checkpoints), 2.0**-precision.goal_bits
-    done = sum(precision.checkpoints[:reached]) * precision.powers
+    counts = [precision.iterations_at(i) for i in range(len(precision.checkpoints))]
+    ritz = checkpoints[-1].ritz
+    assert ritz is not None  # the gate is open
     return {
         "solver": None,
         "rank": study.rank,
         "rank_found": study.rank,
-        "iterations": done,
+        "iterations": counts[reached - 1],
         "converged": True,
         "stop_reason": f"the gate of checkpoint {reached} is open: V is known to {known:.1e}",
         "column_errors": [known] * study.rank,
@@ -109,9 +118,9 @@ def _facts(study: Study, precision: SealedPrecision, checkpoints: list[SealedChe
             "accuracy_goal": study.accuracy_goal,
             "decay": study.decay,
             "columns": precision.columns,
-            "checkpoints": [n * precision.powers for n in np.cumsum(precision.checkpoints).tolist()],
+            "checkpoints": counts,
             "reached": reached,
-            "ritz_values": [float(x) for x in checkpoints[-1].ritz],
+            "ritz_values": [float(x) for x in ritz],
         },
     }
 
@@ -122,12 +131,31 @@ def _start(study: Study, d: int, b: int, engine: Engine, agree: Agreement) -> Re
     return start_by_sec_sum(d, b, study.M, engine.sec_sum, agree)
 
 
+def _around_own_mean(rows: View, d: int) -> Covariance:
+    """Of a hidden mean: what is left of S_m without n_m mean_m mean_m^T, which is added exactly. A mean that is large
+    beside the deviations must not cost them their digits.
+    """
+    n = max(1, rows.X.shape[0])
+    return centred_covariance(rows.X, rows.X.column_sums() / n, d, 1)
+
+
+def _too_small(precision: SealedPrecision, study: Study) -> RangeExceeded:
+    found = "the rows are too small beside the bound, or there is nothing in them"
+    if study.centre == "hidden" and "centre" in study.spec.own:
+        found = "the rows' deviations are too small beside their mean and the bound, or there are none"
+    return RangeExceeded(
+        f"{found}: V was not computed, and nothing but this was opened.",
+        f"||S||_F (the root of the sum of all lambda^2) of at least 2^-{precision.scale} of the bound",
+        "agree on a smaller --bound, or leave it out; with a hidden mean on an --offset near it",
+    )
+
+
 def _closed(precision: SealedPrecision, study: Study) -> RangeExceeded:
-    total = sum(precision.checkpoints) * precision.powers
+    total = precision.iterations_at(len(precision.checkpoints) - 1)
     return RangeExceeded(
         f"after {total} iterations the gate is still closed: V is not known to {study.accuracy_goal:g}, and was not "
         "opened.",
-        f"{study.rank} components, each above 2^-{precision.reach} of the root of the sum of all lambda^2, with a gap "
+        f"{study.rank} components, each above 2^-{REACH} of the root of the sum of all lambda^2, with a gap "
         f"below the last one, and lambda_(b+1) / lambda_k of at most about {study.decay:g} (b = {precision.columns})",
         "ask for fewer components, a larger --block or --decay, or a larger --accuracy-goal; standardise the features "
         "(--scale) where a few have nearly all of the variance",

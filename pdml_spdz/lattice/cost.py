@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from math import ceil
 
 from pdml_spdz.lattice.ntt import PRIME_BITS, TERMS
@@ -15,6 +15,10 @@ SHORT = 1.5  # a short polynomial's transform: reductions, for every TERMS coeff
 SHORT_TERM = 0.12  # and for each of its coefficients
 MULTIPLY = 0.25  # multiply and add
 ENCRYPT, RECEIVE, RESPOND, DECRYPT = 50.0, 45.0, 70.0, 40.0
+# In slots ciphertexts are used as they come, and not kept.
+SLOT_ENCRYPT, SLOT_RECEIVE, SLOT_DECRYPT = 32.0, 14.0, 50.0
+CONVERT = 12.0  # a polynomial mod t to one mod q, and its transform
+PLAIN = 30.0  # for each slot and prime of t: residues, transforms, and back to numbers
 MEMORY = 400 << 20  # bytes of transformed ciphertexts that are held at a time
 CROWDED = 1e6  # seconds that it counts to need that much more
 
@@ -86,3 +90,26 @@ def price(packing: Packing, M: int, N: int, primes: int, travel_bits: int) -> fl
 def network(packing: Packing, M: int, N: int, primes: int, travel_bits: int) -> float:
     """Seconds on the wire."""
     return sent(packing, M, N, primes, travel_bits) / BANDWIDTH
+
+
+def slot_seconds(M: int, N: int, primes: int, travel: int, plain: int, groups: int, depths: Sequence[int]) -> float:
+    """CPU time of a party for products in slots: of 2 ciphertexts for each row and plaintext modulus, each party
+    encrypts all, and works on those of half of its peers; so with responses.
+    """
+    pairs, ciphertexts = (M - 1) / 2, 2 * groups * sum(depths)
+    encrypt = ciphertexts * primes * (SLOT_ENCRYPT + CONVERT + pairs * (SLOT_RECEIVE + 2 * MULTIPLY))
+    respond = pairs * groups * len(depths) * (primes * RESPOND + travel * SLOT_DECRYPT)
+    numbers = plain * (2 * sum(depths) + 2 * pairs * len(depths)) * PLAIN
+    return N * (encrypt + respond + numbers) * 1e-9
+
+
+def slot_sent(M: int, N: int, primes: int, travel: int, groups: int, depths: Sequence[int]) -> int:
+    """Bytes that a party sends, on the average of all."""
+    one, back = ciphertext_bytes(N, primes), 2 * ciphertext_bytes(N, travel)
+    return (M - 1) * one + (M - 1) * groups * (2 * sum(depths) * one + len(depths) * back) // 2
+
+
+def slot_price(M: int, N: int, primes: int, travel: int, plain: int, groups: int, depths: Sequence[int]) -> float:
+    """Seconds, with the network's."""
+    wire = slot_sent(M, N, primes, travel, groups, depths) / BANDWIDTH
+    return wire + slot_seconds(M, N, primes, travel, plain, groups, depths)

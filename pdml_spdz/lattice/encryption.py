@@ -19,8 +19,9 @@ from numpy.typing import NDArray
 from pdml_spdz.errors import ProtocolError
 from pdml_spdz.lattice import ntt, sampling
 from pdml_spdz.lattice.ntt import PRIME_BITS, Array, balanced, reduce_all
-from pdml_spdz.lattice.parameters import SWITCH, Parameters
+from pdml_spdz.lattice.parameters import Parameters
 from pdml_spdz.lattice.residues import DIGIT, Digits, carry, digits_of, lifted, residues, to_ring
+from pdml_spdz.lattice.ring_parameters import SWITCH, RingParameters
 from pdml_spdz.lattice.sampling import Sampler
 from pdml_spdz.numerics import ring
 from pdml_spdz.transport.base import Buffer, view
@@ -95,22 +96,43 @@ class PublicKey:
     p1: Array
 
     @classmethod
-    def make(cls, seed: bytes, p0: Array, p: Parameters) -> PublicKey:
+    def make(cls, seed: bytes, p0: Array, p: RingParameters) -> PublicKey:
         return cls(seed, p0, sampling.public(seed, KEY_LABEL, p.N, p.primes))
 
 
-class KeyHolder:
-    """One party's key of one run, with what it encrypts and decrypts under it."""
+class RingKey:
+    """One party's key of one run: a fresh secret and its public sample."""
 
-    def __init__(self, parameters: Parameters, source: Sampler | None = None) -> None:
-        self._p, self._source = parameters, source or Sampler()
+    def __init__(self, parameters: RingParameters, source: Sampler | None = None) -> None:
+        self._ring, self._source = parameters, source or Sampler()
         p = parameters
-        secret = self._source.ternary(p.N)
-        self._secret = self._transformed(secret[None], p.primes)[:, 0]
-        self._exact = self._transformed(secret[None], p.exact_primes)[:, 0]
+        self._ternary = self._source.ternary(p.N)
+        self._secret = self._of_secret(p.primes)
         self.seed = self._source.key()
         p1 = sampling.public(self.seed, KEY_LABEL, p.N, p.primes)
         self.public = PublicKey(self.seed, self._hidden(p1, self._errors(1)[:, 0]), p1)
+
+    def _hidden(self, a: Array, message: Array) -> Array:
+        """The transform of -a s + message, of the transform of a."""
+        out = ntt.forward(message[:, None], self._ring.N, self._ring.primes)[:, 0]
+        return reduce_all(out - a * self._secret, self._ring.primes)
+
+    def _errors(self, count: int) -> Array:
+        """Fresh errors, the same for all primes: shape (primes, count, N)."""
+        e = self._source.errors(count, self._ring.N)
+        return np.broadcast_to(e, (self._ring.count, *e.shape)).copy()
+
+    def _of_secret(self, moduli: tuple[int, ...]) -> Array:
+        """The transform of s, (primes, N)."""
+        return ntt.forward(np.broadcast_to(self._ternary, (len(moduli), self._ring.N)), self._ring.N, moduli)
+
+
+class KeyHolder(RingKey):
+    """A key with what it encrypts and decrypts: right matrices, and coefficients in which results are."""
+
+    def __init__(self, parameters: Parameters, source: Sampler | None = None) -> None:
+        super().__init__(parameters, source)
+        self._p, self._exact = parameters, self._of_secret(parameters.exact_primes)
 
     def encrypt(self, R: NDArray[np.uint64], unit: CiphertextSet) -> Iterator[NDArray[np.uint8]]:
         """The ciphertexts of one unit of right matrices (count, i, c, limbs), one after the other."""
@@ -140,16 +162,3 @@ class KeyHolder:
         sums = lifted(product.reshape(len(moduli), -1), moduli, p.travel_bits).astype(np.float64) + c0
         sums[:, 0] += 1 << (SWITCH - 1)  # rounds, and the digit below 2^w is dropped
         return to_ring(carry(sums)[:, SWITCH // DIGIT :], p.w)
-
-    def _hidden(self, a: Array, message: Array) -> Array:
-        """The transform of -a s + message, of the transform of a."""
-        out = ntt.forward(message[:, None], self._p.N, self._p.primes)[:, 0]
-        return reduce_all(out - a * self._secret, self._p.primes)
-
-    def _errors(self, count: int) -> Array:
-        """Fresh errors, the same for all primes: shape (primes, count, N)."""
-        e = self._source.errors(count, self._p.N)
-        return np.broadcast_to(e, (self._p.count, *e.shape)).copy()
-
-    def _transformed(self, x: Array, moduli: tuple[int, ...]) -> Array:
-        return ntt.forward(np.broadcast_to(x, (len(moduli), *x.shape)), self._p.N, moduli)

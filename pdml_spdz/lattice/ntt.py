@@ -22,9 +22,9 @@ BATCH = 4  # polynomials at a time, for the cache
 
 @functools.lru_cache
 def primes(N: int, count: int) -> tuple[int, ...]:
-    """The `count` largest primes below 2^25 that are 1 mod 2N, from the largest down."""
+    """The `count` largest primes below 2^25, and above 2^22, that are 1 mod 2N, from the largest down."""
     found: list[int] = []
-    for p in range((1 << PRIME_BITS) - 2 * N + 1, 1 << (PRIME_BITS - 1), -2 * N):
+    for p in range((1 << PRIME_BITS) - 2 * N + 1, 1 << (PRIME_BITS - 3), -2 * N):
         if len(found) == count:
             break
         if _is_prime(p):

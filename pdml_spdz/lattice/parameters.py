@@ -6,7 +6,6 @@ Noise is bounded in the worst case, so that the result is exact whatever was dra
 from __future__ import annotations
 
 import functools
-import hashlib
 from collections.abc import Iterator
 from dataclasses import dataclass
 from math import log2
@@ -16,18 +15,23 @@ from pdml_spdz.errors import StudyError
 from pdml_spdz.lattice import cost, ntt
 from pdml_spdz.lattice.packing import Packing
 from pdml_spdz.lattice.residues import modulus
+from pdml_spdz.lattice.ring_parameters import (
+    FLOODING,
+    SWITCH,
+    InsecureRing,
+    RingParameters,
+    least_flooding,
+    switching_noise,
+    worst_noise,
+)
 from pdml_spdz.lattice.sampling import TAIL
 from pdml_spdz.lattice.security_tables import SECURITY, SOURCE, longest_modulus
 
-FLOODING = 64  # bits: 2^-64 is how far the noise of a returned coefficient may be from that of a simulator
-RUN = 40  # and 2^-40 is how far all coefficients of a run may be
-SWITCH = 16  # bits that are left below 2^w when a response travels
 MAX_RING, MAX_BITS = 512, 511  # of numbers and of left matrices
-ROUNDING = 2**-19  # what `residues.scaled` adds to half a unit
 
 
 @dataclass(frozen=True)
-class Parameters:
+class Parameters(RingParameters):
     """M : parties
     packing : the product's shape, and how it is laid out
     w : numbers are mod 2^w
@@ -44,37 +48,17 @@ class Parameters:
     count: int
 
     SIZES: ClassVar[tuple[int, ...]] = (16384, 32768)
-    secure: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
-        for name, value, low, high in (
+        self.check_ranges(
             ("parties", self.M, 2, 30),
             ("the ring's bits", self.w, 32, MAX_RING),
             ("bits of the left matrix", self.bits, 1, MAX_BITS),
             ("primes", self.count, 1, len(self.primes)),
-        ):
-            if not low <= value <= high:
-                raise StudyError(f"{name}: {value}.", f"{low} to {high}")
-        if self.w % 32:
-            raise StudyError(f"a ring of {self.w} bits.", "a multiple of 32")
+        )
         if self.packing.length > self.N:
             raise StudyError(f"blocks that take {self.packing.length} coefficients.", f"at most N = {self.N}")
-        self.check_modulus()
-        for line, used, room, _ in self.budget():
-            if used > room:
-                raise StudyError(
-                    f"the noise budget does not add up: {line} needs {used:.2f} bits of {room:.2f}.",
-                    do=f"take {self.count + 1} primes, a narrower ring or fewer bits in the left matrix",
-                )
-
-    def check_modulus(self) -> None:
-        longest = longest_modulus(self.N)
-        if log2(self.q) > longest:
-            raise StudyError(
-                f"q has {log2(self.q):.1f} bits at N = {self.N}: less than {SECURITY} bits of security.",
-                f"at most {longest} bits ({SOURCE})",
-                "take a larger N, a narrower ring or fewer bits in the left matrix",
-            )
+        self.check_budget()
 
     @classmethod
     def choose(cls, *, M: int, n: int, i: int, c: int, w: int, bits: int, count: int = 1) -> Self:
@@ -108,18 +92,6 @@ class Parameters:
         """The least number of primes for which the budget adds up; None if the tables do not allow as many."""
         return _primes_needed(N, terms, w, bits, cls.most_primes(N))
 
-    @classmethod
-    def most_primes(cls, N: int) -> int:
-        return _most_primes(N)
-
-    @property
-    def primes(self) -> tuple[int, ...]:
-        return ntt.primes(self.N, self.count)
-
-    @property
-    def q(self) -> int:
-        return modulus(self.primes)
-
     @property
     def travel_bits(self) -> int:
         """Responses are switched to the modulus 2^travel_bits."""
@@ -135,26 +107,16 @@ class Parameters:
 
     @property
     def noise(self) -> int:
-        """The largest size of what depends on secrets in the noise of a response: S (e + rounding of R), e_p u + e1 s,
-        and the rounding of the mask and of the simulator's result.
-        """
-        return _noise(self.N, self.packing.terms, self.bits)
+        return worst_noise(self.N, self.packing.terms, self.bits)
 
     @property
     def flooding_bits(self) -> int:
-        """Flooding is uniform in [-2^f, 2^f), with the largest f that the budget has room for."""
         return _largest_flooding(self.N, self.noise, self.w, self.q)
 
     @property
     def returned(self) -> int:
-        """Coefficients that a party returns in a run, to all peers."""
         p = self.packing
         return (self.M - 1) * p.units * p.responses * p.wanted
-
-    @property
-    def distance(self) -> float:
-        """log2 of the statistical distance between the noise of all that a party returns and a simulator's."""
-        return log2(self.returned) + log2(self.noise) - self.flooding_bits - 1
 
     @property
     def sent(self) -> int:
@@ -166,24 +128,10 @@ class Parameters:
         """CPU time of a party, about, on the machine of benchmarks/."""
         return cost.seconds(self.packing, self.M, self.N, self.count, len(self.exact_primes))
 
-    @property
-    def digest(self) -> bytes:
-        """Parties that hold the same parameters have the same digest."""
-        return hashlib.blake2b(repr(self).encode(), digest_size=32).digest()
-
     def budget(self) -> Iterator[tuple[str, float, float, str]]:
-        """(line, bits used, bits there are, why) of everything that must fit."""
         room = log2(self.q) - self.w - 1
-        yield (
-            "security",
-            log2(self.q),
-            longest_modulus(self.N) if self.secure else 1e9,
-            "log2 q, by the tables",
-        )
-        least = _least_flooding(self.noise)
-        yield "flooding", least, self.flooding_bits, f"{FLOODING} bits above the noise that depends on secrets"
-        yield "flooding of a run", RUN, -self.distance, "statistical distance of all that a party returns"
-        everything = (self.noise + 2**self.flooding_bits) * 2**self.travel_bits / self.q + _switching(self.N)
+        yield from self.common_budget()
+        everything = (self.noise + 2**self.flooding_bits) * 2**self.travel_bits / self.q + switching_noise(self.N)
         yield "decryption", log2(everything), SWITCH - 1, "noise and flooding after switching to 2^travel_bits"
         yield "noise and flooding", log2(self.noise + 2**self.flooding_bits), room, "below q / 2^(w + 1)"
         yield "c1 s", self.travel_bits + log2(self.N) + 1, log2(modulus(self.exact_primes)), "exact at decryption"
@@ -205,60 +153,29 @@ class Parameters:
             f"e1 s and roundings",
             f"flooding          uniform in +-2^{self.flooding_bits}: 2^-{self.flooding_bits + 1 - log2(self.noise):.1f}"
             f" for a coefficient, 2^{self.distance:.1f} for all {self.returned} of a run",
-            f"modulus switch    to 2^{self.travel_bits}: adds at most {_switching(self.N):.0f} of 2^{SWITCH - 1}",
+            f"modulus switch    to 2^{self.travel_bits}: adds at most {switching_noise(self.N):.0f} of 2^{SWITCH - 1}",
             "failure           never: every bound holds in the worst case",
             f"sent by a party   {self.sent / 1e6:.1f} MB; about {self.seconds:.1f} s of CPU",
             "",
         ]
-        lines += [f"{used:6.1f} of {room:6.1f} bits  {line}: {why}" for line, used, room, why in self.budget()]
-        return "\n".join(lines)
+        return "\n".join(lines + self.budget_lines())
 
 
-class InsecureParameters(Parameters):
-    """Small rings, for tests of exactness: nothing is hidden, whoever looks can find the keys."""
-
-    SIZES = (256,)
-    secure = False
-
-    def check_modulus(self) -> None: ...
-
-    @classmethod
-    def most_primes(cls, N: int) -> int:
-        return 40
-
-
-@functools.lru_cache
-def _most_primes(N: int) -> int:
-    """How many primes the tables allow."""
-    everything, longest = ntt.primes(N, 100), longest_modulus(N)
-    lengths = [log2(modulus(everything[: k + 1])) for k in range(len(everything))]
-    return len([length for length in lengths if length <= longest])
+class InsecureParameters(InsecureRing, Parameters):
+    """For tests of exactness."""
 
 
 @functools.lru_cache(maxsize=1 << 14)
 def _primes_needed(N: int, terms: int, w: int, bits: int, most: int) -> int | None:
-    noise = _noise(N, terms, bits)
+    noise = worst_noise(N, terms, bits)
     least = noise << FLOODING - 1 + w + 1  # q is longer than that
     for count in range(max(1, least.bit_length() // ntt.PRIME_BITS), most + 1):
-        if _largest_flooding(N, noise, w, modulus(ntt.primes(N, count))) >= _least_flooding(noise):
+        if _largest_flooding(N, noise, w, modulus(ntt.primes(N, count))) >= least_flooding(noise):
             return count
     return None
 
 
-def _noise(N: int, terms: int, bits: int) -> int:
-    return terms * ((2 * TAIL + 1) << bits) // 2 + 2 * N * TAIL + 1
-
-
-def _least_flooding(noise: int) -> int:
-    """f for which noise / 2^(f + 1) <= 2^-FLOODING."""
-    return (noise - 1).bit_length() + FLOODING - 1
-
-
-def _switching(N: int) -> float:
-    return (N + 1) * (0.5 + ROUNDING)
-
-
 def _largest_flooding(N: int, noise: int, w: int, q: int) -> int:
     """The largest f with (noise + 2^f) 2^(w + SWITCH) / q + switching < 2^(SWITCH - 1); -1 if there is none."""
-    room = (q * ((1 << (SWITCH - 1)) - int(_switching(N)) - 1) >> (w + SWITCH)) - noise
+    room = (q * ((1 << (SWITCH - 1)) - int(switching_noise(N)) - 1) >> (w + SWITCH)) - noise
     return room.bit_length() - 1 if room > 0 else -1

@@ -10,12 +10,13 @@ from numpy.typing import NDArray
 
 from pdml_spdz.errors import MismatchError, QuotaError, StudyError
 from pdml_spdz.lattice import cost
-from pdml_spdz.lattice.encryption import CiphertextSet, KeyHolder, PublicKey, from_bytes, to_bytes
+from pdml_spdz.lattice.encryption import CiphertextSet, KeyHolder, PublicKey, RingKey, from_bytes, to_bytes
 from pdml_spdz.lattice.exact import multiply
 from pdml_spdz.lattice.packing import blocks
 from pdml_spdz.lattice.parameters import Parameters
 from pdml_spdz.lattice.residues import DIGIT, Digits
 from pdml_spdz.lattice.response import ROWS, Ciphertexts, Responder, short_polynomials
+from pdml_spdz.lattice.ring_parameters import RingParameters
 from pdml_spdz.lattice.sampling import KEY
 from pdml_spdz.numerics import ring
 from pdml_spdz.transport.base import Link, misfit
@@ -104,7 +105,8 @@ class Cross:
         self._masks = np.zeros(shape, np.uint64)
         self._decrypted = {peer: np.zeros(shape, np.uint64) for peer in link.peers}
         with link.clock("crypto"):
-            self._keys = self._meet()
+            self._keys = public_keys(link, p, self._holder)
+            self._step()
             self._responders = {peer: Responder(p, key) for peer, key in self._keys.items()}
             for group in range(layout.groups):
                 for first in range(0, self._columns, self._at_once):
@@ -113,24 +115,6 @@ class Cross:
                     for which, short in short_polynomials(p, self._S, group):
                         self._return(ciphertexts.multiply(short), group, columns, which)
         return self._masks, self._decrypted
-
-    def _meet(self) -> dict[int, PublicKey]:
-        """Public samples, and whether all hold the same parameters."""
-        p, link = self._p, self._link
-        mine = p.digest + self._holder.seed + to_bytes(self._holder.public.p0, p.primes).tobytes()
-        keys = {}
-        for peer, raw in self._exchange(KEYS, dict.fromkeys(link.peers, mine), len(mine), whole=False).items():
-            if bytes(raw[: len(p.digest)]) != p.digest:
-                raise MismatchError(
-                    f"P{peer} has other parameters of the private product than P{link.me}.",
-                    "the same shape, bits and version at all parties",
-                    "compare the studies and `pdml-spdz --version`",
-                    culprit=peer,
-                )
-            _check_size(raw, len(mine), peer, KEYS)
-            seed, rest = bytes(raw[len(p.digest) :][:KEY]), raw[len(p.digest) + KEY :]
-            keys[peer] = PublicKey.make(seed, from_bytes(rest, p.N, p.primes, peer), p)
-        return keys
 
     def _receive(self, group: int, columns: range) -> Ciphertexts:
         """Send this party's ciphertexts of some blocks of columns, and take in those of all peers."""
@@ -178,24 +162,38 @@ class Cross:
                 total = ring.add(place.reshape(-1, place.shape[2]), kept.reshape(-1, place.shape[2]))
                 share[product, rows, columns] = total.reshape(place.shape)
 
-    def _exchange(self, step: str, outgoing: Any, size: int, *, whole: bool = True) -> dict[int, memoryview]:
-        received = self._link.exchange(step, outgoing, self._link.each(size))
-        if whole:
-            for peer, raw in received.items():
-                _check_size(raw, size, peer, step)
+    def _exchange(self, step: str, outgoing: Any, size: int) -> dict[int, memoryview]:
+        received = self._link.exchange_all(step, outgoing, size)
+        self._step()
+        return received
+
+    def _step(self) -> None:
         self._done += 1
         if self._progress:
             self._progress(self._done, self._steps)
-        return received
+
+
+def public_keys(link: Link, p: RingParameters, own: RingKey) -> dict[int, PublicKey]:
+    """Public samples of all peers, which are checked to hold the same parameters."""
+    mine = p.digest + own.seed + to_bytes(own.public.p0, p.primes).tobytes()
+    keys = {}
+    for peer, raw in link.all_to_all(KEYS, mine).items():
+        if bytes(raw[: len(p.digest)]) != p.digest:
+            raise MismatchError(
+                f"P{peer} has other parameters of the private product than P{link.me}.",
+                "the same shape, bits and version at all parties",
+                "compare the studies and `pdml-spdz --version`",
+                culprit=peer,
+            )
+        if raw.nbytes != len(mine):
+            raise misfit(raw.nbytes, f"{len(mine)} bytes", peer, KEYS)
+        seed, rest = bytes(raw[len(p.digest) :][:KEY]), raw[len(p.digest) + KEY :]
+        keys[peer] = PublicKey.make(seed, from_bytes(rest, p.N, p.primes, peer), p)
+    return keys
 
 
 def _halves(digits: NDArray[np.uint16], first: int) -> Iterator[tuple[Digits, Digits]]:
     return ((block[:first], block[first:]) for block in digits)
-
-
-def _check_size(raw: memoryview, size: int, peer: int, step: str) -> None:
-    if raw.nbytes != size:
-        raise misfit(raw.nbytes, f"{size} bytes", peer, step)
 
 
 def _check_left(S: NDArray[Any], p: Parameters, M: int) -> None:
@@ -206,9 +204,9 @@ def _check_left(S: NDArray[Any], p: Parameters, M: int) -> None:
     if S.shape[:3] != (layout.count, layout.n, layout.i):
         raise StudyError(f"a left matrix of shape {S.shape}.", f"({layout.count}, {layout.n}, {layout.i})")
     if S.dtype == np.int64 and S.ndim == 3:
-        inside = _fits(np.ascontiguousarray(S).view(np.uint64).reshape(-1, 1), p.bits)
+        inside = fits(np.ascontiguousarray(S).view(np.uint64).reshape(-1, 1), p.bits)
     elif S.dtype == np.uint64 and S.ndim == 4:
-        inside = _fits(S.reshape(-1, S.shape[-1]), p.bits)
+        inside = fits(S.reshape(-1, S.shape[-1]), p.bits)
     else:
         raise StudyError(f"a left matrix of {S.dtype} with {S.ndim} axes.", "int64, or limbs of uint64 in a last axis")
     if not inside:
@@ -230,7 +228,7 @@ def added(terms: Sequence[NDArray[np.uint64]]) -> NDArray[np.uint64]:
     return total.reshape(first.shape)
 
 
-def _fits(numbers: ring.Vector, bits: int) -> bool:
+def fits(numbers: ring.Vector, bits: int) -> bool:
     """Whether all are below 2^bits in size, read as signed."""
     if bits >= 64 * numbers.shape[1] - 1:
         return True

@@ -12,7 +12,7 @@ from typing import Any, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from pdml_spdz.lattice.ntt import Array, balanced, reduce_all
+from pdml_spdz.lattice.ntt import TERMS, Array, balanced, reduce_all
 from pdml_spdz.numerics import ring
 
 Digits: TypeAlias = "NDArray[np.uint16]"  # shape (n, k)
@@ -118,3 +118,45 @@ def lifted(x: Array, moduli: tuple[int, ...], bits: int) -> Digits:
     y = reduce_all(x * _parts(moduli)[2], moduli)
     k = np.rint((1 / np.array(moduli, np.float64)) @ y)
     return carry(np.concatenate([y, k[None]]).T @ _lifting(moduli, bits))
+
+
+@functools.lru_cache
+def _conversion(moduli: tuple[int, ...], others: tuple[int, ...]) -> Array:
+    if len(moduli) >= TERMS:
+        raise ValueError(f"a conversion from {len(moduli)} primes: wanted below {TERMS}, for sums below 2^53")
+    q, cofactors, _ = _parts(moduli)
+    return np.array([[balanced(part, p) for part in (*cofactors, -q)] for p in others], np.float64)
+
+
+def converted(x: Array, moduli: tuple[int, ...], others: tuple[int, ...]) -> Array:
+    """The integers of these residues, of size q/2 at most, as residues mod other primes.
+
+    Where one is within q 2^-40 of q/2, it may be taken for the one on the other side of zero.
+    """
+    y = reduce_all(x * _parts(moduli)[2], moduli)
+    k = np.rint((1 / np.array(moduli, np.float64)) @ y)
+    return reduce_all(_conversion(moduli, others) @ np.concatenate([y, k[None]]), others)
+
+
+def divided(x: Array, dropped: tuple[int, ...], kept: tuple[int, ...]) -> Array:
+    """round(x / D) mod every kept prime, of x mod the dropped primes, whose product is D, and then mod the kept ones.
+
+    The rounding is off by 1/2 + 2^-40 at most.
+    """
+    rest = converted(x[: len(dropped)], dropped, kept)
+    return reduce_all(reduce_all(x[len(dropped) :] - rest, kept) * _inverse(dropped, kept), kept)
+
+
+def rescaled(x: Array, moduli: tuple[int, ...], others: tuple[int, ...]) -> Array:
+    """round(Q' x / Q) mod Q', where Q is the product of `moduli` and Q' that of the others, which are none of them:
+    (Q' x)/Q, and Q' x is zero mod all others.
+    """
+    factor = np.array([[balanced(modulus(others), p)] for p in moduli], np.float64)
+    scaled_up = reduce_all(x * factor, moduli)
+    return divided(np.concatenate([scaled_up, np.zeros((len(others), x.shape[1]))]), moduli, others)
+
+
+@functools.lru_cache
+def _inverse(dropped: tuple[int, ...], kept: tuple[int, ...]) -> Array:
+    """D^-1 mod every kept prime, as a column."""
+    return np.array([[balanced(pow(modulus(dropped), -1, p), p)] for p in kept], np.float64)

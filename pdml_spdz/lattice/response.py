@@ -25,6 +25,7 @@ from pdml_spdz.lattice.encryption import CiphertextSet, PublicKey, encoded, from
 from pdml_spdz.lattice.ntt import TERMS, Array, reduce, reduce_all
 from pdml_spdz.lattice.parameters import Parameters
 from pdml_spdz.lattice.residues import Digits, digits_of, residues, scaled, to_ring
+from pdml_spdz.lattice.ring_parameters import RingParameters
 from pdml_spdz.lattice.sampling import Sampler
 from pdml_spdz.numerics import ring
 from pdml_spdz.transport.base import Buffer
@@ -128,21 +129,19 @@ class Response:
     share: ring.Vector
 
 
-class Responder:
-    """Answers to one key holder. u, e0, e1 and mask are drawn anew for each call and response."""
+class Hiding:
+    """What hides an answer to one key holder. u, e0 and e1 are drawn anew for each call and response."""
 
-    def __init__(self, parameters: Parameters, key: PublicKey, source: Sampler | None = None) -> None:
-        self._p, self._key, self._source = parameters, key, source or Sampler()
+    def __init__(self, parameters: RingParameters, key: PublicKey, source: Sampler | None = None) -> None:
+        self._ring, self._key, self._source = parameters, key, source or Sampler()
 
-    def respond(self, products: NDArray[np.float32], wanted: NDArray[np.intp]) -> Response:
-        """products : transforms (primes, 2, rows, N); wanted : coefficients (rows, .)"""
-        p = self._p
-        c1, c0, mask = self.hide(products, wanted)
-        return Response(scaled(c1, p.primes, p.travel_bits), scaled(c0, p.primes, p.travel_bits), ring.neg(mask))
+    def rerandomised(self, products: NDArray[Any], wanted: NDArray[np.intp]) -> tuple[Array, Array]:
+        """c1 and the wanted coefficients of c0, with a fresh encryption of zero: residues mod q, (primes, .).
 
-    def hide(self, products: NDArray[np.float32], wanted: NDArray[np.intp]) -> tuple[Array, Array, ring.Vector]:
-        """c1 and the wanted coefficients of c0 as residues mod q, (primes, .), and the mask."""
-        p, rows = self._p, len(wanted)
+        products : transforms (primes, 2, rows, N)
+        wanted : coefficients (rows, .)
+        """
+        p, rows = self._ring, len(wanted)
         u, e1 = self._fresh_zero(rows)
         c1, c0 = np.empty((p.count, rows, p.N)), np.empty((p.count, *wanted.shape))
         for j, prime in enumerate(p.primes):
@@ -156,24 +155,50 @@ class Responder:
                     c1[j] = coefficients + e1
                 else:
                     c0[j] = np.take_along_axis(coefficients, wanted, axis=1)
-        mask = self._mask(wanted)
-        flooded = c0.reshape(p.count, -1) + encoded(mask, p.w, p.primes, p.q) + self._flooding(wanted)
-        return reduce_all(c1, p.primes).reshape(p.count, -1), reduce_all(flooded, p.primes), mask
+        return reduce_all(c1, p.primes).reshape(p.count, -1), c0.reshape(p.count, -1)
+
+    def flooded(self, c0: Array, mask: Array, wanted: NDArray[np.intp]) -> Array:
+        """c0 with the encoding of a mask and flooding."""
+        return reduce_all(c0 + mask + self._flooding(wanted), self._ring.primes)
 
     def _fresh_zero(self, rows: int) -> tuple[Array, Array]:
         """u and e1 of a fresh encryption of zero for each response."""
-        return self._source.ternary(rows, self._p.N), self._source.errors(rows, self._p.N)
+        return self._source.ternary(rows, self._ring.N), self._source.errors(rows, self._ring.N)
+
+    def _flooding(self, wanted: NDArray[np.intp]) -> Array:
+        """e0 uniform in [-2^f, 2^f), mod every prime."""
+        bits = self._ring.flooding_bits
+        return centred(self._source.digits(wanted.size, bits + 1), bits, self._ring.primes)
+
+
+def centred(digits: Digits, bits: int, moduli: tuple[int, ...]) -> Array:
+    """Residues of x - 2^bits: of numbers in [-2^bits, 2^bits), if x is below 2^(bits + 1)."""
+    half = np.array([[ntt.balanced(1 << bits, prime)] for prime in moduli], np.float64)
+    return residues(digits, moduli) - half
+
+
+class Responder(Hiding):
+    """Answers to one key holder. The mask is drawn anew too."""
+
+    def __init__(self, parameters: Parameters, key: PublicKey, source: Sampler | None = None) -> None:
+        super().__init__(parameters, key, source)
+        self._p = parameters
+
+    def respond(self, products: NDArray[np.float32], wanted: NDArray[np.intp]) -> Response:
+        p = self._p
+        c1, c0, mask = self.hide(products, wanted)
+        return Response(scaled(c1, p.primes, p.travel_bits), scaled(c0, p.primes, p.travel_bits), ring.neg(mask))
+
+    def hide(self, products: NDArray[np.float32], wanted: NDArray[np.intp]) -> tuple[Array, Array, ring.Vector]:
+        """c1 and the wanted coefficients of c0 as residues mod q, (primes, .), and the mask."""
+        p = self._p
+        c1, c0 = self.rerandomised(products, wanted)
+        mask = self._mask(wanted)
+        return c1, self.flooded(c0, encoded(mask, p.w, p.primes, p.q), wanted), mask
 
     def _mask(self, wanted: NDArray[np.intp]) -> ring.Vector:
         """Uniform mod 2^w."""
         return to_ring(self._source.digits(wanted.size, self._p.w), self._p.w)
-
-    def _flooding(self, wanted: NDArray[np.intp]) -> Array:
-        """e0 uniform in [-2^f, 2^f), mod every prime."""
-        bits = self._p.flooding_bits
-        low = residues(self._source.digits(wanted.size, bits + 1), self._p.primes)
-        half = np.array([[ntt.balanced(1 << bits, prime)] for prime in self._p.primes], np.float64)
-        return low - half
 
 
 def short_polynomials(p: Parameters, S: NDArray[Any], group: int) -> Iterator[tuple[range, Array]]:

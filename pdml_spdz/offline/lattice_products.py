@@ -1,88 +1,89 @@
-"""Products of masks by ring-LWE, many of one shape together."""
+"""Products of masks by ring-LWE."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from functools import lru_cache
+from contextlib import nullcontext
 from math import ceil
 
 import numpy as np
 from numpy.typing import NDArray
 
-from pdml_spdz.lattice import cost
-from pdml_spdz.lattice.parameters import Parameters
 from pdml_spdz.lattice.product import share_product
+from pdml_spdz.lattice.slot_parameters import SlotParameters
+from pdml_spdz.lattice.slots import share_slot_products
 from pdml_spdz.numerics import ring
 from pdml_spdz.offline.mask_products import Integers, Maker, Pair
+from pdml_spdz.offline.product_layout import InCoefficients, batches
 from pdml_spdz.programs.sealed_precision import RING
 from pdml_spdz.transport.base import Link
 
-MOST_DIGITS = 4
 Progress = Callable[[str, int, int], None]  # what is made, and how much of how much
-
-
-@lru_cache(maxsize=256)
-def layout(M: int, n: int, i: int, c: int, bits: int, count: int) -> tuple[Parameters, int]:
-    """The cheapest way to make so many products, and into how many digits the left matrices are cut: they keep the
-    noise, and with it the modulus, small.
-    """
-    found = []
-    for digits in range(1, MOST_DIGITS + 1):
-        size = ceil(bits / digits) + (digits > 1)
-        if Parameters.possible(digits * i, RING, size):
-            p = Parameters.choose(M=M, n=n, i=digits * i, c=c, w=RING, bits=size, count=count)
-            found.append((cost.price(p.packing, M, p.N, p.count, p.travel_bits), digits, p))
-    _, digits, p = min(found, key=lambda choice: choice[0])
-    return p, digits
 
 
 def products_by_lattice(link: Link, progress: Progress = lambda what, done, of: None) -> Maker:
     """What makes the products of masks that a program on matrices takes.
 
-    1. pairs of the same shape are made together; left matrices as [L_0 L_1 ..], right ones as [R; 2^b R; ..], for
-       digits of b bits
-    2. share_product
+    1. pairs are divided between coefficients and slots, as costs least (`product_layout`)
+    2. in coefficients, of one shape: left matrices as [L_0 L_1 ..], right ones as [R; 2^b R; ..], for digits of b bits;
+       share_product
+    3. in slots, of all shapes: share_slot_products
 
     Products with a party's own data are part of the run, the others of its offline phase.
 
-    Reveals: nothing. Cost, Ref: those of `share_product`.
+    Reveals: nothing. Cost, Ref: those of `share_product` and `share_slot_products`.
     """
 
     def make(pairs: Sequence[Pair]) -> list[Integers]:
         made: dict[int, Integers] = {}
-        for group in groups(pairs):
-            first = pairs[group[0]]
-            if first.input:
-                made |= dict(zip(group, _made(link, [pairs[j] for j in group], progress), strict=True))
-                continue
-            with link.offline():
-                made |= dict(zip(group, _made(link, [pairs[j] for j in group], progress), strict=True))
+        for batch in batches(link.M, pairs):
+            some = [pairs[j] for j in batch.pairs]
+            what = "products with the rows" if batch.input else "products of masks"
+
+            def step(done: int, of: int, what: str = what) -> None:
+                progress(what, done, of)
+
+            with nullcontext() if batch.input else link.offline():
+                if isinstance(batch.layout, InCoefficients):
+                    shares = _in_coefficients(link, some, batch.layout, step)
+                else:
+                    shares = _in_slots(link, some, batch.layout, step)
+            made |= dict(zip(batch.pairs, shares, strict=True))
         return [made[j] for j in range(len(pairs))]
 
     return make
 
 
-def groups(pairs: Sequence[Pair]) -> list[list[int]]:
-    """The pairs of each shape, by their numbers."""
-    found: dict[tuple[object, ...], list[int]] = {}
-    for j, pair in enumerate(pairs):
-        found.setdefault((pair.left.shape, pair.right.shape, pair.bits, pair.input), []).append(j)
-    return list(found.values())
-
-
-def _made(link: Link, pairs: Sequence[Pair], progress: Progress) -> list[Integers]:
-    (n, i), c = pairs[0].left.shape, pairs[0].right.shape[1]
-    p, digits = layout(link.M, n, i, c, pairs[0].bits, len(pairs))
-    what = "products with the rows" if pairs[0].input else "products of masks"
+def _in_coefficients(
+    link: Link, pairs: Sequence[Pair], layout: InCoefficients, progress: Callable[[int, int], None]
+) -> list[Integers]:
+    p, digits = layout.parameters, layout.digits
     with link.clock("crypto"):
-        left = np.stack([_limbs(_digits(pair.left, p.bits, digits), p.bits + 1) for pair in pairs])
-        right = np.stack([_limbs(_shifted(pair.right, p.bits, digits), RING) for pair in pairs])
+        sides = [(pair.right.T, pair.left.T) if layout.turned else (pair.left, pair.right) for pair in pairs]
+        left = np.stack([_limbs(_digits(side, p.bits, digits), p.bits + 1) for side, _ in sides])
+        right = np.stack([_limbs(_shifted(side, p.bits, digits), RING) for _, side in sides])
     S, R = (left[0], right[0]) if len(pairs) == 1 else (left, right)
-    share = share_product(link, S, R, p, progress=lambda done, of: progress(what, done, of))
+    share = share_product(link, S, R, p, progress=progress)
     with link.clock("crypto"):
-        numbers = ring.to_ints(share.reshape(-1, share.shape[-1]))
-        whole = np.array([*numbers, None], object)[:-1].reshape(len(pairs), n, c)
-    return list(whole)
+        whole = _integers(share.reshape(-1, share.shape[-1])).reshape(len(pairs), p.packing.n, p.packing.c)
+    return [each.T for each in whole] if layout.turned else list(whole)
+
+
+def _in_slots(
+    link: Link, pairs: Sequence[Pair], p: SlotParameters, progress: Callable[[int, int], None]
+) -> list[Integers]:
+    with link.clock("crypto"):
+        left = _limbs(np.concatenate([pair.left.reshape(-1) for pair in pairs]), p.left_bits + 1)
+        right = _limbs(np.concatenate([pair.right.reshape(-1) for pair in pairs]), p.right_bits + 1)
+    shares = share_slot_products(link, left, right, p, progress=progress)
+    with link.clock("crypto"):
+        sizes = [n * c for n, _, c in p.packing.shapes]
+        parts = np.split(_integers(shares), np.cumsum(sizes)[:-1])
+        return [part.reshape(n, c) for part, (n, _, c) in zip(parts, p.packing.shapes, strict=True)]
+
+
+def _integers(numbers: ring.Vector) -> Integers:
+    return np.array([*ring.to_ints(numbers), None], object)[:-1]
 
 
 def _digits(left: Integers, bits: int, count: int) -> Integers:

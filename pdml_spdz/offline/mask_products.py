@@ -55,17 +55,35 @@ class Segment:
     roundings: list[Rounding] = field(default_factory=list)
     products: list[tuple[MaskPlace, MaskPlace]] = field(default_factory=list)
 
+    def __add__(self, other: Segment) -> Segment:
+        return Segment(self.roundings + other.roundings, self.products + other.products)
+
+    @property
+    def ahead(self) -> list[tuple[MaskPlace, MaskPlace]]:
+        """The products that no input is in: they can be made before there is any data."""
+        return [pair for pair in self.products if min(place.source for place in pair) >= 0]
+
+
+@dataclass(frozen=True)
+class SegmentMaterial:
+    """One party's masks of a segment, and its shares of the products `Segment.ahead`: made ahead, and used once."""
+
+    masks: list[Integers]
+    shares: list[Integers]
+
 
 @dataclass(frozen=True)
 class Pair:
-    """This party's addends of two matrices to be multiplied, the left one of at most `bits` bits.
+    """This party's addends of two matrices to be multiplied.
 
+    left_bits, right_bits : their numbers have at most so many bits
     input : the left one is this party's data
     """
 
     left: Integers
     right: Integers
-    bits: int
+    left_bits: int
+    right_bits: int
     input: bool = False
 
 
@@ -73,8 +91,10 @@ Maker = Callable[[Sequence[Pair]], list[Integers]]  # shares of (sum_m left_m) (
 
 
 class MaskProducts:
-    """One party's masks and products, made for one segment of its program after the other. dry : with masks of zero,
-    which are good for counting only
+    """One party's masks and products, made for one segment of its program after the other.
+
+    dry : with masks of zero, which are good for counting only
+    first : takes ownership of what was made ahead of the first segment
 
     1. party m draws its masks of all roundings of the segment
     2. the products of the segment are made together: those of the same left matrix side by side, those of the same
@@ -83,8 +103,10 @@ class MaskProducts:
     Reveals, Cost, Ref: those of the maker.
     """
 
-    def __init__(self, segments: Sequence[Segment], make: Maker, *, dry: bool = False) -> None:
-        self._segments, self._make, self._dry = iter(segments), make, dry
+    def __init__(
+        self, segments: Sequence[Segment], make: Maker, *, dry: bool = False, first: SegmentMaterial | None = None
+    ) -> None:
+        self._segments, self._make, self._dry, self._first = iter(segments), make, dry, first
         self._masks: list[Integers] = []
         self._rounding: list[Rounding] = []
         self._inputs: list[tuple[Integers, int]] = []
@@ -112,11 +134,27 @@ class MaskProducts:
         segment = next(self._segments, None)
         if segment is None or not (segment.roundings if draw else segment.products):
             raise EngineError("the program takes more masks or products than its dry run has found.")
+        stored, self._first = self._first, None
+        self._draw(segment, stored)
+        known = {id(pair): share for pair, share in zip(segment.ahead, stored.shares, strict=True)} if stored else {}
+        rest = [pair for pair in segment.products if id(pair) not in known]
+        known |= {id(pair): share for pair, share in zip(rest, self._made(rest), strict=True)}
+        self._products = [known[id(pair)] for pair in segment.products]
+
+    def ahead(self) -> SegmentMaterial:
+        """What the first segment takes that depends on no input, for a stock."""
+        segment = next(self._segments)
+        self._draw(segment, None)
+        return SegmentMaterial(self._masks, self._made(segment.ahead))
+
+    def _draw(self, segment: Segment, stored: SegmentMaterial | None) -> None:
+        self._rounding += segment.roundings
+        if stored:
+            self._masks += stored.masks
+            return
         for rounding in segment.roundings:
-            self._rounding.append(rounding)
             zeros = np.zeros(rounding.n, object)
             self._masks.append(zeros if self._dry else random_integers(rounding.n, rounding.bits + SIGMA))
-        self._products = self._made(segment.products)
 
     def _made(self, products: Sequence[tuple[MaskPlace, MaskPlace]]) -> list[Integers]:
         shares: dict[int, Integers] = {}
@@ -125,8 +163,9 @@ class MaskProducts:
             side, stays = (1, 0) if others and others[0][0].name == left.name else (0, 1)
             parts = [self._numbers(pair[side]) for pair in [(left, right), *others]]
             moving, still = np.concatenate(parts, axis=side), self._numbers((left, right)[stays])
-            bits = max(self._bits(each) for each, _ in [(left, right), *others])
-            pairs.append(Pair(*((still, moving) if side else (moving, still)), bits, left.source < 0))
+            L, R = (still, moving) if side else (moving, still)
+            left_bits, right_bits = (max(self._bits(pair[k]) for pair in [(left, right), *others]) for k in (0, 1))
+            pairs.append(Pair(L, R, left_bits, right_bits, left.source < 0))
         for group, share in zip(groups, self._make(pairs), strict=True):
             side = int(len(group) > 1 and group[1][0].name == group[0][0].name)
             sizes = [pair[side].index.shape[side] for pair in group]
@@ -134,8 +173,8 @@ class MaskProducts:
                 shares[id(left)] = part
         return [shares[id(left)] for left, _ in products]
 
-    def _bits(self, left: MaskPlace) -> int:
-        return self._inputs[-1 - left.source][1] if left.source < 0 else self._rounding[left.source].left_bits
+    def _bits(self, place: MaskPlace) -> int:
+        return self._inputs[-1 - place.source][1] if place.source < 0 else self._rounding[place.source].left_bits
 
     def _numbers(self, place: MaskPlace) -> Integers:
         if place.source < 0:

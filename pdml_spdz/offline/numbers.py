@@ -8,21 +8,20 @@ scalar-00000.bin  one secret scalar's VOLE: this party's delta, then for every n
 from __future__ import annotations
 
 import hashlib
-import os
 from bisect import bisect_left
 from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import cached_property
-from pathlib import Path
 
 import numpy as np
 from numpy.typing import NDArray
 
 from pdml_spdz.numerics import ring
+from pdml_spdz.offline.file_stock import FileStock
 from pdml_spdz.offline.ledger import Position
 from pdml_spdz.offline.material import Plan
-from pdml_spdz.offline.stock import Choice, Description, Stock
+from pdml_spdz.offline.stock import Choice, Description
 from pdml_spdz.system.files import DIGEST
 
 TRIPLES = "triples.bin"
@@ -65,36 +64,19 @@ class Content:
     scalars: list[NDArray[np.uint64]]
 
 
-class NumberStock(Stock[Kind, Plan, Content]):
-    """In the manifest the digest of a scalar is that of its file; that of the triples is of their digests, which stay
-    when a used triple is overwritten.
-    """
+class NumberStock(FileStock[Kind, Plan, Content]):
+    """In the manifest the digest of the triples is of their digests, which stay when a used triple is overwritten."""
 
-    description = Kind
+    description, common = Kind, (TRIPLES,)
 
     def check_manifest(self) -> None:
         m = self.manifest
         wanted = {TRIPLES: m.records * m.kind.triple_size}
-        wanted |= {scalar_name(i): m.kind.scalar_size(n) for i, n in enumerate(m.items)}
-        if {name: file.bytes for name, file in m.files.items()} != wanted:
-            raise ValueError("the files in it are not those of its counts")
+        self.check_files(wanted | {scalar_name(i): m.kind.scalar_size(n) for i, n in enumerate(m.items)})
 
-    def scalar_path(self, i: int) -> Path:
-        return self.path / scalar_name(i)
-
-    def check(self, used: Position) -> None:
-        found = {}
-        with os.scandir(self.path) as entries:
-            for entry in entries:
-                with suppress(OSError):
-                    found[entry.name] = entry.stat().st_size
-        names = [TRIPLES, *(scalar_name(i) for i in range(len(self.manifest.items)) if i not in used.items)]
-        for name in names:
-            if name not in found:
-                # Claimed scalars are removed, so this may well be a ledger from before a claim.
-                raise self.error(f"{name} is missing, and the ledger has no claim on it")
-            if found[name] != self.manifest.files[name].bytes:
-                raise self.error(f"{name} has {found[name]} bytes", f"{self.manifest.files[name].bytes} bytes")
+    @staticmethod
+    def item_name(i: int) -> str:
+        return scalar_name(i)
 
     def choose(self, used: Position, plan: Plan) -> Choice | None:
         """The next triples, and the smallest unused scalars that will do."""
@@ -114,7 +96,7 @@ class NumberStock(Stock[Kind, Plan, Content]):
         return " and ".join(missing)
 
     def read(self, choice: Choice) -> Content:
-        return Content(self._read_triples(*choice.records), [self._map_scalar(i) for i in choice.items])
+        return Content(self._read_triples(*choice.records), [self.map_item(i).view("<u8") for i in choice.items])
 
     def _read_triples(self, first: int, last: int) -> NDArray[np.uint8]:
         """The records without their digests, which are checked first: each for its record, all against the manifest."""
@@ -135,21 +117,8 @@ class NumberStock(Stock[Kind, Plan, Content]):
                 raise self.error(f"triple {i} {spent}")
         return np.array(records[first:last, DIGEST:])
 
-    def _map_scalar(self, i: int) -> NDArray[np.uint64]:
-        name = scalar_name(i)
-        try:
-            words: NDArray[np.uint64] = np.memmap(self.path / name, "<u8", "r")
-        except (OSError, ValueError) as error:
-            raise self.error(f"{name} cannot be read ({error})") from None
-        file = self.manifest.files[name]
-        if words.nbytes != file.bytes or hashlib.blake2b(words.data, digest_size=DIGEST).hexdigest() != file.digest:
-            raise self.error(f"{name} does not have the digest that the manifest says")
-        return words
-
     def scrub(self, first: int, last: int, items: tuple[int, ...]) -> None:
-        for i in items:
-            with suppress(OSError):
-                self.scalar_path(i).unlink(missing_ok=True)
+        self.remove_items(items)
         if first < last:
             with suppress(OSError, ValueError):
                 file = np.memmap(self.path / TRIPLES, np.uint8, "r+")

@@ -17,7 +17,7 @@ from pdml_spdz.numerics.fixedpoint import Reals
 from pdml_spdz.numerics.linalg import orthonormalise
 from pdml_spdz.primitives.normed_sum import Alone, NormedColumns, unit_columns
 from pdml_spdz.privacy.attack_run import WELL
-from pdml_spdz.programs.sealed_precision import iterations_for
+from pdml_spdz.programs.sealed_precision import FIRST, GROW_BITS, POWERS, checkpoints, iterations_for
 from pdml_spdz.study.model import Study
 from pdml_spdz.transport.base import Clock
 
@@ -150,19 +150,22 @@ def least_consistent(A: Reals, B: Reals) -> tuple[Reals, Reals]:
 
 @dataclass(frozen=True)
 class SealedSettings:
-    """columns : b; steps : T; bits : of V that are opened; goal : of the sine; checkpoints : how often the gate asks,
-    each time after twice as many steps"""
+    """columns : b; goal, decay : of the study; bits : of V that are opened"""
 
     columns: int
-    steps: int
-    bits: int = 24
     goal: float = Study.accuracy_goal
-    checkpoints: int = 3
+    decay: float = Study.decay
+    bits: int = 24
+
+    @property
+    def checkpoints(self) -> list[int]:
+        """Orthonormalisations up to each."""
+        return checkpoints(iterations_for(self.goal, self.decay))
 
     @classmethod
     def usual(cls, k: int, d: int) -> SealedSettings:
         """As a study has them that says nothing else."""
-        return cls(min(2 * k, d), iterations_for(Study.accuracy_goal, Study.decay))
+        return cls(min(2 * k, d))
 
 
 @dataclass(frozen=True)
@@ -179,12 +182,18 @@ class Sealed:
 
 
 def sealed(theta: Reals, U: Reals, start: Reals, k: int, settings: SealedSettings) -> Sealed:
-    """Ritz vectors after T (2 T, 4 T) steps of subspace iteration from `start` (m, b), and the gate's verdicts."""
-    V = U.T @ start
-    done, first = 0, np.zeros(0)
-    for checkpoint in range(settings.checkpoints):
-        V = _iterated(theta / theta[0], V, settings.steps * 2**checkpoint - done)
-        done = settings.steps * 2**checkpoint
+    """Ritz vectors after T (2 T, 4 T) steps of the program `sealed_svd` from `start` (m, b), and the gate's verdicts.
+
+    Rows are made orthonormal one after the other, and come out shorter beyond the program's reach.
+    """
+    V, first = U.T @ start, np.zeros(0)
+    C = theta / max(float(np.linalg.norm(theta)), 1e-300)
+    roots = settings.decay * np.polynomial.chebyshev.chebroots([0] * POWERS + [1]) / 2 + settings.decay / 2
+    done = 0
+    for checkpoint, many in enumerate(settings.checkpoints):
+        for _ in range(many):
+            shifts = np.zeros(FIRST) if done == 0 else roots * float(V[:, k - 1] @ (C * V[:, k - 1]))
+            V, done = _in_reach(np.prod(C[:, None] - shifts, axis=1)[:, None] * V), done + 1
         values, R = np.linalg.eigh(V.T @ (theta[:, None] * V))
         values, X = values[::-1], V @ R[:, ::-1]
         ratios = values / values.sum()
@@ -193,7 +202,16 @@ def sealed(theta: Reals, U: Reals, start: Reals, k: int, settings: SealedSetting
         gap = values[:k] - values[k]
         if np.sum((residual / gap) ** 2) < settings.goal**2:
             return Sealed(U @ X[:, :k], ratios, checkpoint, first)
-    return Sealed(None, ratios, settings.checkpoints, first)
+    return Sealed(None, ratios, len(settings.checkpoints), first)
+
+
+def _in_reach(Y: Reals) -> Reals:
+    """The columns, orthonormal one after the other; none is lengthened by more than 2^GROW_BITS."""
+    V = Y.copy()
+    for j in range(V.shape[1]):
+        V[:, j] /= max(float(np.linalg.norm(V[:, j])), 2.0**-GROW_BITS)
+        V[:, j + 1 :] -= np.outer(V[:, j], V[:, j] @ V[:, j + 1 :])
+    return V
 
 
 def rounded(V: Reals, bits: int) -> Reals:

@@ -7,16 +7,25 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from math import ceil, log, log2, sqrt
+from math import acosh, ceil, cos, cosh, log, log2, pi, sqrt
 
 from pdml_spdz.errors import StudyError
 from pdml_spdz.programs.precision import SIGMA
+from pdml_spdz.programs.steps import COEFFICIENT_BITS, INVERSE_ROOT, Step, largest_factor
+from pdml_spdz.programs.steps import steps as fewest_steps
 
+Steps = tuple[Step, ...]
 RING = 256
 SEALED_PROGRAM = "sealed_svd"
-GROWTH = log2(2.25)  # bits by which a growing step lengthens a short direction
 MOST_FEATURES = 1024
-MOST_COLUMNS = 64  # their Ritz values add up to at most 8 ||S||_F
+MOST_COLUMNS = 64
+
+POWERS = 4  # degree of the polynomial between two orthonormalisations
+FIRST = 5  # and of the first one, which is a power
+REACH = 6
+# By which rows that are made orthonormal may have become shorter: the polynomial has the leading coefficient 1, and
+# takes the k-th direction, its roots being below 0.99 of it, to at least 2^-8 of its fourth power.
+GROW_BITS = POWERS * REACH + 8
 
 
 @dataclass(frozen=True)
@@ -24,9 +33,9 @@ class SealedPrecision:
     """M, d : parties, features
     rank, columns : k and b
     goal_bits : the gate wants a sine below 2^-goal_bits
-    iterations : up to the first checkpoint; twice and four times as many up to the next ones
-    powers : products with S between two polar steps
-    reach : directions down to 2^-reach of ||S||_F keep their length
+    iterations : products with S up to the first checkpoint; twice and four times as many up to the next ones
+    decay : lambda_(b+1) / lambda_k that the polynomials are meant for
+    block : columns that are made orthonormal together, about
     scale : ||S||_F may be 2^-scale of the bound
     hidden_mean : the mean of all rows is taken off under sharing
     """
@@ -36,19 +45,25 @@ class SealedPrecision:
     rank: int
     columns: int
     goal_bits: int = 20
-    iterations: int = 36
-    powers: int = 4
-    reach: int = 6
-    scale: int = 28
+    iterations: int = 17
+    decay: float = 0.6
+    block: int = 3
+    scale: int = 32
     hidden_mean: bool = False
 
-    f_s: int = 60
+    f_s: int = 84
+    f_c: int = 52
     f_v: int = 72
-    f_a: int = 80
-    f_p: int = 52
+    f_a: int = 74
+    f_p: int = 46
+    f_t: int = 56
     f_u: int = 40
+    f_q: int = 50
+    f_root: int = 16
     f_open: int = 40
     weight_bits: int = 12
+    normal_bits: int = 43
+    step_bits: int = COEFFICIENT_BITS
 
     def __post_init__(self) -> None:
         for name, value, low, high in (
@@ -65,9 +80,29 @@ class SealedPrecision:
 
     @property
     def checkpoints(self) -> list[int]:
-        """Polar steps up to each."""
-        first = -(-self.iterations // self.powers)
-        return [first, first, 2 * first]
+        """Orthonormalisations up to each."""
+        return checkpoints(self.iterations)
+
+    def iterations_at(self, checkpoint: int) -> int:
+        """Products with S up to that checkpoint, from 0."""
+        return FIRST + (sum(self.checkpoints[: checkpoint + 1]) - 1) * POWERS
+
+    @property
+    def blocks(self) -> list[int]:
+        """Columns that are made orthonormal together: about `block`, but the k-th alone. Together they are mixed."""
+        before, after = self.rank - 1, self.columns - self.rank
+        return [*_even(before, -(-before // self.block)), 1, *_even(after, max(1, after // self.block))]
+
+    @property
+    def first(self) -> int:
+        return FIRST
+
+    @property
+    def roots(self) -> list[int]:
+        """Of the polynomial, over v_k^T C v_k, with f_root bits."""
+        return [
+            round(self.decay * (1 + cos((2 * i + 1) * pi / (2 * POWERS))) / 2 * 2**self.f_root) for i in range(POWERS)
+        ]
 
     @property
     def f_r(self) -> int:
@@ -75,34 +110,52 @@ class SealedPrecision:
         return self.goal_bits + 16
 
     @property
+    def f_x(self) -> int:
+        """X: finer by the largest weight."""
+        return self.f_r + self.weight_bits + 4
+
+    @property
     def f_out(self) -> int:
         """V_k is opened no finer than it is known: its last place, with M dropped carries, is a quarter of the goal."""
         return self.goal_bits + 2 + ceil(log2(sqrt(self.d * self.M / 6) + 1))
 
     @property
-    def grow(self) -> int:
-        return ceil(self.powers * self.reach / GROWTH)
+    def trace_bits(self) -> int:
+        """Each of the columns adds at most 1."""
+        return max(3, ceil(log2(self.columns)))
 
     @property
-    def grow_scale(self) -> int:
-        return ceil(self.scale / GROWTH)
+    def trace_reach(self) -> int:
+        """Its root: C theta_1 is at least 1/sqrt(d)."""
+        return ceil((log2(self.d) / 2 + self.trace_bits) / 2) + 1
 
     @property
-    def grow_trace(self) -> int:
-        """tr V^T c S V over 8: c theta_1 is at least 1/sqrt(d)."""
-        return ceil((log2(self.d) / 2 + 4) / 2 / GROWTH)
+    def steps_of_scale(self) -> Steps:
+        return fewest_steps(INVERSE_ROOT, self.scale, self.normal_bits + 5)
 
-    polish, polish_last = 2, 6
+    @property
+    def steps_of_rows(self) -> Steps:
+        return fewest_steps(INVERSE_ROOT, GROW_BITS, self.normal_bits + 5)
+
+    @property
+    def steps_of_trace(self) -> Steps:
+        """By 10 bits better: H is opened, and its trace must not say how large it was."""
+        return fewest_steps(INVERSE_ROOT, self.trace_reach, self.normal_bits + 15)
 
     @property
     def p_bits(self) -> int:
         """No inverse root is larger, whatever the data are."""
-        return ceil(GROWTH * max(self.grow, self.grow_scale) + log2(1.5) * self.polish_last)
+        return ceil(max(map(largest_factor, (self.steps_of_rows, self.steps_of_scale))))
 
     @property
-    def margin_bits(self) -> int:
-        """The gate's error is raised by 2^-that of what it allows: rounding must not make it negative."""
-        return 3 + self.M.bit_length()
+    def t_bits(self) -> int:
+        """The same for the trace."""
+        return ceil(largest_factor(self.steps_of_trace))
+
+    @property
+    def w_bits(self) -> int:
+        """Of 8 / trace, once a bit has said that the steps have reached it: from 2^-(trace_reach + 1) on they do not."""
+        return 2 * (self.trace_reach + 1) + 3 - self.trace_bits
 
     @property
     def most_bits(self) -> int:
@@ -111,25 +164,44 @@ class SealedPrecision:
 
     def budget(self) -> Iterator[tuple[str, int, int, str]]:
         """(line, bits used, bits there are, why) for every width that must not overflow."""
-        most, grow = self.most_bits, self.grow_trace
-        yield "S V", self.f_s + self.f_v + 2, most, "exact before it is truncated"
-        yield "c S V", self.f_v + self.p_bits + self.f_p + 2, most, "the scale has up to 2^p_bits"
-        yield "inverse root", self.f_p + self.p_bits + self.f_a + 6, most, "a polar step, before truncation"
-        yield "square, cube", 2 * self.f_a + 10, most, "a polar step, before truncation"
-        noise = 2 * max(self.powers * self.reach, self.scale) + 16
-        yield "rounding of a polar step", noise, self.f_a, "it grows as directions do, from the first step on"
-        yield (
-            "columns",
-            self.powers * self.reach + self.goal_bits + 16,
-            self.f_v,
-            "what is left of the weakest direction",
-        )
-        image = self.f_v + self.f_u + self.weight_bits + 2 * grow + 12
-        yield "residuals", image, most, "with the largest weight"
-        largest = 2 * (self.f_r + self.weight_bits + 2 * grow + 12) + self.goal_bits + ceil(log2(self.d * self.rank))
+        most, weight = self.most_bits, self.weight_bits + self.w_bits
+        yield "norm of S", 2 * self.f_s + 2, most, "exact before it is truncated"
+        yield "C V", self.f_c + self.f_v + self.f_root + 2, most, "with a root of the polynomial"
+        yield "inverse root", self.f_p + self.p_bits + self.f_a + self.step_bits + 2, most, "a step, before truncation"
+        yield "square, cube", 2 * self.f_a + 2 * self.step_bits + 2, most, "a step, before truncation"
+        yield "projection", 2 * self.f_v + 3, most, "exact before it is truncated"
+        noise = 2 * max(GROW_BITS, self.scale) + 10
+        yield "rounding of a step", noise, self.f_a, "it grows as rows do, from the first step on"
+        yield "columns", GROW_BITS + self.goal_bits + 16, self.f_v, "what is left of the weakest direction"
+        # The least gap is 2^-weight_bits of an eighth of the trace, which is at least 1/sqrt(d); d errors add up to
+        # sqrt(d).
+        fine = self.goal_bits + self.weight_bits + 3 + ceil(log2(self.d)) + 3
+        yield "C", fine, self.f_c, "its rounding, over the smallest gap"
+        yield "S", fine + self.scale, self.f_s, "the same"
+        yield "rotation", self.f_t + self.f_a + 2 * self.t_bits + 6, most, "times the trace's inverse"
+        yield "X, images", self.f_v + self.f_q + weight + 12, most, "with the largest weight"
+        yield "residuals", self.f_x + self.f_u + weight + 13, most, "with the largest weight"
+        largest = 2 * (self.f_r + weight + 13) + ceil(log2(self.d * self.rank))
         yield "the gate's error", largest, most, "squares of residuals"
 
 
+def _even(n: int, parts: int) -> list[int]:
+    """n in so many parts that differ by at most one."""
+    return [n // parts + (i < n % parts) for i in range(parts)]
+
+
+def checkpoints(iterations: int) -> list[int]:
+    """Orthonormalisations up to each checkpoint, where there are so many products with S up to the first."""
+    first = 1 + max(0, -(-(iterations - FIRST) // POWERS))
+    return [first, first, 2 * first]
+
+
 def iterations_for(goal: float, decay: float) -> int:
-    """T with decay^T <= goal / 64: what is left, then, of a start that has 1/64 of every direction."""
-    return ceil(log(64.0 / goal) / -log(decay))
+    """T after which goal / 64 is left of what the block does not hold: a start has at least 1/64 of every direction.
+
+    Of lambda_(b+1) <= decay lambda_k the first FIRST products leave decay^FIRST, and each polynomial of degree n after
+    that 1 / T_n(2 / decay - 1), with Chebyshev's T_n.
+    """
+    each = log(cosh(POWERS * acosh(2 / decay - 1)))
+    left = log(64.0 / goal) + FIRST * log(decay)
+    return FIRST + POWERS * max(0, ceil(left / each))

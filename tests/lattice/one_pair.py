@@ -10,7 +10,9 @@ from numpy.typing import NDArray
 from pdml_spdz.lattice import ntt, sampling
 from pdml_spdz.lattice.encryption import CiphertextSet, KeyHolder, from_bytes
 from pdml_spdz.lattice.parameters import Parameters
+from pdml_spdz.lattice.residues import modulus
 from pdml_spdz.lattice.response import Ciphertexts, short_polynomials
+from pdml_spdz.lattice.ring_parameters import RingParameters
 from pdml_spdz.numerics import ring
 from tests.lattice.parties import integers
 
@@ -22,10 +24,15 @@ def centred(x: NDArray[Any], q: int) -> NDArray[Any]:
     return (x + q // 2) % q - q // 2
 
 
-def as_integers(residues: NDArray[np.float64], p: Parameters) -> NDArray[Any]:
-    """Residues (primes, n) as integers mod q, by the Chinese remainder theorem on integers of Python."""
-    q, total = p.q, np.zeros(residues.shape[1], object)
-    for row, prime in zip(residues, p.primes, strict=True):
+def as_integers(residues: NDArray[np.float64], p: RingParameters) -> NDArray[Any]:
+    """Residues (primes, n) as integers mod q."""
+    return whole(residues, p.primes)
+
+
+def whole(residues: NDArray[np.float64], primes: tuple[int, ...]) -> NDArray[Any]:
+    """By the Chinese remainder theorem on integers of Python."""
+    q, total = modulus(primes), np.zeros(residues.shape[1], object)
+    for row, prime in zip(residues, primes, strict=True):
         part = q // prime
         total += row.astype(np.int64).astype(object) * (part * pow(part, -1, prime))
     return centred(total, q)
@@ -83,5 +90,5 @@ class Pair:
 
     def product(self) -> NDArray[Any]:
         """(S R)[a, k] in the order of wanted coefficients, integers mod 2^w; one block of rows."""
-        whole = self.S.astype(object) @ integers(self.R[0])
-        return whole.reshape(-1) % (1 << self.p.w)
+        product = self.S.astype(object) @ integers(self.R[0])
+        return product.reshape(-1) % (1 << self.p.w)

@@ -38,12 +38,12 @@ def out_of_range(raw: bytes) -> bytes:
     return raw[:-SIZE] + b"\xff" * SIZE
 
 
-def sends(*messages: tuple[str, bytes]) -> Callable[[Link], None]:
-    """A peer that sends these messages and takes whatever comes."""
+def sends(*messages: tuple[str, bytes | None], to: int = 0) -> Callable[[Link], None]:
+    """A peer that sends these messages, or nothing in a step, and takes whatever comes."""
 
     def party(link: Link) -> None:
         for step, message in messages:
-            link.exchange(step, {0: message}, {0: 1 << 30})
+            link.exchange(step, {} if message is None else {to: message}, {to: 1 << 30})
 
     return party
 

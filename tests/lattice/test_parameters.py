@@ -16,8 +16,9 @@ from pdml_spdz.cli.programs import precision
 from pdml_spdz.errors import StudyError
 from pdml_spdz.lattice import cost, security_tables
 from pdml_spdz.lattice.packing import Packing
-from pdml_spdz.lattice.parameters import FLOODING, InsecureParameters, Parameters
+from pdml_spdz.lattice.parameters import InsecureParameters, Parameters
 from pdml_spdz.lattice.response import Responder
+from pdml_spdz.lattice.ring_parameters import FLOODING
 from pdml_spdz.numerics import ring
 from tests.lattice.one_pair import Pair
 from tests.lattice.parties import integers

@@ -15,49 +15,31 @@ The test knows S, which the holder would have to guess: it sees whatever a right
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 import pytest
 from numpy.typing import NDArray
-from scipy import stats
 
 from pdml_spdz.lattice import ntt
 from pdml_spdz.lattice.packing import Packing
 from pdml_spdz.lattice.parameters import Parameters
-from pdml_spdz.lattice.residues import residues
 from pdml_spdz.lattice.response import Responder
-from pdml_spdz.lattice.sampling import Sampler
 from pdml_spdz.numerics import ring
+from tests.lattice.faults import NEVER, SURE, LittleFlooding, NoFlooding, NoFreshZero, ReusedU, p_values
 from tests.lattice.one_pair import Pair, as_integers, centred
 
 PARAMETERS = Parameters(2, Packing(4, 4, 840, 1, 4, 4, 840), w=192, bits=54, N=16384, count=13)
-SURE, NEVER = 1e-12, 1e-7  # p-values: one that shows a fault, and one that an honest run does not go below
 
 
-class WithoutFlooding(Responder):
-    def _flooding(self, wanted: NDArray[np.intp]) -> NDArray[np.float64]:
-        return np.zeros((self._p.count, wanted.size))
+class WithoutFlooding(NoFlooding, Responder): ...
 
 
-class WithLittleFlooding(Responder):
-    """As large as the noise of S e itself: hides some of it."""
-
-    def _flooding(self, wanted: NDArray[np.intp]) -> NDArray[np.float64]:
-        bits = self._p.noise.bit_length() - 4
-        half = residues(ring.from_ints([1 << bits], 192).view("<u2"), self._p.primes)
-        return residues(self._source.digits(wanted.size, bits + 1), self._p.primes) - half
+class WithLittleFlooding(LittleFlooding, Responder): ...
 
 
-class WithoutFreshZero(Responder):
-    def _fresh_zero(self, rows: int) -> Any:
-        return np.zeros((rows, self._p.N)), np.zeros((rows, self._p.N))
+class WithoutFreshZero(NoFreshZero, Responder): ...
 
 
-class WithReusedU(Responder):
-    def _fresh_zero(self, rows: int) -> Any:
-        self.u = getattr(self, "u", self._source.ternary(rows, self._p.N))
-        return self.u, self._source.errors(rows, self._p.N)
+class WithReusedU(ReusedU, Responder): ...
 
 
 class WithUnmaskedRest(Responder):
@@ -86,12 +68,6 @@ def view(pair: Pair, kind: type[Responder]) -> dict[str, NDArray[np.float64]]:
         "c1": (c1[0] / q).astype(np.float64) + 0.5,
         "difference": (centred(c1[0] - c1[1], q) / q).astype(np.float64) + 0.5,
     }
-
-
-def p_values(found: dict[str, NDArray[np.float64]]) -> dict[str, float]:
-    """Two-sample tests against as many numbers of the simulator."""
-    rng = np.random.default_rng(int.from_bytes(Sampler().key()[:8], "little"))
-    return {name: float(stats.ks_2samp(x, rng.random(4 * len(x))).pvalue) for name, x in found.items()}
 
 
 @pytest.fixture(scope="module")

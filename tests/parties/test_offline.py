@@ -14,6 +14,7 @@ from pdml_spdz.local.joint import LocalRun, local_study, run_local
 from pdml_spdz.local.supervisor import PartyCommands, supervise
 from pdml_spdz.offline.status import status
 from pdml_spdz.run import repeats
+from pdml_spdz.study.model import Study
 
 D, RANK, TAU = 6, 2, 8
 
@@ -32,9 +33,12 @@ FIXED: dict[str, Any] = {"solver": "power", "tol": 0.0, "seed": 3, "start": "see
 
 
 def make_stock(root: Path, **settings: Any) -> str:
-    """As `pdml-spdz offline make` on one machine."""
     usual = {"d": D, "rank": RANK, "solver": "power", "iterations": TAU}
-    study = local_study(2, **(usual | settings))
+    return made_for(local_study(2, **(usual | settings)), root)
+
+
+def made_for(study: Study, root: Path) -> str:
+    """As `pdml-spdz offline make` on one machine."""
     command = ["offline", "make"]
     reports = supervise(
         PartyCommands(study, root / "logs", lambda m, file: [*command, str(file), "--id", str(m), "--stock", str(root)])

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -11,8 +12,10 @@ import pytest
 
 from pdml_spdz import pca, svd
 from pdml_spdz.engines.embedded import engine
-from pdml_spdz.engines.openings.sealed import GATE, RESULT, RITZ
-from pdml_spdz.errors import PdmlError, QuotaError, RangeExceeded, StudyError
+from pdml_spdz.engines.embedded.sealed_run import sealed_plan
+from pdml_spdz.engines.openings.sealed import GATE, RESULT, RITZ, SCALE
+from pdml_spdz.engines.spec import sealed_precision_of
+from pdml_spdz.errors import PdmlError, QuotaError, RangeExceeded, StockError, StudyError
 from pdml_spdz.estimators import PDPCA
 from pdml_spdz.fits import sealed_fit
 from pdml_spdz.fits.announced import announced
@@ -20,12 +23,16 @@ from pdml_spdz.fits.prepare import COUNT, MEAN
 from pdml_spdz.local.joint import local_study
 from pdml_spdz.numerics.linalg import sine
 from pdml_spdz.offline.mask_products import Maker
+from pdml_spdz.offline.mask_stock import MaskStock, make_mask_stock
+from pdml_spdz.offline.status import mask_status
 from pdml_spdz.privacy.attack_run import attack
 from pdml_spdz.privacy.known import Known
 from pdml_spdz.programs.sealed_precision import RING
 from pdml_spdz.run import repeats
 from pdml_spdz.transport.base import Link
+from pdml_spdz.transport.inprocess import between_threads, mesh
 from tests.mask_dealer import MaskDealer
+from tests.parties.test_offline import made_for
 
 rng = np.random.default_rng(4)
 X = rng.normal(size=(90, 6)) * [5, 3, 1, 0.5, 0.4, 0.2] + [4, 0, 2, 1, 0, 1]
@@ -58,16 +65,17 @@ def components(rows: np.ndarray) -> np.ndarray:
 
 
 @pytest.mark.usefixtures("dealt")
-@pytest.mark.parametrize(("centre", "centred", "more"), [("none", False, []), ("open", True, [COUNT, MEAN])])
+@pytest.mark.parametrize(
+    ("centre", "centred", "more"), [("none", False, []), ("open", True, [COUNT, MEAN]), ("hidden", True, [COUNT])]
+)
 def test_components_and_what_is_seen(centre: str, centred: bool, more: list[str], tmp_path: Path) -> None:
     result = pca(PARTIES, centre=centre, **QUICK, out=tmp_path / "out")
     wanted = components(X - X.mean(axis=0) if centred else X)
     assert sine(result.V, wanted) < 1e-4
     report = result.report
     assert sorted(announced(local_study(3, algorithm="pca", centre=centre, **STUDY))) == sorted(report["observables"])
-    assert {RITZ, GATE, RESULT, *more} <= set(report["observables"])
     seen = [o for o in report["observables"] if "exponent" not in o]
-    assert set(seen) == {RITZ, GATE, RESULT, *more}
+    assert set(seen) == {SCALE, RITZ, GATE, RESULT, *more}
     assert report["gate"]["reached"] == 1
     assert report["gate"]["accuracy_goal"] == 1e-4
     assert len(report["gate"]["ritz_values"]) == 4
@@ -94,7 +102,8 @@ def test_transcript_holds_the_observables_and_nothing_else() -> None:
     findings = attack(result.transcript, Known(own=PARTIES[:2], honest=PARTIES[2:]))
     assert not any(finding.success for finding in findings)
     shapes = {e.step: [a.shape for a in e.arrays.values()] for e in result.transcript.entries}
-    assert shapes == {"exponent:fit": [(1,)], "sum:start": [(6, 4)], "ritz": [(4,)], "gate": [(1,)], "V": [(6, 2)]}
+    bits = {"exponent:fit": [(1,)], "scale": [(1,)], "gate": [(1,)]}
+    assert shapes == bits | {"sum:start": [(6, 4)], "ritz": [(4,)], "V": [(6, 2)]}
 
 
 @pytest.mark.usefixtures("dealt")
@@ -105,13 +114,23 @@ def test_closed_gate_is_an_error_that_says_what_was_seen() -> None:
     assert "Ritz values" in str(closed.value)
 
 
+@pytest.mark.usefixtures("dealt")
+@pytest.mark.parametrize("centre", ["none", "hidden"])
+def test_bound_that_was_agreed(centre: str) -> None:
+    X_ = X if centre == "none" else X - X.mean(axis=0)
+    result = pca(PARTIES, centre=centre, bound=2.0**16, **QUICK)
+    assert sine(result.V, components(X_)) < 1e-4
+    assert not any("exponent" in o for o in result.report["observables"])
+    with pytest.raises(RangeExceeded, match="too small beside") as small:
+        pca(PARTIES, centre=centre, bound=2.0**50, **QUICK)
+    assert "Ritz values" not in str(small.value)  # they were not seen
+
+
 @pytest.mark.parametrize(
     ("call", "settings", "found"),
     [
         (svd, {"bound": "window"}, "bound"),
         (svd, {"bound": "secsum"}, "bound"),
-        (svd, {"bound": 2.0**36}, "show their scale"),  # far above the rows, the trace of H shows how far
-        (pca, {"centre": "hidden"}, "how small the deviations are"),
         (svd, {"engine": "secsum"}, "engine"),
         (svd, {"engine": "mp-spdz"}, "engine"),
         (svd, {"normalise": "per-column"}, "normalise"),
@@ -139,10 +158,49 @@ def test_fits_of_the_same_rows_are_counted_whatever_the_mean(monkeypatch: pytest
         pca(PARTIES, centre="open", **QUICK)
 
 
-def test_the_real_thing() -> None:
+@pytest.mark.usefixtures("dealt")
+def test_a_stock_serves_one_fit_and_is_named(tmp_path: Path) -> None:
+    settings = QUICK | {"stock": tmp_path}
+    study = local_study(3, d=6, **STUDY)
+    segment = sealed_plan(sealed_precision_of(study, 6))[1][0]
+    dealer = MaskDealer(3, RING)
+
+    def make(link: Link) -> MaskStock:
+        return make_mask_stock(link, tmp_path, segment, dealer.maker(link.me), b"session")
+
+    made = between_threads(3, make, mesh(3))
+    (item,) = made[0].path.glob("segment-*")
+    assert item.stat().st_mode & 0o777 == 0o600
+    assert [row.left for row in mask_status(tmp_path)] == [1, 1, 1]
+    result = svd(PARTIES, **settings, offline="stock")
+    assert sine(result.V, components(X)) < 1e-4
+    assert result.report["stock"]["id"] == made[0].id
+    assert result.report["stock"]["mode"] == "stock"
+    assert [(row.left, len(row.claims)) for row in mask_status(tmp_path)] == [(0, 1)] * 3
+    assert not item.exists()
+    with pytest.raises(StockError, match="lacks a sealed fit"):
+        svd(PARTIES, **settings, offline="stock")
+    assert svd(PARTIES, **settings).report["stock"] == result.report["stock"] | {"id": None, "mode": "on-demand"}
+
+
+@pytest.mark.usefixtures("dealt")
+def test_a_damaged_stock_ends_the_fit(tmp_path: Path) -> None:
+    segment = sealed_plan(sealed_precision_of(local_study(3, d=6, **STUDY), 6))[1][0]
+    dealer = MaskDealer(3, RING)
+    make = partial(make_mask_stock, root=tmp_path, segment=segment, session=b"session")
+    made = between_threads(3, lambda link: make(link, make=dealer.maker(link.me)), mesh(3))
+    (item,) = made[1].path.glob("segment-*")
+    item.write_bytes(bytes(item.stat().st_size))
+    with pytest.raises(StockError, match="does not have the digest"):
+        svd(PARTIES, **QUICK, stock=tmp_path)
+
+
+def test_the_real_thing(tmp_path: Path) -> None:
+    """With a stock that is made by real parties."""
     rows = np.split(X[:, :3], [30])
-    settings = QUICK | {"rank": 1, "accuracy_goal": 1e-2, "decay": 0.05}
-    result = svd(rows, **settings)
+    settings = STUDY | {"rank": 1, "accuracy_goal": 1e-2, "decay": 0.05}
+    made = made_for(local_study(2, d=3, **settings), tmp_path)
+    result = svd(rows, **settings, transport="threads", stock=tmp_path)
     assert sine(result.V, np.linalg.svd(X[:, :3])[2][:1].T) < 1e-2
-    assert result.report["offline"]["bytes_sent"] > 1e6
+    assert result.report["stock"]["id"] == made
     assert "ring-LWE" in result.report["protocol"]

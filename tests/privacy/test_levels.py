@@ -24,7 +24,7 @@ from pdml_spdz.privacy.row_spaces import projected
 from pdml_spdz.privacy.run_shows import SealedSettings
 from pdml_spdz.privacy.svd_mechanism import SvdMechanism
 
-SEALED = SealedSettings(columns=6, steps=20)
+SEALED = SealedSettings(columns=6, decay=0.4)
 
 
 def rows(n: int, d: int, seed: int = 0) -> np.ndarray:

@@ -1,17 +1,23 @@
-"""Stocks of both kinds of content as the tests on kills see them: made, claimed, and what of them is on the disk."""
+"""Stocks of all kinds of content as the tests on kills see them: made, claimed, and what of them is on the disk."""
 
 from __future__ import annotations
 
 import shutil
 from abc import ABC, abstractmethod
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
+
+import numpy as np
 
 from pdml_spdz.engines.mp_spdz import directory
 from pdml_spdz.engines.mp_spdz import preprocessing as mp_spdz
 from pdml_spdz.engines.mp_spdz.preprocessing import Preprocessed, Preprocessing
 from pdml_spdz.offline import ledger
+from pdml_spdz.offline.claim import burn
 from pdml_spdz.offline.from_stock import StockMaterial, claim
+from pdml_spdz.offline.mask_products import Integers, MaskPlace, Pair, Rounding, Segment
+from pdml_spdz.offline.mask_stock import FOLDER, ONE_FIT, MaskKind, MaskStock, make_mask_stock, material_of
 from pdml_spdz.offline.material import Plan
 from pdml_spdz.offline.new_stock import New, Wanted, new_stock
 from pdml_spdz.offline.numbers import TRIPLES, NumberStock, record_digest, scalar_name
@@ -108,7 +114,7 @@ class OfNumbers(Content):
         for path in root.glob(f"stock-*/party-{m}"):
             stock = NumberStock(path)
             used = stock.state().position
-            total += sum(stock.scalar_path(i).stat().st_size for i in used.items if stock.scalar_path(i).exists())
+            total += sum(stock.item_path(i).stat().st_size for i in used.items if stock.item_path(i).exists())
             records = (stock.path / TRIPLES).read_bytes()
             size = stock.manifest.kind.triple_size
             total += sum(any(records[i * size + DIGEST : (i + 1) * size]) for i in range(used.record))
@@ -166,7 +172,59 @@ class OfPreprocessing(Content):
         return sum(len(raw) for raw in contents([own]) if raw.split()[0] in claimed)
 
 
-CONTENTS = {"numbers": OfNumbers(), "preprocessing": OfPreprocessing()}
+class OfMasks(Content):
+    stock, leaves = MaskStock, ("send stock:claimed", "receive stock:claimed", "unlink")
+    every = 5  # it is claimed as numbers are
+    SEGMENT = Segment([Rounding(3, 8, 2)], [(MaskPlace(0, np.array([[0]])), MaskPlace(0, np.array([[1, 2]])))])
+    ID = "0123456789abcdef"
+
+    def root(self, root: Path, m: int) -> Path:
+        return root / FOLDER
+
+    def kind(self, M: int) -> MaskKind:
+        return MaskKind.of(M, self.SEGMENT)
+
+    def fill(self, root: Path, M: int, claims: int) -> None:
+        size = 3 * 11 + 2 * 32
+        for m in range(M):
+            path = part_of(root / FOLDER, self.ID, m)
+            path.mkdir(parents=True)
+            files = {}
+            for i in range(claims):
+                raw = bytes([i + 1]) * size
+                (path / MaskStock.item_name(i)).write_bytes(raw)
+                files[MaskStock.item_name(i)] = File(size, record_digest(raw).hex())
+            manifest = Manifest(self.ID, m, self.kind(M), 0, (size,) * claims, "2026-01-01", files)
+            ledger.create(path / ledger.FILE, manifest.heading)
+            write_file(path / MANIFEST, manifest.to_json().encode())
+
+    def claim(self, link: Link, root: Path) -> Given:
+        """By what is in the files."""
+        with burn(link, MaskStock.find(root / FOLDER, self.kind(link.M), link.me), ONE_FIT, b"run") as burnt:
+            found = material_of(burnt.content, self.SEGMENT)
+        return frozenset({("mask", int(found.masks[0][0])), ("share", int(found.shares[0][0, 0]))})
+
+    def look_in_vain(self, link: Link, root: Path) -> None:
+        with burn(link, MaskStock.find(root / FOLDER, self.kind(link.M), link.me), ONE_FIT, b"next"):
+            raise AssertionError("claimed")
+
+    def make(self, link: Link, root: Path) -> None:
+        def products(pairs: Sequence[Pair]) -> list[Integers]:
+            link.all_to_all("material", b"")
+            return [np.zeros((len(pair.left), pair.right.shape[1]), object) for pair in pairs]
+
+        make_mask_stock(link, root, self.SEGMENT, products, b"session")
+
+    def left(self, root: Path, m: int) -> int:
+        total = 0
+        for path in (root / FOLDER).glob(f"stock-*/party-{m}"):
+            stock = MaskStock(path)
+            used = [stock.item_path(i) for i in stock.state().position.items]
+            total += sum(item.stat().st_size for item in used if item.exists())
+        return total
+
+
+CONTENTS = {"numbers": OfNumbers(), "preprocessing": OfPreprocessing(), "masks": OfMasks()}
 
 
 def clear(root: Path) -> None:

@@ -2,21 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import asdict
 from typing import Any
 
-from pdml_spdz.engines.base import Engine, EngineBase, SealedCheckpoint, Security
+from pdml_spdz.engines.base import Engine, EngineBase, OwnRows, SealedCheckpoint, Security
 from pdml_spdz.engines.embedded.plan import NumbersPlan
 from pdml_spdz.engines.embedded.runner import EmbeddedRunner
-from pdml_spdz.engines.embedded.sealed_run import SealedRun
+from pdml_spdz.engines.embedded.sealed_run import SealedRun, StoredMasks, sealed_plan
 from pdml_spdz.engines.openings.base import Runner
 from pdml_spdz.engines.spec import Context, OfflinePlan, precision_of
 from pdml_spdz.errors import StockError
 from pdml_spdz.numerics.fixedpoint import Reals
+from pdml_spdz.offline.claim import burn
 from pdml_spdz.offline.from_stock import StockMaterial
 from pdml_spdz.offline.lattice_products import products_by_lattice
 from pdml_spdz.offline.mask_products import Maker
+from pdml_spdz.offline.mask_stock import FOLDER, ONE_FIT, MaskKind, MaskStock, material_of
 from pdml_spdz.offline.material import Material
 from pdml_spdz.offline.numbers import NumberStock
 from pdml_spdz.offline.on_demand import OnDemand
@@ -29,6 +31,7 @@ from pdml_spdz.transport.base import Link
 
 Source = Callable[[Link, NumbersPlan], Material]  # where a run takes its offline material from
 Products = Callable[[Link], Maker]  # what makes the products of masks of a sealed fit
+Stored = Callable[[Link, SealedPrecision], StoredMasks | None]  # and what was made of them ahead
 
 
 class EmbeddedEngine(EngineBase):
@@ -44,11 +47,12 @@ class EmbeddedEngine(EngineBase):
         aggregator: str = "auto",
         lpn: bool = True,
         products: Products = products_by_lattice,
+        stored: Stored = lambda link, precision: None,
     ) -> None:
         """lpn : whether offline material may rest on learning parity with noise"""
         self._masked = masked_sum(link, run, aggregator)
         super().__init__(link, self._masked)
-        self._precision, self._source, self._products = precision, source, products
+        self._precision, self._source, self._products, self._stored = precision, source, products, stored
         assumed = "OT on ristretto255, AES" + (", LPN for many numbers" if lpn else "")
         model = f"semi-honest, computational ({assumed}; TLS 1.3 channels)"
         self.security = Security(model, False, "any M - 1 parties")
@@ -64,10 +68,11 @@ class EmbeddedEngine(EngineBase):
         return EmbeddedRunner(self._masked, plan.precision, scale, self._material, plan.lots)
 
     def sealed(
-        self, precision: SealedPrecision, own: Sequence[Reals], V: Reals, shown: Callable[[SealedCheckpoint], None]
+        self, precision: SealedPrecision, own: OwnRows, V: Reals, shown: Callable[[SealedCheckpoint], None]
     ) -> SealedCheckpoint:
-        self._sealed = run = SealedRun(self._masked, precision, self._products(self.link))
-        Agreement(self.link).digest("program", run.program.text.encode())
+        Agreement(self.link).digest("program", sealed_plan(precision)[0].text.encode())
+        stored = self._stored(self.link, precision)
+        self._sealed = run = SealedRun(self._masked, precision, self._products(self.link), stored=stored)
         assumed = "ring-LWE, decisional Diffie-Hellman on ristretto255, AES; TLS 1.3 channels"
         self.security = Security(f"semi-honest, computational ({assumed})", False, "any M - 1 parties")
         return run(own, V, shown)
@@ -102,6 +107,7 @@ def make(context: Context) -> Engine:
         aggregator=study.aggregator,
         lpn=lpn,
         products=_watched(context),
+        stored=_stored(context),
     )
 
 
@@ -110,6 +116,28 @@ def _watched(context: Context) -> Products:
         context.notify({"event": "offline", "done": done, "of": of, "detail": what})
 
     return lambda link: products_by_lattice(link, progress)
+
+
+def _stored(context: Context) -> Stored:
+    """Claims the masks of a sealed fit from a stock, as the study's `offline` says; all parties decide alike."""
+
+    def stored(link: Link, precision: SealedPrecision) -> StoredMasks | None:
+        segment = sealed_plan(precision)[1][0]
+        if context.study.offline != "on-demand":
+            stocks = MaskStock.find(context.stocks / FOLDER, MaskKind.of(link.M, segment), link.me)
+            try:
+                with burn(link, stocks, ONE_FIT, context.session) as burnt:
+                    found = StoredMasks(burnt.stock.id, material_of(burnt.content, segment))
+                context.note(f"masks and their products from stock {found.stock}, up to the first checkpoint")
+                return found
+            except StockError as error:
+                # `common`: raised at all parties alike, so that all of them take the other way.
+                if context.study.offline == "stock" or not error.common:
+                    raise
+        context.note("masks and their products made in the run, no stock")
+        return None
+
+    return stored
 
 
 def _source(context: Context) -> Source:

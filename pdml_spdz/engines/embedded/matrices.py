@@ -117,6 +117,8 @@ class SecretNumbers:
         return self * -1
 
     def __sub__(self, other: object) -> SecretNumbers:
+        if isinstance(other, Clear):
+            return self + Clear(-x for x in other)
         return self + (-other if isinstance(other, int | SecretNumbers) else other)
 
     def __rsub__(self, other: object) -> SecretNumbers:
@@ -184,18 +186,34 @@ class Below:
 
     def reveal(self) -> Bit:
         backend = self.numbers.backend
-        bit = Bit(backend.below(self.numbers, self.shift))
-        bit.backend = backend
-        return bit
+        found = backend.below(self.numbers, self.shift)
+        return Bit(backend, found)
 
 
-class Bit(int):
+class Bit:
     """An opened bit."""
 
-    backend: MatrixBackend
+    def __init__(self, backend: MatrixBackend, bit: int) -> None:
+        self.backend, self.bit = backend, bit
+
+    def __bool__(self) -> bool:
+        return bool(self.bit)
+
+    def __rsub__(self, one: int) -> int:
+        return one - self.bit
 
     def binary_output(self) -> None:
-        self.backend.write_bit(int(self))
+        self.backend.write_bit(int(self.bit))
+
+
+class Either(int):
+    """A bit of a dry run, which goes both ways."""
+
+    def __bool__(self) -> bool:
+        return True
+
+    def __rsub__(self, other: object) -> Either:
+        return self
 
 
 class MatrixVariable:
@@ -253,7 +271,15 @@ class InputType:
         return self._backend.read_input(player, size)
 
     def concat(self, parts: Sequence[SecretNumbers]) -> SecretNumbers:
+        """Parts of the same numbers stay under their masks."""
         n = sum(map(len, parts))
+        masked = [part.masked for part in parts if part.masked is not None]
+        if len(masked) == len(parts) and len({m.place.source for m in masked}) == 1:
+            public, own, index = (
+                np.concatenate(of) for of in zip(*((m.public, m.own, m.place.index) for m in masked), strict=True)
+            )
+            place = MaskPlace(masked[0].place.source, index)
+            return SecretNumbers(self._backend, n, None, Masked(public, own, place))
         return self._backend.combine(n, lambda: np.concatenate([part.share for part in parts]))
 
 
@@ -308,7 +334,7 @@ class Planner(MatrixBackend):
 
     def below(self, x: SecretNumbers, shift: int) -> int:
         self.round(x, self.most_bits, shift)
-        return 0
+        return Either()
 
 
 def _place(x: SecretNumbers, shape: tuple[int, int]) -> MaskPlace:

@@ -9,17 +9,20 @@ from pathlib import Path
 from typing import Any
 
 from pdml_spdz.engines.embedded import machine
-from pdml_spdz.engines.embedded.sealed_forecast import sealed_plan_of
+from pdml_spdz.engines.embedded.sealed_forecast import SealedPlan, sealed_plan_of
+from pdml_spdz.engines.embedded.sealed_run import sealed_plan
 from pdml_spdz.engines.openings.base import Layout, Opening
 from pdml_spdz.engines.spec import Context, Note, OfflinePlan, Stocks, precision_of
-from pdml_spdz.errors import StudyError
+from pdml_spdz.offline.lattice_products import products_by_lattice
 from pdml_spdz.offline.make import Forecast, forecast, make
+from pdml_spdz.offline.mask_stock import make_mask_stock
 from pdml_spdz.offline.material import Lots, Plan
 from pdml_spdz.offline.numbers import Kind
 from pdml_spdz.offline.on_demand import levels
-from pdml_spdz.offline.status import Row, status
+from pdml_spdz.offline.status import MaskRow, Row, mask_status, status
 from pdml_spdz.programs.precision import Precision
 from pdml_spdz.programs.render import Program, render
+from pdml_spdz.programs.sealed_precision import RING
 from pdml_spdz.study.algorithm import Shape
 from pdml_spdz.study.model import Study
 
@@ -128,12 +131,9 @@ def _lots(one: Plan, two: Plan, shape: Shape) -> Lots:
 
 
 def make_stock(context: Context, plan: OfflinePlan) -> dict[str, Any]:
-    if not isinstance(plan, NumbersPlan):
-        raise StudyError(
-            "the products of a sealed fit's masks are made in its run.",
-            "another level of reveal for a stock",
-            "run the study as it is; `pdml-spdz offline plan` says what it will take",
-        )
+    if isinstance(plan, SealedPlan):
+        return _make_sealed(context, plan)
+    assert isinstance(plan, NumbersPlan)
     wanted = plan.stock
 
     def progress(done: int, total: int, sent: int) -> None:
@@ -143,10 +143,28 @@ def make_stock(context: Context, plan: OfflinePlan) -> dict[str, Any]:
     return {"stock": stock.id, "triples": wanted.triples, "numbers": wanted.numbers, "path": str(stock.path)}
 
 
+def _make_sealed(context: Context, plan: SealedPlan) -> dict[str, Any]:
+    def progress(what: str, done: int, of: int) -> None:
+        context.notify({"event": "offline", "done": done, "of": of, "detail": what})
+
+    segment = sealed_plan(plan.precision)[1][0]
+    make = products_by_lattice(context.link, progress)
+    stock = make_mask_stock(context.link, context.stocks, segment, make, context.session)
+    return {"stock": stock.id, "products": len(segment.ahead), "path": str(stock.path)}
+
+
 def stocks(root: Path) -> Stocks:
     columns = ("stock", "party", "of", "rings", "triples left", "scalars left", "MB", "made", "claimed by")
-    rows = status(root)
-    return Stocks(columns, [_cells(row) for row in rows], [asdict(row) for row in rows])
+    rows, sealed = status(root), mask_status(root)
+    cells = [_cells(row) for row in rows] + [_mask_cells(row) for row in sealed]
+    return Stocks(columns, cells, [asdict(row) for row in rows] + [asdict(row) for row in sealed])
+
+
+def _mask_cells(row: MaskRow) -> list[str]:
+    claims = ", ".join(f"{claim.run[:12]} ({claim.time})" for claim in row.claims) or "nobody"
+    left = f"{row.left} of {row.fits} sealed fits"
+    kind = (str(row.kind.M), f"{RING}") if row.kind else ("?", "?")
+    return [row.stock, f"P{row.party}", *kind, "-", left, f"{row.bytes / 1e6:.1f}", row.created, row.problem or claims]
 
 
 def _cells(row: Row) -> list[str]:

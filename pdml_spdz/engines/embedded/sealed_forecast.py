@@ -10,8 +10,8 @@ import numpy as np
 from pdml_spdz.engines.embedded.sealed_run import sealed_plan
 from pdml_spdz.engines.openings.base import Layout
 from pdml_spdz.engines.spec import OfflinePlan, sealed_precision_of
-from pdml_spdz.offline.lattice_products import groups, layout
 from pdml_spdz.offline.mask_products import Integers, MaskProducts, Pair
+from pdml_spdz.offline.product_layout import batches
 from pdml_spdz.programs.sealed_precision import RING, SealedPrecision
 from pdml_spdz.study.algorithm import Shape
 from pdml_spdz.study.model import Study
@@ -85,11 +85,9 @@ def forecast(p: SealedPrecision) -> SealedForecast:
         dry.input(np.zeros(p.columns**2, object), p.f_a + 1)
     dry.mask()
     sent, seconds = {False: 0, True: 0}, 0.0
-    for group in groups(pairs):
-        (n, i), c = pairs[group[0]].left.shape, pairs[group[0]].right.shape[1]
-        chosen, _ = layout(p.M, n, i, c, pairs[group[0]].bits, len(group))
-        sent[pairs[group[0]].input] += chosen.sent
-        seconds += chosen.seconds
+    for batch in batches(p.M, pairs):
+        sent[batch.input] += batch.sent
+        seconds += batch.seconds
     numbers = sum(rounding.n for rounding in first.roundings)
     online = numbers * RING // 8 * (p.M - 1)
     local = sum(2 * left.index.size * right.index.shape[1] for left, right in first.products)

@@ -3,21 +3,21 @@
 from __future__ import annotations
 
 import secrets
-from collections.abc import Callable, Sequence
-from dataclasses import asdict
+from collections.abc import Callable
+from dataclasses import asdict, dataclass
 from functools import lru_cache
 from typing import Any
 
 import numpy as np
 
-from pdml_spdz.engines.base import SealedCheckpoint
+from pdml_spdz.engines.base import OwnRows, SealedCheckpoint
 from pdml_spdz.engines.embedded import machine
 from pdml_spdz.engines.embedded.matrices import Planner, matrix_names
 from pdml_spdz.engines.embedded.matrix_party import MatrixParty
 from pdml_spdz.engines.embedded.runner import Session
 from pdml_spdz.numerics import ring
 from pdml_spdz.numerics.fixedpoint import Reals
-from pdml_spdz.offline.mask_products import Integers, Maker, MaskProducts, Segment
+from pdml_spdz.offline.mask_products import Integers, Maker, MaskProducts, Segment, SegmentMaterial
 from pdml_spdz.primitives.agree import Agreement
 from pdml_spdz.primitives.sec_sum import MaskedSum
 from pdml_spdz.programs.render import Program, render_sealed
@@ -28,33 +28,53 @@ OPEN_BITS = 6  # sign, and room above 1, of what is opened
 
 @lru_cache(maxsize=4)
 def sealed_plan(precision: SealedPrecision) -> tuple[Program, tuple[Segment, ...]]:
-    """The program, and the masks and products that it takes up to each of its checkpoints."""
+    """The program, and the masks and products that it takes up to each of its gates."""
     program = render_sealed(precision)
     planner = Planner(precision.most_bits)
     machine.execute_with(program, matrix_names(planner))
-    return program, tuple(planner.segments)
+    bits = planner.segments  # up to the bit of the scale and on to that of the gate, at each checkpoint
+    return program, tuple(scale + gate for scale, gate in zip(bits[::2], bits[1::2], strict=False))
+
+
+@dataclass(frozen=True)
+class StoredMasks:
+    """What a run has claimed of a stock for its first segment; no other run ever has it."""
+
+    stock: str
+    material: SegmentMaterial
 
 
 class SealedRun:
     """One fit of the program sealed_svd, party m's part.
 
     1. party m inputs S_m / B and, at every checkpoint, a rotation that it has drawn
-    2. H is opened; U, Theta <- its leading eigenvectors and eigenvalues; all take those of party 0
-    3. U, U / gaps and U Theta / gaps go to the program as public numbers; the gate's bit is opened, and V_k if it is 1
+    2. one bit is opened: whether H is normalised; the run ends if it is not
+    3. H is opened; U, Theta <- its leading eigenvectors and eigenvalues; all take those of party 0
+    4. U, U / gaps and Theta / gaps go to the program as public numbers; the gate's bit is opened, and V_k if it is 1
 
-    Reveals: at each checkpoint that is reached the eigenvalues of V^T S V over their sum, to f_open bits, and the
-    gate's bit; V_k to f_out bits.
-    Cost: rounds: about 2 for each product with S and 2 for each step of a polar factor.
+    Reveals: at each checkpoint that is reached the bit of 2, the eigenvalues of V^T S V over their sum, to f_open bits,
+    and the gate's bit; V_k to f_out bits.
+    Cost: rounds: 1 for each product with S, 2 for each step of an inverse root, b / block of these one after the other
+    for each orthonormalisation.
     """
 
-    def __init__(self, sec_sum: MaskedSum, precision: SealedPrecision, make: Maker, bits: int = RING) -> None:
-        self.precision, self.link = precision, sec_sum.link
+    def __init__(
+        self,
+        sec_sum: MaskedSum,
+        precision: SealedPrecision,
+        make: Maker,
+        bits: int = RING,
+        *,
+        stored: StoredMasks | None = None,
+    ) -> None:
+        self.precision, self.link, self._stored = precision, sec_sum.link, stored
         self.program, segments = sealed_plan(precision)
+        self._ahead = segments[0].ahead
         self._session = Session()
         turn, rows = precision.f_a + 1, precision.f_s + 1
         self.backend = MatrixParty(
             sec_sum,
-            MaskProducts(segments, make),
+            MaskProducts(segments, make, first=stored.material if stored else None),
             self._session,
             bits=bits,
             input_bits={precision.d: rows, precision.d**2: rows} | {precision.columns**2: turn},
@@ -66,53 +86,65 @@ class SealedRun:
     def facts(self) -> dict[str, Any]:
         """What the report says of it."""
         p = self.precision
-        derived = {"iterations_at_checkpoints": p.checkpoints, "f_out": p.f_out, "ring": RING, "growing_steps": p.grow}
+        derived = {
+            "iterations_at_checkpoints": [p.iterations_at(i) for i in range(len(p.checkpoints))],
+            "f_out": p.f_out,
+            "ring": RING,
+            "steps_of_an_inverse_root": len(p.steps_of_rows),
+        }
         return {
             "precision": asdict(p) | derived,
             "protocol": "additive shares, products by ring-LWE",
             "program": self.program.name,
             "program_digest": self.program.digest,
-            "stock": None,
+            "stock": {
+                "id": self._stored.stock if self._stored else None,
+                "claimed": {"products": len(self._ahead)},
+                "mode": "stock" if self._stored else "on-demand",
+            },
         }
 
     def __call__(
-        self, own: Sequence[Reals], V: Reals, shown: Callable[[SealedCheckpoint], None] = lambda seen: None
+        self, own: OwnRows, V: Reals, shown: Callable[[SealedCheckpoint], None] = lambda seen: None
     ) -> SealedCheckpoint:
-        """own : this party's matrix, over the bound, and for a hidden mean its sums over the root of n times the bound;
-        V : the start, which all have
-        """
+        """V : the start, which all have"""
         p = self.precision
         turns = [haar(p.columns, p.f_a).reshape(-1) for _ in p.checkpoints]
-        inputs = [*(_integers(x.reshape(-1), p.f_s) for x in own), *turns]
-        publics = [int(z) for z in _integers(V.reshape(-1), p.f_v)]
+        inputs = [*_inputs(own, p.f_s), *turns]
+        publics = [int(z) for z in _integers(V.T.reshape(-1), p.f_v)]
         for _ in p.checkpoints:
-            H = self._session.call(inputs, publics)
-            ritz, publics = self._eigenvectors(H)
-            passed = bool(self._session.call([], publics))
-            seen = SealedCheckpoint(ritz, passed, None)
-            if passed:
-                opened = self._session.call([], [])
-                # Each of M parties has dropped half a unit, on the average.
-                found = (np.array(opened, float) + p.M / 2).reshape(p.d, p.rank)
-                seen = SealedCheckpoint(ritz, True, found * 2.0**-p.f_out)
+            seen = self._checkpoint(inputs, publics)
             shown(seen)
-            if passed:
-                return seen
+            if seen.passed or seen.ritz is None:
+                break
             inputs, publics = [], []
         return seen
+
+    def _checkpoint(self, inputs: list[Integers], publics: list[int]) -> SealedCheckpoint:
+        p = self.precision
+        if not self._session.call(inputs, publics):
+            return SealedCheckpoint(None, False, None)
+        ritz, publics = self._eigenvectors(self._session.call([], []))
+        if not self._session.call([], publics):
+            return SealedCheckpoint(ritz, False, None)
+        # Each of M parties has dropped half a unit, on the average.
+        found = np.array(self._session.call([], []), float) + p.M / 2
+        return SealedCheckpoint(ritz, True, found.reshape(p.d, p.rank) * 2.0**-p.f_out)
 
     def _eigenvectors(self, H: Integers) -> tuple[Reals, list[int]]:
         """Ritz values over their sum, and the public numbers that the gate wants: first whether there is no gap."""
         p = self.precision
-        h = np.array([int(x) for x in H], float).reshape(p.columns, p.columns) * 2.0**-p.f_open
-        theta, U = np.linalg.eigh((h + h.T) / 2)
+        h = np.zeros((p.columns, p.columns))
+        h[np.triu_indices(p.columns)] = np.array([int(x) for x in H], float) * 2.0**-p.f_open
+        h = h + np.triu(h, 1).T
+        theta, U = np.linalg.eigh(h)
         own = np.vstack([theta[::-1], U[:, ::-1]])
         agreed, _ = Agreement(self.link).offered(own, (), lambda offer, said: _diagonalise(offer, h))
         theta, U = agreed[0], agreed[1:, : p.rank]
         gaps = theta[: p.rank] - theta[p.rank]
         hopeless = int(not gaps[-1] > 2.0**-p.weight_bits)
         weights = 1 / np.maximum(gaps, 2.0**-p.weight_bits)
-        numbers = (U, U * weights, U * weights * theta[: p.rank])
+        numbers = (U, U * weights, weights * theta[: p.rank])
         publics = [int(z) for x in numbers for z in _integers(x.reshape(-1), p.f_u)]
         return theta / theta.sum(), [hopeless, *publics]
 
@@ -120,7 +152,17 @@ class SealedRun:
 def _diagonalise(offer: Reals, h: Reals) -> bool:
     theta, U = offer[0], offer[1:]
     orthonormal = np.abs(U.T @ U - np.eye(len(h))).max() < 1e-9
-    return bool(orthonormal and np.abs(U.T @ ((h + h.T) / 2) @ U - np.diag(theta)).max() < 1e-9)
+    return bool(orthonormal and np.abs(U.T @ h @ U - np.diag(theta)).max() < 1e-9)
+
+
+def _inputs(own: OwnRows, f: int) -> list[Integers]:
+    """S_m, and t_m for a hidden mean: then S_m is that around the party's own mean, and (n / n_m) t_m t_m^T exactly."""
+    S = _integers(own.S.reshape(-1), f)
+    if own.sums is None:
+        return [S]
+    t, share = _integers(own.sums, f), own.share
+    outer = np.multiply.outer(t, t).reshape(-1) * share.numerator // (share.denominator << f)
+    return [S + outer, t]
 
 
 def _integers(x: Reals, f: int) -> Integers:

@@ -14,9 +14,14 @@ if TYPE_CHECKING:
     from pdml_spdz.engines.base import Engine
     from pdml_spdz.engines.spec import EngineSpec
 
+SCALE = (
+    "at each checkpoint that was reached one bit: whether S and V^T S V are large enough beside the bound to be "
+    "normalised, to every party"
+)
 RITZ = (
     "at each checkpoint that was reached the eigenvalues of V^T S V, over their sum, to 40 bits: b Ritz values, of "
-    "which those below 2^-6 of ||S||_F are shortened by a function of that ratio, to every party"
+    "which those far below the k-th, or below 2^-6 of ||S||_F, are shortened by a function of their ratios, to every "
+    "party"
 )
 GATE = "at each checkpoint that was reached one bit: whether the residuals are small enough, to every party"
 RESULT = "V, to the bits of the accuracy goal, to every party"
@@ -29,7 +34,7 @@ def _columns(engine: Engine, bound: Bound, plan: Any, mean: OwnMean | None) -> N
 
 
 def _seen(spec: EngineSpec) -> list[str]:
-    return [RITZ, GATE, RESULT]
+    return [SCALE, RITZ, GATE, RESULT]
 
 
 SEALED = Opening("sealed", "sealed", _columns, _seen, template=SEALED_PROGRAM, loop=True, common_scale=True)

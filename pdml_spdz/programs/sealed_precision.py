@@ -155,7 +155,7 @@ class SealedPrecision:
 
     @property
     def w_bits(self) -> int:
-        """Of 8 / trace, once a bit has said that the steps have reached it: from 2^-(trace_reach + 1) on they do not."""
+        """Of 8 / trace, once a bit has said that the steps have reached it: from 2^-(trace_reach + 1) they do not."""
         return 2 * (self.trace_reach + 1) + 3 - self.trace_bits
 
     @property

@@ -1,10 +1,10 @@
 """What a sealed fit takes, and how right it is.
 
-    PDML_DATA=DIR python -m benchmarks.bench_sealed [--dealt] [name ...]
+    PDML_DATA=DIR python -m benchmarks.bench_sealed [--dealt | --curves] [name ...]
 
 Three parties on this machine, processes with TLS between them, k = 7, the default goal: seconds, bytes that a party
 sends, rounds, the sine of V's error against the pooled SVD; and what was forecast from public numbers. --dealt: threads
-that take the products of their masks from a dealer of the tests, to see V alone.
+that take the products of their masks from a dealer of the tests, to see V alone. --curves: forecasts over d, b, T, M.
 """
 
 from __future__ import annotations
@@ -48,6 +48,7 @@ def tables(directory: Path) -> Iterator[tuple[str, np.ndarray]]:
     yield "digits", load_digits().data
     yield "breast cancer", standardised(load_breast_cancer().data)
     yield "spectrum", spectrum()
+    yield "spectrum 256", spectrum(256)
     for name in ("Songs", "News"):
         if directory.is_dir():
             yield name.lower(), standardised(datasets.regression_table(directory, name)[0])
@@ -81,7 +82,31 @@ def measured(X: np.ndarray) -> dict[str, Any]:
     }
 
 
+def curves() -> dict[str, Any]:
+    """Forecasts up to the first checkpoint, around d = 64, b = 14, T = 17, M = 3."""
+    usual: dict[str, Any] = {"M": M, "d": 64, "columns": 2 * K, "iterations": iterations_for(1e-6, 0.6)}
+    over = {
+        "d": (16, 32, 64, 128, 256),
+        "columns": (8, 10, 14, 21, 28),
+        "iterations": (9, 17, 33, 65),
+        "M": (2, 3, 5, 8),
+    }
+    found: dict[str, Any] = {}
+    for name, values in over.items():
+        for value in values:
+            chosen = usual | {name: value}
+            chosen["columns"] = min(chosen["columns"], chosen["d"])
+            plan = forecast(SealedPrecision(rank=K, **chosen))
+            waits = {f"{ms} ms": round(plan.rounds * ms / 1e3) for ms in (20, 100)}
+            found[f"{name} = {value}"] = row = {"MB": plan.sent / 1e6, "rounds": plan.rounds, "s": plan.seconds} | waits
+            print(f"{name} = {value}: {row}", flush=True)
+    return found
+
+
 def main() -> None:
+    if "--curves" in sys.argv:
+        save("sealed-curves", curves())
+        return
     names = [name for name in sys.argv[1:] if not name.startswith("-")]
     found = {}
     for name, X in tables(Path(os.environ.get("PDML_DATA", "data"))):

@@ -17,7 +17,8 @@ from pdml_spdz.numerics.fixedpoint import Reals
 from pdml_spdz.numerics.linalg import orthonormalise
 from pdml_spdz.primitives.normed_sum import Alone, NormedColumns, unit_columns
 from pdml_spdz.privacy.attack_run import WELL
-from pdml_spdz.programs.sealed_precision import FIRST, GROW_BITS, POWERS, checkpoints, iterations_for
+from pdml_spdz.programs.sealed_precision import FIRST, POWERS, STEPS_OF_ROWS, checkpoints, iterations_for
+from pdml_spdz.programs.steps import Family
 from pdml_spdz.study.model import Study
 from pdml_spdz.transport.base import Clock
 
@@ -206,10 +207,13 @@ def sealed(theta: Reals, U: Reals, start: Reals, k: int, settings: SealedSetting
 
 
 def _in_reach(Y: Reals) -> Reals:
-    """The columns, orthonormal one after the other; none is lengthened by more than 2^GROW_BITS."""
+    """The columns, orthonormal one after the other, as far as the program's steps reach."""
     V = Y.copy()
     for j in range(V.shape[1]):
-        V[:, j] /= max(float(np.linalg.norm(V[:, j])), 2.0**-GROW_BITS)
+        short = length = float(np.linalg.norm(V[:, j]))
+        for step in STEPS_OF_ROWS:
+            length = Family.at(step, length)
+        V[:, j] *= length / max(short, 1e-300)
         V[:, j + 1 :] -= np.outer(V[:, j], V[:, j] @ V[:, j + 1 :])
     return V
 

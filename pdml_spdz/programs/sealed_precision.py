@@ -26,6 +26,7 @@ REACH = 6
 # By which rows that are made orthonormal may have become shorter: the polynomial has the leading coefficient 1, and
 # takes the k-th direction, its roots being below 0.99 of it, to at least 2^-8 of its fourth power.
 GROW_BITS = POWERS * REACH + 8
+STEPS_OF_ROWS = fewest_steps(INVERSE_ROOT, GROW_BITS, 48)
 
 
 @dataclass(frozen=True)
@@ -47,7 +48,7 @@ class SealedPrecision:
     goal_bits: int = 20
     iterations: int = 17
     decay: float = 0.6
-    block: int = 3
+    block: int = 2
     scale: int = 32
     hidden_mean: bool = False
 
@@ -135,7 +136,7 @@ class SealedPrecision:
 
     @property
     def steps_of_rows(self) -> Steps:
-        return fewest_steps(INVERSE_ROOT, GROW_BITS, self.normal_bits + 5)
+        return STEPS_OF_ROWS
 
     @property
     def steps_of_trace(self) -> Steps:
@@ -154,7 +155,7 @@ class SealedPrecision:
 
     @property
     def w_bits(self) -> int:
-        """Of 8 / trace, once a bit has said that the steps have reached it: from 2^-(trace_reach + 1) on they do not."""
+        """Of 8 / trace, once a bit has said that the steps have reached it: from 2^-(trace_reach + 1) they do not."""
         return 2 * (self.trace_reach + 1) + 3 - self.trace_bits
 
     @property

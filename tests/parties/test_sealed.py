@@ -11,7 +11,9 @@ import pytest
 
 from pdml_spdz import pca, svd
 from pdml_spdz.engines.embedded import engine
+from pdml_spdz.engines.embedded.sealed_forecast import forecast
 from pdml_spdz.engines.openings.sealed import GATE, RESULT, RITZ, SCALE
+from pdml_spdz.engines.spec import sealed_precision_of
 from pdml_spdz.errors import PdmlError, QuotaError, RangeExceeded, StudyError
 from pdml_spdz.estimators import PDPCA
 from pdml_spdz.fits import sealed_fit
@@ -153,8 +155,12 @@ def test_fits_of_the_same_rows_are_counted_whatever_the_mean(monkeypatch: pytest
 
 def test_the_real_thing() -> None:
     rows = np.split(X[:, :3], [30])
-    settings = QUICK | {"rank": 1, "accuracy_goal": 1e-2, "decay": 0.05}
-    result = svd(rows, **settings)
+    settings = STUDY | {"rank": 1, "accuracy_goal": 1e-2, "decay": 0.05}
+    result = svd(rows, **settings, transport="threads")
     assert sine(result.V, np.linalg.svd(X[:, :3])[2][:1].T) < 1e-2
     assert result.report["offline"]["bytes_sent"] > 1e6
     assert "ring-LWE" in result.report["protocol"]
+    expected = forecast(sealed_precision_of(local_study(2, algorithm="svd", **settings), 3))
+    sent = (result.report["bytes_sent"] + result.report["offline"]["bytes_sent"]) / 2
+    assert expected.sent / 1.5 < sent < 1.5 * expected.sent
+    assert expected.rounds / 1.5 < result.report["rounds"] < 1.5 * expected.rounds

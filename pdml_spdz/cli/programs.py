@@ -50,7 +50,7 @@ def render(
     Examples:
       pdml-spdz render normed_sum --parties 3 --dim 1000
       pdml-spdz render scaled_sum --dim 64 --columns 9 --iterations 60 --out scaled_sum.mpc
-      pdml-spdz render sealed_svd --dim 16 --columns 4 --iterations 36        half as many components as columns
+      pdml-spdz render sealed_svd --dim 16 --columns 4 --iterations 17        half as many components as columns
     """
     if name == SEALED_PROGRAM:
         sealed = SealedPrecision(parties, dim, max(1, columns // 2), columns, iterations=iterations)

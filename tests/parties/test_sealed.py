@@ -12,6 +12,7 @@ import pytest
 
 from pdml_spdz import pca, svd
 from pdml_spdz.engines.embedded import engine
+from pdml_spdz.engines.embedded.sealed_forecast import forecast
 from pdml_spdz.engines.embedded.sealed_run import sealed_plan
 from pdml_spdz.engines.openings.sealed import GATE, RESULT, RITZ, SCALE
 from pdml_spdz.engines.spec import sealed_precision_of
@@ -204,3 +205,7 @@ def test_the_real_thing(tmp_path: Path) -> None:
     assert sine(result.V, np.linalg.svd(X[:, :3])[2][:1].T) < 1e-2
     assert result.report["stock"]["id"] == made
     assert "ring-LWE" in result.report["protocol"]
+    expected = forecast(sealed_precision_of(local_study(2, algorithm="svd", **settings), 3))
+    sent = (result.report["bytes_sent"] + result.report["offline"]["bytes_sent"]) / 2
+    assert expected.sent / 1.5 < sent < 1.5 * expected.sent
+    assert expected.rounds / 1.5 < result.report["rounds"] < 1.5 * expected.rounds

@@ -28,7 +28,8 @@ FIELD = P.most_bits + 1
 HALF = P.columns * (P.columns + 1) // 2  # numbers of H, which is symmetric
 
 
-def test_same_openings(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("protocol", ["semi", "hemi"])  # mascot agrees, too, and takes minutes
+def test_same_openings(protocol: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     # With rotations that are the identity H is the same in both runs, and so are the public numbers made of it.
     one = np.array([[int(i == j) << P.f_a for j in range(P.columns)] for i in range(P.columns)], object)
     monkeypatch.setattr(sealed_run, "haar", lambda n, f: one)
@@ -63,7 +64,7 @@ def test_same_openings(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         port = free.getsockname()[1]
-    command = [f"{HOME}/semi-party.x", "-N", "2", "-h", "localhost", "-pn", str(port), "sealed_svd", "-p"]
+    command = [f"{HOME}/{protocol}-party.x", "-N", "2", "-h", "localhost", "-pn", str(port), "sealed_svd", "-p"]
     parties = [subprocess.Popen([*command, str(m)], cwd=tmp_path, stdout=subprocess.DEVNULL) for m in range(2)]
     assert [party.wait(timeout=600) for party in parties] == [0, 0]
 

@@ -25,7 +25,7 @@ def main() -> None:
         "--full", action="store_true", help="the paper's grid; small cells stand in for those not there"
     )
     parser.add_argument("--reduced", action="store_true", help="the paper's grid with fewer records and samples")
-    parser.add_argument("--only", nargs="*", help="nmf, svd, shows, noise, ratings, attacks")
+    parser.add_argument("--only", nargs="*", help="nmf, svd, levels, shows, noise, ratings, attacks")
     parser.add_argument("--so-far", action="store_true", help="compute nothing: a page of what is there")
     parser.add_argument("--jobs", type=int, default=os.cpu_count() or 1)
     given = parser.parse_args()
@@ -58,6 +58,7 @@ def main() -> None:
 SAME = {
     "nmf": ("data", "k", "party_share", "start"),
     "svd": ("data", "party_share"),
+    "levels": ("data", "party_share"),
     "shows": ("data", "solver"),
     "noise": ("experiment", "data"),
     "ratings": ("data", "k", "party_share"),

@@ -2,7 +2,7 @@
 
 PD-NMF between M parties has the sums, and so the topics, of RRI-NMF on all their rows (Theorem 1): a cell is computed
 on the pooled rows, each with its party's own IDF weights. What parties do alone (their own topics) is computed party by
-party. `together.py` makes some cells between parties and compares.
+party. `benchmarks.paper.theorems` makes some cells between parties and compares.
 
 What cells of a corpus have in common is computed once: terms, held-out documents, windows of words.
 """
@@ -182,8 +182,8 @@ def cell(directory: Path, name: str, k: int, share: float, M: int, trial: int) -
 
 
 def cells(directory: Path) -> list[Cell]:
-    """All 405, trial by trial, what takes least first: a run may be stopped. M = 30 with 30 % each, half of all work, is
-    last.
+    """All 405, trial by trial, what takes least first: a run may be stopped. Last is M = 30 with 30 % each, half of all
+    work.
     """
     grid = [
         {"data": name, "M": M, "party_share": share, "k": k, "trial": trial}

@@ -132,7 +132,7 @@ def test_user_mean_is_the_mean_of_what_is_known_of_the_user() -> None:
 def test_levels_stand_beside_each_other_and_beside_v_k(tmp_path: Path) -> None:
     told = {view: "1" * i + "0" * (20 - i) for i, view in enumerate(LEVEL_VIEWS)}
     rows = [row(0.1, view=view, data="Enron", told=told[view], flagged=i) for i, view in enumerate(LEVEL_VIEWS)]
-    text = page.write({"svd": rows}, tmp_path / "page.md", full=False).read_text()
+    text = page.write({"levels": rows}, tmp_path / "page.md", full=False).read_text()
     assert "| V_k alone | no level: what nothing can hide | 0 |" in text
     assert "| `--reveal sealed` | the same, and the ratios of b = 2k Ritz values | 6 |" in text
     (line,) = [line for line in text.splitlines() if line.startswith("| Enron 10 % | +")]

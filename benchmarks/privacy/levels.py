@@ -116,6 +116,26 @@ def sections(svd: list[Row], shows: list[Row]) -> list[str]:
     return lines
 
 
+def sums_verdict(nmf: list[Row]) -> str:
+    """Whether T alone tells far fewer records than all that a run shows: less than half as many."""
+    texts, fewer, telling = [], 0, 0
+    for row in of(nmf, view=ALL):
+        same = {name: row[name] for name in ("data", "k", "party_share", "start", "samples", "records")}
+        alone = of(nmf, view=TOPICS, **same)
+        if not alone or not int(row["flagged"]):
+            continue  # nothing is told, so that nothing can be hidden
+        told, of_all = int(alone[0]["flagged"]), int(row["flagged"])
+        telling, fewer = telling + 1, fewer + (told < of_all / 2)
+        texts.append(f"{row['data']} {percent(row['party_share'])}, {row['start']}: {told} of {of_all}")
+    if not telling:
+        return ""
+    answer = "would help" if fewer == telling else "would not help" if not fewer else "would help some"
+    return (
+        f"T alone tells, of the records that all of it tells: {'; '.join(texts)}. Less than half in {fewer} of {telling} "
+        f"cells: opening nothing but T {answer}."
+    )
+
+
 def of_sums(nmf: list[Row]) -> list[str]:
     """Records told by T, num and den."""
     lines = []

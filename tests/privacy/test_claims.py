@@ -10,7 +10,7 @@ import pytest
 import scipy.sparse as sp
 
 from benchmarks.experiments.cells import Cell
-from benchmarks.privacy import claims, measure, page, ratings
+from benchmarks.privacy import claims, levels, measure, page, ratings
 from benchmarks.privacy.__main__ import absent, counted, mixed
 from pdml_spdz.privacy.level_mechanism import LEVEL_VIEWS
 from pdml_spdz.privacy.nmf_mechanism import NmfMechanism
@@ -196,3 +196,18 @@ def test_cell_measures_what_the_table_shows(tmp_path: Path) -> None:
     (alone,) = [values for name, values in claims.p_by_statistic(found).items() if name in measure.OF_PAPER]
     assert claims.p_of(found, measure.OF_PAPER) == alone
     assert float(found["paper_pi"]) == pytest.approx(min(alone), rel=1e-2)
+
+
+@pytest.mark.parametrize(
+    ("alone", "everything", "says"),
+    [
+        (10, 10, "Less than half in 0 of 1 cells: opening nothing but T would not help."),
+        (4, 10, "Less than half in 1 of 1 cells: opening nothing but T would help."),
+        (0, 0, ""),
+    ],
+)
+def test_opening_topics_alone_is_judged_by_the_records_they_tell(alone: int, everything: int, says: str) -> None:
+    rows = [row(0.1, view=v, start="random", flagged=n) for v, n in (("pd-nmf", everything), ("topics", alone))]
+    found = levels.sums_verdict(rows)
+    assert found.endswith(says)
+    assert bool(found) == bool(says)

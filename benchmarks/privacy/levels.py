@@ -131,8 +131,8 @@ def sums_verdict(nmf: list[Row]) -> str:
         return ""
     answer = "would help" if fewer == telling else "would not help" if not fewer else "would help some"
     return (
-        f"T alone tells, of the records that all of it tells: {'; '.join(texts)}. Less than half in {fewer} of {telling} "
-        f"cells: opening nothing but T {answer}."
+        f"Of the records that all of it tells, T alone tells: {'; '.join(texts)}. Less than half in {fewer} of "
+        f"{telling} cells: opening nothing but T {answer}."
     )
 
 

@@ -117,22 +117,26 @@ def sections(svd: list[Row], shows: list[Row]) -> list[str]:
 
 
 def sums_verdict(nmf: list[Row]) -> str:
-    """Whether T alone tells far fewer records than all that a run shows: less than half as many."""
-    texts, fewer, telling = [], 0, 0
+    """Where T alone tells far fewer records than all that a run shows: less than half as many."""
+    texts, fewer = [], []
     for row in of(nmf, view=ALL):
         same = {name: row[name] for name in ("data", "k", "party_share", "start", "samples", "records")}
         alone = of(nmf, view=TOPICS, **same)
         if not alone or not int(row["flagged"]):
             continue  # nothing is told, so that nothing can be hidden
-        told, of_all = int(alone[0]["flagged"]), int(row["flagged"])
-        telling, fewer = telling + 1, fewer + (told < of_all / 2)
-        texts.append(f"{row['data']} {percent(row['party_share'])}, {row['start']}: {told} of {of_all}")
-    if not telling:
+        name = f"{row['data']} {percent(row['party_share'])}"
+        less, low, high = difference(alone[0], row)
+        texts.append(f"{name}: {alone[0]['flagged']} and {row['flagged']} ({less:+d}; {low:+.1f} to {high:+.1f})")
+        fewer += [name] * (int(alone[0]["flagged"]) < int(row["flagged"]) / 2)
+    if not texts:
         return ""
-    answer = "would help" if fewer == telling else "would not help" if not fewer else "would help some"
+    where = f"Less than half: {', '.join(fewer)}. There" if fewer else "Nowhere less than half:"
+    answer = (
+        "would help, and not elsewhere" if 0 < len(fewer) < len(texts) else "would help" if fewer else "would not help"
+    )
     return (
-        f"Of the records that all of it tells, T alone tells: {'; '.join(texts)}. Less than half in {fewer} of "
-        f"{telling} cells: opening nothing but T {answer}."
+        f"Records told by T alone and by all of it (difference, 95 % interval): {'; '.join(texts)}. {where} opening nothing "
+        f"but T {answer}."
     )
 
 

@@ -201,13 +201,15 @@ def test_cell_measures_what_the_table_shows(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("alone", "everything", "says"),
     [
-        (10, 10, "Less than half in 0 of 1 cells: opening nothing but T would not help."),
-        (4, 10, "Less than half in 1 of 1 cells: opening nothing but T would help."),
+        (10, 10, "Nowhere less than half: opening nothing but T would not help."),
+        (4, 10, "Less than half: Songs 10 %. There opening nothing but T would help."),
         (0, 0, ""),
     ],
 )
 def test_opening_topics_alone_is_judged_by_the_records_they_tell(alone: int, everything: int, says: str) -> None:
-    rows = [row(0.1, view=v, start="random", flagged=n) for v, n in (("pd-nmf", everything), ("topics", alone))]
+    told = {"pd-nmf": everything, "topics": alone}
+    rows = [row(0.1, view=v, start="random", flagged=n, told="1" * n + "0" * (20 - n)) for v, n in told.items()]
     found = levels.sums_verdict(rows)
     assert found.endswith(says)
     assert bool(found) == bool(says)
+    assert f"{alone} and {everything} ({alone - everything:+d}; " in found or not says

@@ -132,12 +132,10 @@ def sums_verdict(nmf: list[Row]) -> str:
         return ""
     where = f"Less than half: {', '.join(fewer)}. There" if fewer else "Nowhere less than half:"
     answer = (
-        "would help, and not elsewhere" if 0 < len(fewer) < len(texts) else "would help" if fewer else "would not help"
+        "would help, elsewhere less" if 0 < len(fewer) < len(texts) else "would help" if fewer else "would not help"
     )
-    return (
-        f"Records told by T alone and by all of it (difference, 95 % interval): {'; '.join(texts)}. {where} opening nothing "
-        f"but T {answer}."
-    )
+    found = f"Records told by T alone and by all of it (difference, 95 % interval): {'; '.join(texts)}."
+    return f"{found} {where} opening nothing but T {answer}."
 
 
 def of_sums(nmf: list[Row]) -> list[str]:

@@ -60,10 +60,7 @@ def held_out(directory: Path, name: str, trial: int) -> HeldOut:
     corpus, X = datasets.corpus(directory, name, TERMS, 0), counts(directory, name)
     held = datasets.parties(X.shape[0], 0.0, 1, trial)[1]
     documents = [corpus.documents[i] for i in held]
-    seen = [
-        windows.counted(documents, corpus.d, size, CACHE / f"{name}-{trial}-{size or 'documents'}.npz")
-        for size in (None, topics.C_V_WINDOW)
-    ]
+    seen = [windows.counted(documents, corpus.d, size, CACHE) for size in (None, topics.C_V_WINDOW)]
     return HeldOut(*topics.split_documents(X[held], trial), *seen)
 
 
@@ -122,8 +119,8 @@ def fitted(part: FullPart, T: Reals) -> float:
 def noise(d: int, k: int, M: int, seed: Any) -> Reals:
     """T_0 as M parties make it (`nmf.start_by_sec_sum`): the mean of their numbers, rows of sum 1."""
     rng = np.random.default_rng(seed)
-    T: Reals = np.mean([rng.uniform(size=(k, d)) for _ in range(M)], axis=0)
-    return T / T.sum(axis=1, keepdims=True)
+    T = np.mean([rng.uniform(size=(k, d)) for _ in range(M)], axis=0)
+    return np.asarray(T / T.sum(axis=1, keepdims=True))
 
 
 def best_of(candidates: list[Reals], X: RowsLike) -> Reals:
@@ -185,7 +182,7 @@ def cells(directory: Path) -> list[Cell]:
     """All 405, trial by trial, what takes least first: a run may be stopped. Last is M = 30 with 30 % each, half of all
     work.
     """
-    grid = [
+    grid: list[dict[str, Any]] = [
         {"data": name, "M": M, "party_share": share, "k": k, "trial": trial}
         for name in ("20NG", "Enron", "Reuters")
         if official.has(directory, name)
@@ -194,5 +191,5 @@ def cells(directory: Path) -> list[Cell]:
         for k in (20, 40, 60)
         for trial in range(5)
     ]
-    grid.sort(key=lambda c: (c["M"] * c["party_share"] > 5, c["trial"], c["M"] * c["party_share"]))
+    grid.sort(key=lambda c: (c["M"] * c["party_share"] > 5, c["trial"], c["M"] * c["party_share"] * c["k"]))
     return [Cell(c, cell, (directory, c["data"], c["k"], c["party_share"], c["M"], c["trial"])) for c in grid]

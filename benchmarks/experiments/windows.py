@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -27,10 +28,14 @@ class Windows:
         return Occurrences(words, self.together[words][:, words].toarray(), self.windows)
 
 
-def counted(documents: Sequence[Columns], d: int, window: int | None, kept: Path) -> Windows:
-    """Of all d words at a time; kept in a file, since it takes longer than a small cell."""
+def counted(documents: Sequence[Columns], d: int, window: int | None, place: Path) -> Windows:
+    """Of all d words at a time; kept in a file, since it takes longer than a small cell. Of other columns, another."""
+    content = hashlib.sha256(repr((d, window)).encode())
+    for document in documents:
+        content.update(document.tobytes() + b"|")
+    kept = place / f"{content.hexdigest()[:16]}.npz"
     if not kept.is_file():
-        kept.parent.mkdir(parents=True, exist_ok=True)
+        place.mkdir(parents=True, exist_ok=True)
         seen = occurrences(documents, np.arange(d), window)
         with replaced(kept) as temporary, temporary.open("wb") as file:
             found = sp.csr_array(seen.together)

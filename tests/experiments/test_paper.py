@@ -24,7 +24,7 @@ def close(found: Any, kept: Any) -> bool:
         return found.keys() == kept.keys() and all(close(found[name], kept[name]) for name in kept)
     if isinstance(kept, list):
         return len(found) == len(kept) and all(map(close, found, kept))
-    if isinstance(kept, int):
+    if isinstance(kept, int | str):
         return bool(found == kept)
     return bool(found == pytest.approx(kept, rel=0.01) or (abs(kept) < 1e-5 and 0 <= found < 10 * max(kept, 1e-14)))
 

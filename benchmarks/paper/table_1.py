@@ -91,7 +91,9 @@ def grid() -> list[tuple[str, ...]]:
 
 
 def counts(rows: list[Row]) -> list[str]:
-    """How many cells of each number and size of parties there are, and CPU seconds of one (in brackets: estimated)."""
+    """How many cells of each number and size of parties there are, and CPU seconds of one of 40 topics (in brackets:
+    estimated).
+    """
     have, seconds = {cell_of(row) for row in rows}, cost(rows)
     whole = grid()
     sizes = sorted({(M, share) for _, M, share, _, _ in whole}, key=lambda size: (int(size[0]), float(size[1])))
@@ -101,20 +103,20 @@ def counts(rows: list[Row]) -> list[str]:
         done = [cell for cell in mine if cell in have]
         trials = [sum(cell[4] == str(trial) for cell in done) for trial in range(TRIALS)]
         of_each = len(mine) // TRIALS
-        known = f"{seconds[M, share]:.0f}" if done else f"({seconds[M, share]:.0f})"
+        known = f"{40 * seconds[M, share]:.0f}" if done else f"({40 * seconds[M, share]:.0f})"
         by_trial = ", ".join(f"{n} of {of_each}" for n in trials)
         lines.append([M, percent(share), f"{len(done)} of {len(mine)}", by_trial, known])
     lines.append(["all", "", f"{len(have & set(whole))} of {len(whole)}", "", ""])
-    return table(["M", "party size", "cells, full size", "by trial", "CPU s a cell"], lines)
+    return table(["M", "party size", "cells, full size", "by trial", "CPU s a cell, k = 40"], lines)
 
 
 def cost(rows: list[Row]) -> dict[tuple[str, str], float]:
-    """CPU seconds of a cell by number and size of parties, mean over corpora and k; where none is there, as much more
-    than the largest known as there are more rows.
+    """CPU seconds of a cell for each of its k topics, by number and size of parties, mean over corpora and k; where
+    none is there, as much more than the largest known as there are more rows.
     """
     known: dict[tuple[str, str], float] = {}
-    groups = grouped([row for row in rows if row["start"] == OURS], lambda r: (r["M"], r["party_share"]), "cpu_seconds")
-    for (M, share), values in groups.items():
+    ours = [row | {"each": float(row["cpu_seconds"]) / int(row["k"])} for row in rows if row["start"] == OURS]
+    for (M, share), values in grouped(ours, lambda r: (r["M"], r["party_share"]), "each").items():
         known[M, share] = float(np.mean(values))
     largest = max(known, key=_rows) if known else ("3", "0.03")
     for size in product(("3", "5", "30"), ("0.03", "0.1", "0.3")):
@@ -130,5 +132,5 @@ def hours(rows: list[Row]) -> tuple[float, float]:
     """CPU hours of the cells that are there, and of the rest, estimated."""
     have, seconds = {cell_of(row) for row in rows}, cost(rows)
     spent = sum(float(row["cpu_seconds"]) for row in rows if row["start"] == OURS)
-    rest = sum(seconds[cell[1], cell[2]] for cell in grid() if cell not in have)
+    rest = sum(int(cell[3]) * seconds[cell[1], cell[2]] for cell in grid() if cell not in have)
     return spent / 3600.0, rest / 3600.0

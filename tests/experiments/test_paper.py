@@ -75,13 +75,14 @@ def test_table_1_is_bold_within_three_errors_of_the_best() -> None:
 def test_table_1_is_counted_against_the_whole_grid() -> None:
     rows = [row(start, 0, 8.0) for start in ("random", table_1.OURS)]
     lines = table_1.counts(rows)
-    assert lines[2] == "| 3 | 3 % | 1 of 45 | 1 of 9, 0 of 9, 0 of 9, 0 of 9, 0 of 9 | 36 |"
-    assert lines[3] == "| 3 | 10 % | 0 of 45 | 0 of 9, 0 of 9, 0 of 9, 0 of 9, 0 of 9 | (120) |"
+    assert lines[2] == "| 3 | 3 % | 1 of 45 | 1 of 9, 0 of 9, 0 of 9, 0 of 9, 0 of 9 | 72 |"
+    assert lines[3] == "| 3 | 10 % | 0 of 45 | 0 of 9, 0 of 9, 0 of 9, 0 of 9, 0 of 9 | (240) |"
     assert lines[-1] == "| all |  | 1 of 405 |  |  |"
     spent, rest = table_1.hours(rows)
     sizes = [M * share for M in (3, 5, 30) for share in (0.03, 0.1, 0.3)]
     assert spent == pytest.approx(0.01)
-    assert rest == pytest.approx(0.01 * (45 * sum(size / 0.09 for size in sizes) - 1))
+    # A topic takes 36/20 s: 15 cells of 20, 40 and 60 topics of each size, less the one that is there.
+    assert rest == pytest.approx(0.01 / 20 * (15 * 120 * sum(size / 0.09 for size in sizes) - 20))
 
 
 @pytest.mark.parametrize(

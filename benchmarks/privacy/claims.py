@@ -148,9 +148,8 @@ def high(rows: list[Row], what: str, view: str) -> Answer:
     chosen = of(rows, view=view)
     count = sum(float(r["paper_mean_min_p"]) >= WANTED for r in chosen)
     found = ", ".join(f"{cell_name(r)}: {float(r['paper_mean_min_p']):.3f}" for r in chosen)
-    return Answer(
-        f"The mean p of {what}, which the paper prints, is at least {WANTED}", _share(count, len(chosen)), found
-    )
+    answer = _on_small(_share(count, len(chosen)), small=any(reduced(r) for r in chosen))
+    return Answer(f"The mean p of {what}, which the paper prints, is at least {WANTED}", answer, found)
 
 
 def noise(rows: list[Row], beta: str) -> Answer:

@@ -69,7 +69,7 @@ experiments: $(VENV)/.dev-stamp ## the paper's experiments (PDML_DATA=DIR: where
 privacy: $(VENV)/.dev-stamp ## the paper's privacy experiments (PDML_DATA=DIR), a small size; ARGS=--full: the paper's
 	OMP_NUM_THREADS=1 $(BIN)/python -m benchmarks.privacy $(ARGS)
 
-paper: $(VENV)/.dev-stamp ## docs/paper.md: errata of the paper computed; ARGS=--table-1: and a small Table 1 (PDML_DATA=DIR)
+paper: $(VENV)/.dev-stamp ## docs/paper.md, docs/claims.md from results; ARGS='--table-1 --jobs 2': goes on with Table 1 (PDML_DATA=DIR)
 	OMP_NUM_THREADS=1 $(BIN)/python -m benchmarks.paper $(ARGS)
 
 house: $(VENV)/.dev-stamp ## a picture of the package from its imports (docs/house.svg); hops of the walks in docs/architecture.md, lines of code

@@ -29,6 +29,34 @@ class Cell:
         return tuple(str(v) for v in self.settings.values())
 
 
+@dataclass(frozen=True)
+class Count:
+    """Cells of a grid. full : at its size; reduced : smaller ones in the place of others; cells : all"""
+
+    full: int
+    reduced: int
+    cells: int
+
+    @property
+    def rest(self) -> int:
+        return self.cells - self.full - self.reduced
+
+    @property
+    def text(self) -> str:
+        more = f", {self.reduced} reduced" if self.reduced else ""
+        return f"{self.full} of {self.cells} cells{more}"
+
+
+def counted(grid: Sequence[Cell], rows: Sequence[Row], same: Sequence[str] = ()) -> Count:
+    """rows : each with the size of its grid, "grid"; same : what names a cell whatever its size"""
+    names = list(grid[0].settings)
+    full = {tuple(row[n] for n in names) for row in rows if row["grid"] == "full"}
+    smaller = {tuple(row[n] for n in same) for row in rows if row["grid"] != "full"}
+    left = [cell for cell in grid if cell.key not in full]
+    reduced = sum(tuple(str(cell.settings[n]) for n in same) in smaller for cell in left)
+    return Count(len(grid) - len(left), reduced, len(grid))
+
+
 def run(cells: Sequence[Cell], file: Path, jobs: int) -> list[Row]:
     """The rows of all cells; those that `file` has already are not computed again."""
     names = list(cells[0].settings)

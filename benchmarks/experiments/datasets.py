@@ -41,7 +41,9 @@ def corpus(directory: Path, name: str, terms: int, limit: int) -> Corpus:
     documents = [make(text) for text in texts[::step]]
     frequency = Counter(term for document in documents for term in set(document))
     # Terms of one document only say nothing of a topic, those of every second one neither.
-    kept = [t for t, c in frequency.most_common() if 3 <= c <= len(documents) / 2][:terms]
+    # Of terms in as many documents the first by name: another process has another order of sets.
+    by_frequency = sorted(frequency.items(), key=lambda item: (-item[1], item[0]))
+    kept = [t for t, c in by_frequency if 3 <= c <= len(documents) / 2][:terms]
     found = columns(documents, Vocabulary(tuple(kept)))
     return Corpus([document for document in found if np.sum(document >= 0) >= 10], len(kept))
 

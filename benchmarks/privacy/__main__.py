@@ -25,39 +25,50 @@ def main() -> None:
         "--full", action="store_true", help="the paper's grid; small cells stand in for those not there"
     )
     parser.add_argument("--reduced", action="store_true", help="the paper's grid with fewer records and samples")
-    parser.add_argument("--only", nargs="*", help="nmf, svd, shows, noise, ratings, attacks")
+    parser.add_argument("--only", nargs="*", help="nmf, svd, levels, shows, noise, ratings, attacks")
     parser.add_argument("--so-far", action="store_true", help="compute nothing: a page of what is there")
     parser.add_argument("--jobs", type=int, default=os.cpu_count() or 1)
     given = parser.parse_args()
     size = "full" if given.full else "reduced" if given.reduced else "small"
-    grids = measure.cells(given.data, size=size)
-    grids |= {"shows": shows.cells(given.data), "noise": noise.cells(given.data, full=size != "small")}
-    grids |= {"ratings": ratings.cells(given.data), "attacks": recorded.cells(given.data)}
-    grids = {name: grid for name, grid in grids.items() if grid and (not given.only or name in given.only)}
+    grids = {n: grid for n, grid in all_grids(given.data, size).items() if not given.only or n in given.only}
     if not grids:
         sys.exit(f"nothing to run: no data set is in {given.data}; pass --data DIR or set PDML_DATA")
     out = given.out / size
-    results = {}
-    for name, grid in grids.items():
-        file = out / f"{name}.csv"
-        if not given.so_far:
-            # Each recorded run is M processes already.
-            cells.run(grid, file, 1 if name == "attacks" else given.jobs)
-        results[name] = [row | {"grid": out.name} for row in cells.known(grid, file)]
-        for smaller in ("reduced", "small") if out.name == "full" else ():
-            rows = cells.read(given.out / smaller / file.name)
-            results[name] = mixed(name, results[name], [row | {"grid": smaller} for row in rows])
+    for name, grid in grids.items() if not given.so_far else ():
+        # Each recorded run is M processes already.
+        cells.run(grid, out / f"{name}.csv", 1 if name == "attacks" else given.jobs)
+    results = {name: gathered(name, grid, out) for name, grid in grids.items()}
     missing = [text for name, grid in grids.items() for text in absent(name, grid, results[name])]
     where = given.page or out / "README.md"
     where.parent.mkdir(parents=True, exist_ok=True)
-    counts = [counted(name, grids[name], results[name]) for name in ("nmf", "svd") if given.full and name in grids]
+    counted_grids = [name for name in ("nmf", "svd", "levels", "noise") if given.full and name in grids]
+    counts = [counted(name, grids[name], results[name]) for name in counted_grids]
     print(page.write(results, where, missing, counts, full=given.full))
+
+
+def all_grids(directory: Path, size: str) -> dict[str, list[Cell]]:
+    """Those that there is data for."""
+    grids = measure.cells(directory, size=size)
+    grids |= {"shows": shows.cells(directory), "noise": noise.cells(directory, full=size != "small")}
+    grids |= {"ratings": ratings.cells(directory), "attacks": recorded.cells(directory)}
+    return {name: grid for name, grid in grids.items() if grid}
+
+
+def gathered(name: str, grid: list[Cell], out: Path) -> list[Row]:
+    """The rows of a grid that are there; for cells of the paper's size that are not, smaller ones."""
+    file = out / f"{name}.csv"
+    results = [row | {"grid": out.name} for row in cells.known(grid, file)]
+    for smaller in ("reduced", "small") if out.name == "full" else ():
+        rows = cells.read(out.parent / smaller / file.name)
+        results = mixed(name, results, [row | {"grid": smaller} for row in rows])
+    return results
 
 
 # What names a cell whatever its size; of the baselines a whole curve.
 SAME = {
     "nmf": ("data", "k", "party_share", "start"),
     "svd": ("data", "party_share"),
+    "levels": ("data", "party_share"),
     "shows": ("data", "solver"),
     "noise": ("experiment", "data"),
     "ratings": ("data", "k", "party_share"),
@@ -73,14 +84,10 @@ def mixed(name: str, paper: list[Row], small: list[Row]) -> list[Row]:
 
 def counted(name: str, grid: list[Cell], rows: list[Row]) -> str:
     """How many cells of the grid are of the paper's size, reduced, or not there."""
-    names, same = list(grid[0].settings), SAME[name]
-    whole = {tuple(row[n] for n in names) for row in rows if row["grid"] == "full"}
-    smaller = {tuple(row[n] for n in same) for row in rows if row["grid"] != "full"}
-    full = sum(cell.key in whole for cell in grid)
-    reduced = sum(cell.key not in whole and tuple(str(cell.settings[n]) for n in same) in smaller for cell in grid)
-    rest = len(grid) - full - reduced
+    count = cells.counted(grid, rows, SAME[name])
     return (
-        f"{name.upper()}: of {len(grid)} cells {full} are of the paper's size, {reduced} reduced, {rest} not computed."
+        f"{name.upper()}: of {count.cells} cells {count.full} are of the paper's size, {count.reduced} reduced, "
+        f"{count.rest} not computed."
     )
 
 

@@ -116,6 +116,28 @@ def sections(svd: list[Row], shows: list[Row]) -> list[str]:
     return lines
 
 
+def sums_verdict(nmf: list[Row]) -> str:
+    """Where T alone tells far fewer records than all that a run shows: less than half as many."""
+    texts, fewer = [], []
+    for row in of(nmf, view=ALL):
+        same = {name: row[name] for name in ("data", "k", "party_share", "start", "samples", "records")}
+        alone = of(nmf, view=TOPICS, **same)
+        if not alone or not int(row["flagged"]):
+            continue  # nothing is told, so that nothing can be hidden
+        name = f"{row['data']} {percent(row['party_share'])}"
+        less, low, high = difference(alone[0], row)
+        texts.append(f"{name}: {alone[0]['flagged']} and {row['flagged']} ({less:+d}; {low:+.1f} to {high:+.1f})")
+        fewer += [name] * (int(alone[0]["flagged"]) < int(row["flagged"]) / 2)
+    if not texts:
+        return ""
+    where = f"Less than half: {', '.join(fewer)}. There" if fewer else "Nowhere less than half:"
+    answer = (
+        "would help, elsewhere less" if 0 < len(fewer) < len(texts) else "would help" if fewer else "would not help"
+    )
+    found = f"Records told by T alone and by all of it (difference, 95 % interval): {'; '.join(texts)}."
+    return f"{found} {where} opening nothing but T {answer}."
+
+
 def of_sums(nmf: list[Row]) -> list[str]:
     """Records told by T, num and den."""
     lines = []

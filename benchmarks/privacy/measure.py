@@ -19,6 +19,7 @@ from pdml_spdz.privacy.level_mechanism import LevelMechanism
 from pdml_spdz.privacy.mechanism import Mechanism
 from pdml_spdz.privacy.nmf_mechanism import NMF_VIEWS, NmfMechanism
 from pdml_spdz.privacy.run_shows import SealedSettings
+from pdml_spdz.privacy.svd_mechanism import SvdMechanism
 from pdml_spdz.privacy.verdict import Observer, judge
 from pdml_spdz.rows.base import RowsLike
 
@@ -57,6 +58,13 @@ def nmf(
 
 
 def svd(directory: Path, name: str, terms: int, k: int, share: float, documents: int, samples: int) -> list[Row]:
+    """The paper's observers of V_k, and of V_k and Sigma; and whoever sees all of c S."""
+    X, others, size = split(population(directory, name, terms), share, 1)
+    return measured(X, SvdMechanism(others, k, size, centred=name == "Songs"), size, documents, samples)
+
+
+def levels(directory: Path, name: str, terms: int, k: int, share: float, documents: int, samples: int) -> list[Row]:
+    """The same databases and records, seen by observers of each level; ten times the work."""
     X, others, size = split(population(directory, name, terms), share, 1)
     mechanism = LevelMechanism(others, k, size, SealedSettings.usual(k, X.shape[1]), centred=name == "Songs")
     return measured(X, mechanism, size, documents, samples)
@@ -118,7 +126,7 @@ def cells(directory: Path, *, size: str) -> dict[str, list[Cell]]:
     documents, samples = SIZES["nmf"][size]
     sweeps, terms = (20, 10_000) if full else (10, 1000)
     ks = (7, 14) if full else (7,)
-    found: dict[str, list[Cell]] = {"nmf": [], "svd": []}
+    found: dict[str, list[Cell]] = {"nmf": []}
     for name in ("Enron", "ML-1M"):
         if not data.has(directory, name):
             continue
@@ -137,13 +145,18 @@ def cells(directory: Path, *, size: str) -> dict[str, list[Cell]]:
     found["nmf"].sort(key=lambda c: (c.settings["start"] != "random", c.settings["k"], c.settings["party_share"]))
     documents, samples = SIZES["svd"][size]
     terms = 2000 if full else 1000
-    found["svd"] = [
-        Cell(_settings(name, 7, share, documents, samples), svd, (directory, name, terms, 7, share, documents, samples))
-        for name, share in product(("Enron", "Songs"), (0.333, 0.1, 0.03, 0.005))
-        if data.has(directory, name)
-    ]
+    for grid, compute in (("svd", svd), ("levels", levels)):
+        found[grid] = [
+            Cell(
+                _settings(name, 7, share, documents, samples),
+                compute,
+                (directory, name, terms, 7, share, documents, samples),
+            )
+            for name, share in product(("Songs", "Enron"), (0.005, 0.03, 0.1, 0.333))
+            if data.has(directory, name)
+        ]
     # Large parties first, for which it matters most what else is seen.
-    found["svd"].sort(key=lambda c: (c.settings["party_share"] < 0.1, c.settings["data"] != "Enron"))
+    found["levels"].sort(key=lambda c: (c.settings["party_share"] < 0.1, c.settings["data"] != "Enron"))
     return {name: grid for name, grid in found.items() if grid}
 
 

@@ -154,8 +154,9 @@ def write(
     if results.get("nmf"):
         lines += ["", "## PD-NMF: the adversary knows the victim's own sums (M = 2)", "", *nmf_table(results["nmf"])]
         lines += ["", "### What T, num and den tell, each", "", words("sums"), *levels.of_sums(results["nmf"])]
+        lines += ["", levels.sums_verdict(results["nmf"])]
+    lines += levels.sections(results.get("levels", []), results.get("shows", []))
     if results.get("svd"):
-        lines += levels.sections(results["svd"], results.get("shows", []))
         lines += ["", "## PD-SVD (mail) and PD-PCA (songs)", "", *svd_table(results["svd"]), ""]
         lines += svd_figures(results["svd"], page.parent)
     if results.get("noise"):

@@ -19,6 +19,7 @@ from pdml_spdz.numerics.fixedpoint import Reals
 from pdml_spdz.rows.base import RowsLike, as_rows
 
 BLOCK_NUMBERS = 1 << 20  # of normal equations at a time
+CACHED_NUMBERS = 1 << 17  # of coefficients that stay in a cache while all of them are swept
 CAP = 8.0  # where entries are missing: no coefficient is more than so many times d ||X_i||
 
 
@@ -88,6 +89,10 @@ class Part(ABC):
     def normal_equations(self, T: Reals, rows: slice) -> tuple[Reals, Reals]:
         """(G, b) of these rows: W_i minimises W_i G_i W_i^T / 2 - W_i b_i; G is (1, k, k) if all rows have the same."""
 
+    def rows_at_a_time(self, k: int) -> int:
+        """How many rows' normal equations `fit` works on."""
+        return max(1, BLOCK_NUMBERS // k**2)
+
     def cap(self, p: Penalties) -> Reals:
         """(n,): what no coefficient of a row exceeds."""
         return np.full(len(self.W), np.inf)
@@ -97,7 +102,7 @@ class Part(ABC):
 
         From the normal equations of some rows at a time: a sweep costs O(n k^2), however many entries there are.
         """
-        cap, size = self.cap(p), max(1, BLOCK_NUMBERS // len(T) ** 2)
+        cap, size = self.cap(p), self.rows_at_a_time(len(T))
         for first in range(0, len(self.W), size):
             rows = slice(first, first + size)
             G, b = self.normal_equations(T, rows)
@@ -113,7 +118,8 @@ def _sweep(W: Reals, G: Reals, b: Reals, cap: Reals, p: Penalties) -> None:
     """W_t <- [b_t - sum over s != t of G_ts W_s - gamma]_+ / (G_tt + delta), for every t."""
     for t in range(W.shape[1]):
         G_tt = G[:, t, t]
-        top = b[:, t] - np.einsum("ik,ik->i", np.broadcast_to(G[:, t], W.shape), W) + G_tt * W[:, t]
+        G_W = W @ G[0, t] if len(G) == 1 else np.einsum("ik,ik->i", G[:, t], W)
+        top = b[:, t] - G_W + G_tt * W[:, t]
         below = np.broadcast_to(G_tt + p.delta, top.shape)
         W[:, t] = np.minimum(
             np.divide(np.maximum(top - p.gamma, 0.0), below, out=np.zeros(len(W)), where=below > 0), cap
@@ -136,24 +142,39 @@ class FullPart(Part):
     def __init__(self, X: RowsLike, k: int) -> None:
         self.X = as_rows(X)
         n, self.d = self.X.shape
-        self.W = np.zeros((n, k))
+        self.W = np.zeros((n, k), order="F")  # columns are what sweeps work on
+        self._T, self._X_T = np.zeros((0, self.d)), np.zeros((n, 0))
 
     def update(self, t: int, T: Reals, p: Penalties) -> tuple[Reals, Reals]:
         X, W, T_t = self.X, self.W, T[t]
         TT_t = T @ T_t
         size = TT_t[t] + p.delta
-        R_T = X.times(T_t) - W @ TT_t + W[:, t] * TT_t[t]
+        R_T = self._times(t, T) - W @ TT_t + W[:, t] * TT_t[t]
         W[:, t] = np.maximum(R_T - p.gamma, 0.0) / size if size > 0 else 0.0
         WW_t = W.T @ W[:, t]
         den = WW_t[t]
         num = X.transposed_times(W[:, t]) - WW_t @ T + den * T_t
         return num, np.array([den])
 
+    def _times(self, t: int, T: Reals) -> Reals:
+        """X T_t. A sweep changes T_t at its own turn only: the first turn computes all of them in one pass over X."""
+        if t == 0 and self.W.shape == (self.X.shape[0], len(T)):
+            self._T, self._X_T = T.copy(), np.asfortranarray(self.X.times(T.T))
+        if t < len(self._T) and np.array_equal(self._T[t], T[t]):
+            return self._X_T[:, t]
+        return self.X.times(T[t])
+
+    def restore(self, W: Reals, T: Reals) -> None:
+        self.W = np.array(W, order="F")
+
     def moved(self, t: int, before: Reals, T: Reals) -> None:
-        return None  # nothing is kept that depends on T
+        return None  # what is kept of T is compared with it
+
+    def rows_at_a_time(self, k: int) -> int:
+        return max(1, CACHED_NUMBERS // k)  # all rows have the same G
 
     def normal_equations(self, T: Reals, rows: slice) -> tuple[Reals, Reals]:
-        return (T @ T.T)[None], self.X[rows].times(T.T)
+        return (T @ T.T)[None], np.asfortranarray(self.X[rows].times(T.T))
 
     def error(self, T: Reals) -> float:
         cross = float(np.sum(self.X.times(T.T) * self.W))

@@ -9,11 +9,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from pdml_spdz.algorithms import nmf
+from pdml_spdz.algorithms import krylov, nmf
 from pdml_spdz.algorithms.nmf_start import fitted_error, own_topics
 from pdml_spdz.algorithms.rri import Penalties, part
 from pdml_spdz.algorithms.solver import Fitting, SvdSettings, start_by_seed
-from pdml_spdz.algorithms.svd import PowerState, pd_svd
 from pdml_spdz.applications import low_rank, recommender
 from pdml_spdz.applications.recommender import RatingScale
 from pdml_spdz.numerics.fixedpoint import Reals
@@ -38,18 +37,19 @@ class Uplift:
         return 100.0 * (self.local - self.joint) / self.local
 
 
-def local_svd(X: RowsLike, k: int, *, mean: Reals | None = None, tau: int = 300, tol: float = 1e-9) -> Reals:
-    """V (d, k) of one party's rows (less a mean): PD-SVD with one party."""
-    k = min(k, X.shape[0], X.shape[1])
+def local_svd(X: RowsLike, k: int, *, mean: Reals | None = None, tol: float = 1e-9) -> Reals:
+    """V (d, k) of one party's rows (less a mean): krylov with one party."""
+    k, d, tau = min(k, *X.shape), X.shape[1], krylov.KRYLOV.iterations
     S = covariance(X, k, tau) if mean is None else centred_covariance(X, mean, k, tau)
-    start = PowerState(start_by_seed(X.shape[1], k, 0, Alone()))
-    return pd_svd(Fitting(S, own_directions, Alone(), Clock()), start, SvdSettings(k, tau, tol)).V
+    V = start_by_seed(d, krylov.block_size(k, d), 0, Alone())
+    settings = SvdSettings(k, tau, tol, centred=mean is not None)
+    return krylov.pd_krylov(Fitting(S, own_directions, Alone(), Clock()), krylov.start(V), settings).V
 
 
-def local_pca(X: RowsLike, k: int, *, tau: int = 300, tol: float = 1e-9) -> tuple[Reals, Reals]:
-    """(V, mean) of one party's rows: PD-PCA with one party."""
+def local_pca(X: RowsLike, k: int, *, tol: float = 1e-9) -> tuple[Reals, Reals]:
+    """(V, mean) of one party's rows: the same, less their mean."""
     mean = as_rows(X).column_sums() / X.shape[0]
-    return local_svd(X, k, mean=mean, tau=tau, tol=tol), mean
+    return local_svd(X, k, mean=mean, tol=tol), mean
 
 
 def local_topics(X: RowsLike, k: int, settings: nmf.SweepSettings) -> Reals:

@@ -11,10 +11,13 @@ from typing import Any
 import numpy as np
 import pytest
 
-from benchmarks.experiments import cells, datasets, pcr, search, starts, uplift
+from benchmarks.experiments import cells, datasets, pcr, pooled, search, starts, uplift
 from benchmarks.experiments.cells import Cell, Row
+from benchmarks.paper import table_1
+from pdml_spdz.applications import topics
 from pdml_spdz.applications import uplift as applied
 from pdml_spdz.applications.recommender import hold_out
+from pdml_spdz.applications.text import tf_idf
 from pdml_spdz.applications.uplift import Uplift
 
 
@@ -118,6 +121,46 @@ def test_every_start_is_measured_at_every_tau(corpora: Path, monkeypatch: pytest
     assert by["PD-NMF-Init", 2]["error"] <= by["random", 1]["error"]
     assert by["PD-NMF-Init", 2]["perplexity"] < 20
     assert by["PD-NMF-Init", 2]["c_v"] > 0.5
+
+
+def test_pooled_cell_is_what_its_parts_say(corpora: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(pooled, "CACHE", tmp_path / "cache")
+    rows = {row["start"]: row for row in pooled.cell(corpora, "20NG", 2, 0.2, 3, 0)}
+    assert set(rows) == {*table_1.PAPER, *table_1.BESIDES}
+    assert float(rows["random 2x"]["error"]) <= float(rows["random"]["error"])
+    assert all(row["error"] == row["own_error"] for start, row in rows.items() if start != "nnsvd")
+    best = float(rows["PD-NMF-Init"]["perplexity"])
+    assert best < 20  # two topics of twelve words
+    # The same start and scores by the code of the small grid, whose windows are counted for each start.
+    tables = pooled.pool(corpora, "20NG", 0.2, 3, 0)
+    T = pooled.Sweeps(tables.X, pooled.noise(tables.X.shape[1], 2, 3, (0, 0))).go(pooled.SWEEPS).T
+    assert float(rows["random"]["error"]) == pytest.approx(applied.topics_error(tables.X, T), rel=1e-7)
+    corpus = datasets.corpus(corpora, "20NG", pooled.TERMS, 0)
+    held = datasets.parties(len(corpus.documents), 0.2, 3, 0)[1]
+    words = topics.top_words(T)
+    seen = topics.occurrences([corpus.documents[i] for i in held], words, topics.C_V_WINDOW)
+    assert float(rows["random"]["c_v"]) == pytest.approx(np.mean(topics.c_v(words, seen)), rel=1e-7)
+
+
+def test_rows_that_several_parties_have_count_once_for_each(corpora: Path) -> None:
+    rows = pooled.pool(corpora, "20NG", 0.4, 3, 0)
+    assert rows.once.shape[0] < rows.X.shape[0]
+    X = datasets.parties(120, 0.4, 3, 0)[0]
+    each = tf_idf(pooled.counts(corpora, "20NG")[np.concatenate(X)], rows.weights)
+    T = pooled.noise(each.shape[1], 2, 1, 0)
+    both = [pooled.Sweeps(table, T).go(5) for table in (rows.once, each)]
+    assert np.abs(both[0].T - both[1].T).max() < 1e-12
+    assert both[0].error() == pytest.approx(both[1].error(), rel=1e-9)
+
+
+def test_terms_of_equal_frequency_are_in_the_order_of_their_names(tmp_path: Path) -> None:
+    """Sets have another order in every process: columns, and what is kept of them, must not."""
+    halves = [[f"{letter}{c * 3}" for c in "abcdefghijkl"] for letter in "pq"]
+    with gzip.open(tmp_path / "newsgroups20.jsonl.gz", "wt") as lines:
+        lines.writelines(json.dumps({"text": " ".join(halves[i % 2][::-1])}) + "\n" for i in range(8))
+    found = datasets.corpus(tmp_path, "20NG", 22, 0)
+    assert found.documents[0].tolist() == [*range(11, -1, -1)]
+    assert found.documents[1].tolist() == [-1] * 2 + [*range(21, 11, -1)]
 
 
 def test_low_rank_and_topics_of_tiny_corpora(corpora: Path) -> None:

@@ -121,6 +121,7 @@ def test_the_words_have_a_section_for_every_experiment() -> None:
         "starts_ratings",
         "hyperband",
         "differences",
+        "earlier",
     } == set(page.words())
 
 
@@ -143,7 +144,8 @@ def test_a_whole_run_writes_lines_figures_and_a_page(
 
     monkeypatch.setattr(pcr, "cells", cells)
     out = tmp_path / "runs"
-    main(["--data", str(tmp_path), "--out", str(out), "--jobs", "1"])
+    command = ["--data", str(tmp_path), "--out", str(out), "--page", str(out)]
+    main([*command, "--jobs", "1"])
     place = out / "small"
     assert str(place / "README.md") in capsys.readouterr().out
     assert {p.name for p in place.iterdir()} == {
@@ -156,18 +158,18 @@ def test_a_whole_run_writes_lines_figures_and_a_page(
     }
     text = (place / "README.md").read_text()
     assert "| Songs | 200 | 515,345 |" in text
-    assert "- not run: Enron: put enron_mail_20150507.tar.gz" in text
+    assert "- not here: Enron: put enron_mail_20150507.tar.gz" in text
     for target in re.findall(r"\]\(([^)#]+)\)", text):
         assert (place / target).exists()
-    assert "cells of pcr" not in text
+    assert "There are: pcr: 2 of 2 cells." in text
     lines = (place / "pcr.csv").read_text().splitlines(keepends=True)
     (place / "pcr.csv").write_text("".join(lines[:-1]))
-    main(["--data", str(tmp_path), "--out", str(out), "--no-run"])
-    assert "- not run: 1 of 2 cells of pcr" in (place / "README.md").read_text()
+    main([*command, "--no-run"])
+    assert "There are: pcr: 1 of 2 cells." in (place / "README.md").read_text()
     (place / "pcr.csv").write_text("".join(lines))
-    main(["--data", str(tmp_path), "--out", str(out), "--no-run"])
+    main([*command, "--no-run"])
     before = {p.name: p.read_bytes() for p in place.iterdir()}
-    main(["--data", str(tmp_path), "--out", str(out), "--jobs", "1"])  # nothing is left to compute
+    main([*command, "--jobs", "1"])  # nothing is left to compute
     assert {p.name: p.read_bytes() for p in place.iterdir() if p.suffix != ".png"} == {
         name: content for name, content in before.items() if not name.endswith(".png")
     }

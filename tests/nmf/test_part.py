@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import tracemalloc
+from collections.abc import Callable
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 import pytest
@@ -39,6 +41,26 @@ def test_sparse_rows_are_never_dense() -> None:
     tracemalloc.stop()
     # A few vectors for each of 2 k + 1 Lanczos vectors, k topics or all stored entries.
     assert peak <= 8 * 8 * (nnz + (2 * k + 1) * (n + d))
+
+
+@pytest.mark.parametrize("as_kept", [np.asarray, sp.csr_array])
+def test_what_is_kept_of_a_sweep_is_not_used_for_other_topics(as_kept: Callable[[Any], Any]) -> None:
+    """Turns in any order, topics changed in between by whoever: the sums are W_t^T R_t with the T that is given."""
+    rng = np.random.default_rng(8)
+    X, T = rng.uniform(size=(40, 9)), topics(3, 9)
+    local = part(as_kept(X), 3)
+    for t in (0, 2, 1, 1, 0, 2):
+        T = np.where(np.arange(3)[:, None] == rng.integers(3), rng.uniform(size=(3, 9)), T)
+        W = local.W.copy()
+        R_t = X - W @ T + np.outer(W[:, t], T[t])
+        num, den = local.update(t, T, NONE)
+        W_t = np.maximum(R_t @ T[t], 0.0) / (T[t] @ T[t])
+        # Of each addend of a sum a rounding error, of the size of what cancels in R_t.
+        size = (X + W @ T).max() * T.max() / (T[t] @ T[t])
+        error = EPS * X.size * max(1.0, size) ** 2
+        assert local.W[:, t] == pytest.approx(W_t, abs=error)
+        assert num == pytest.approx(W_t @ R_t, abs=len(X) * error)
+        assert den == pytest.approx(W_t @ W_t, abs=len(X) * error)
 
 
 def test_a_missing_entry_is_not_a_zero() -> None:

@@ -10,7 +10,7 @@ import pytest
 import scipy.sparse as sp
 
 from benchmarks.experiments.cells import Cell
-from benchmarks.privacy import claims, measure, page, ratings
+from benchmarks.privacy import claims, levels, measure, page, ratings
 from benchmarks.privacy.__main__ import absent, counted, mixed
 from pdml_spdz.privacy.level_mechanism import LEVEL_VIEWS
 from pdml_spdz.privacy.nmf_mechanism import NmfMechanism
@@ -132,7 +132,7 @@ def test_user_mean_is_the_mean_of_what_is_known_of_the_user() -> None:
 def test_levels_stand_beside_each_other_and_beside_v_k(tmp_path: Path) -> None:
     told = {view: "1" * i + "0" * (20 - i) for i, view in enumerate(LEVEL_VIEWS)}
     rows = [row(0.1, view=view, data="Enron", told=told[view], flagged=i) for i, view in enumerate(LEVEL_VIEWS)]
-    text = page.write({"svd": rows}, tmp_path / "page.md", full=False).read_text()
+    text = page.write({"levels": rows}, tmp_path / "page.md", full=False).read_text()
     assert "| V_k alone | no level: what nothing can hide | 0 |" in text
     assert "| `--reveal sealed` | the same, and the ratios of b = 2k Ritz values | 6 |" in text
     (line,) = [line for line in text.splitlines() if line.startswith("| Enron 10 % | +")]
@@ -196,3 +196,20 @@ def test_cell_measures_what_the_table_shows(tmp_path: Path) -> None:
     (alone,) = [values for name, values in claims.p_by_statistic(found).items() if name in measure.OF_PAPER]
     assert claims.p_of(found, measure.OF_PAPER) == alone
     assert float(found["paper_pi"]) == pytest.approx(min(alone), rel=1e-2)
+
+
+@pytest.mark.parametrize(
+    ("alone", "everything", "says"),
+    [
+        (10, 10, "Nowhere less than half: opening nothing but T would not help."),
+        (4, 10, "Less than half: Songs 10 %. There opening nothing but T would help."),
+        (0, 0, ""),
+    ],
+)
+def test_opening_topics_alone_is_judged_by_the_records_they_tell(alone: int, everything: int, says: str) -> None:
+    told = {"pd-nmf": everything, "topics": alone}
+    rows = [row(0.1, view=v, start="random", flagged=n, told="1" * n + "0" * (20 - n)) for v, n in told.items()]
+    found = levels.sums_verdict(rows)
+    assert found.endswith(says)
+    assert bool(found) == bool(says)
+    assert f"{alone} and {everything} ({alone - everything:+d}; " in found or not says

@@ -1,0 +1,73 @@
+"""Theorems 1 and 3 in figures: what parties get together beside what one gets that has all rows."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from benchmarks.experiments import pooled
+from benchmarks.paper.errata import Figures, Kind, digits
+from pdml_spdz.algorithms.nmf import SweepSettings, SweepState, pd_nmf_iter
+from pdml_spdz.algorithms.rri import FullPart
+from pdml_spdz.engines.secsum import SecSumEngine
+from pdml_spdz.local.joint import local_study
+from pdml_spdz.local.threads import run_in_threads
+from pdml_spdz.numerics.fixedpoint import Reals
+from pdml_spdz.numerics.linalg import sine
+from pdml_spdz.primitives.agree import Agreement
+from pdml_spdz.rows.base import RowsLike
+from pdml_spdz.transport.base import Link
+from pdml_spdz.transport.inprocess import between_threads
+
+CELLS = (("Reuters", 20, 0.03, 3), ("Enron", 20, 0.03, 5), ("20NG", 20, 0.03, 30))  # of Table 1: data, k, size, M
+
+
+def together(tables: list[RowsLike], T: Reals, sweeps: int) -> Reals:
+    """T of PD-NMF-Iter between parties, each a thread, with SecSum between them."""
+    bound = sum(FullPart(X, 1).norm() for X in tables)
+
+    def party(link: Link) -> Reals:
+        sec_sum = SecSumEngine(link, b"theorem", "auto").sec_sum
+        settings = SweepSettings(sweeps, 0.0, bound)
+        own = FullPart(tables[link.me], len(T))
+        return pd_nmf_iter(own, SweepState(T), settings, sec_sum, Agreement(link), clock=link.clock).T
+
+    return between_threads(len(tables), party)[0]
+
+
+def difference(tables: list[RowsLike], X: RowsLike, T: Reals, sweeps: int = pooled.SWEEPS) -> dict[str, float]:
+    """Between parties and on all rows at once: the largest difference of an entry of T, relative to the largest; and
+    the relative difference of the errors ||X - W T||_F.
+    """
+    by_parties, alone = together(tables, T, sweeps), pooled.Sweeps(X, T).go(sweeps).T
+    errors = [pooled.fitted(FullPart(X, len(T)), found) for found in (by_parties, alone)]
+    return {"T": float(np.abs(by_parties - alone).max() / alone.max()), "error": abs(errors[0] / errors[1] - 1.0)}
+
+
+def theorem_1(parties: tuple[int, ...] = (2, 3, 5)) -> Figures:
+    X, k = digits()[::3], 7
+    T = pooled.noise(X.shape[1], k, 1, 0)
+    found = [difference(list(np.array_split(X, M)), X, T) for M in parties]
+    return {"M": [str(M) for M in parties], "T": max(one["T"] for one in found)}
+
+
+def in_table_1(directory: Path) -> Figures:
+    """The same on documents, in cells of Table 1."""
+    found: dict[str, Any] = {}
+    for name, k, share, M in CELLS:
+        rows = pooled.pool(directory, name, share, M, 0)
+        T = pooled.noise(rows.X.shape[1], k, M, (0, 0))
+        found[f"{name}, M = {M}"] = difference(rows.tables, rows.X, T)
+    return found
+
+
+def theorem_3() -> Figures:
+    X, k = digits(), 5
+    study = local_study(3, algorithm="svd", rank=k, engine="secsum", solver="power", iterations=300, tol=1e-9)
+    V = run_in_threads(list(np.array_split(X, 3)), study).V
+    return {"sine": sine(V, np.linalg.svd(X, full_matrices=False)[2][:k].T)}
+
+
+THEOREMS = {"theorem_1": Kind(theorem_1), "theorem_3": Kind(theorem_3), "in_table_1": Kind(in_table_1, needs_data=True)}

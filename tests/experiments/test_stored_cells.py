@@ -1,0 +1,133 @@
+"""A cell of each kind of the paper's grids, computed again, is the one that is stored."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from scipy import stats
+
+from benchmarks.experiments import cells, datasets, official, pooled
+from benchmarks.experiments.cells import Cell, Row
+from benchmarks.paper import sources
+from benchmarks.privacy import claims, measure
+from pdml_spdz.algorithms.rri import Penalties
+from pdml_spdz.numerics.fixedpoint import Reals
+from pdml_spdz.privacy.ksdp import SamplePlan, Unit, database, generator, make_plan
+from pdml_spdz.privacy.mechanism import Mechanism
+from pdml_spdz.privacy.nmf_mechanism import NmfMechanism
+from pdml_spdz.privacy.svd_mechanism import SvdMechanism
+from pdml_spdz.rows.base import RowsLike, as_rows
+
+DATA = Path(os.environ.get("PDML_DATA", "data"))
+# Rounding in sums of this many addends, by the time a fit has made what it makes of it.
+SAME = 1e-6
+
+
+def needs(name: str) -> Any:
+    return pytest.mark.skipif(not official.has(DATA, name), reason=f"{name} is not in {DATA} (PDML_DATA)")
+
+
+def stored(name: str, **wanted: Any) -> list[Row]:
+    """The rows of one cell, as they are in the repository."""
+    place = sources.PRIVACY if name in ("svd", "nmf", "noise") else sources.EXPERIMENTS
+    kinds = [row for size in ("full", "reduced") for row in cells.read(place / size / f"{name}.csv")]
+    found = [row for row in kinds if all(row[n] == str(v) for n, v in wanted.items())]
+    if not found:
+        pytest.skip(f"no such cell of {name} is stored")
+    return found
+
+
+def again(name: str, wanted: dict[str, Any], make: Callable[[Path], list[Cell]]) -> list[Row]:
+    (cell,) = [c for c in make(DATA) if all(c.settings[n] == v for n, v in wanted.items())]
+    return cell.compute(*cell.arguments)
+
+
+def compare(found: list[Row], kept: list[Row], names: tuple[str, ...]) -> None:
+    assert len(found) == len(kept)
+    for a, b in zip(found, kept, strict=True):
+        for name in names:
+            assert float(a[name]) == pytest.approx(float(b[name]), rel=SAME, abs=SAME), (name, b)
+
+
+@needs("Reuters")
+def test_a_cell_of_table_1() -> None:
+    wanted = {"data": "Reuters", "M": 3, "party_share": 0.03, "k": 20, "trial": 0}
+    kept = stored("table_1", **wanted)
+    found = again("table_1", wanted, pooled.cells)
+    assert [row["start"] for row in found] == [row["start"] for row in kept]
+    compare(found, kept, ("error", "own_error", "c_v", "npmi", "perplexity"))
+
+
+@needs("Songs")
+def test_a_cell_of_regression() -> None:
+    wanted = {"data": "Songs", "form": "scaled", "k": 7, "party_share": 0.03, "trial": 0}
+    kept = stored("pcr", **wanted)
+    found = again("pcr", wanted, lambda directory: sources.pcr.cells(directory, full=True))
+    # V comes from sums of 31 bits, with masks that differ from run to run.
+    for name in ("local", "uplift_percent", "own_beta_percent"):
+        assert float(found[0][name]) == pytest.approx(float(kept[0][name]), abs=1e-3)
+
+
+@needs("Songs")
+def test_a_cell_with_differential_privacy() -> None:
+    wanted = {"experiment": "pcr", "data": "Songs", "party_share": 0.03, "trial": 0}
+    kept = stored("noise", **wanted)
+    grids = sources.all_grids(DATA, "full")
+    found = again("noise", wanted, lambda directory: grids["noise"])
+    compare(found, kept, ("local", "joint", "uplift_percent"))
+
+
+def ks(within: Reals, without: Reals) -> float:
+    """p of the two-sided test of two samples of the same size, as SciPy has it."""
+    return float(stats.ks_2samp(within, without, method="exact").pvalue)
+
+
+def p_values(X: RowsLike, plan: SamplePlan, mechanism: Mechanism, view: str, record: int) -> dict[str, float]:
+    """p of one record by every statistic of a view, from its own samples: the other records' are left out."""
+    document = plan.documents[record]
+    x = as_rows(X[[document]]).dense()[0]
+    values: dict[str, list[list[float]]] = {}
+    for arm in (0, 1):
+        for j in range(plan.samples):
+            unit = Unit(0, arm, j)
+            rng = generator(plan, unit)
+            rows = X[np.sort(database(plan, X.shape[0], unit, rng))]
+            content = mechanism.sample_without(rows, rng) if arm else mechanism.sample_with(rows, X[[document]], rng)
+            seen = mechanism.observables(content, None if arm else 0, x)
+            for name, value in mechanism.statistics(seen, x).items():
+                if name.startswith(f"{view}/"):
+                    values.setdefault(name.partition("/")[2], [[], []])[arm].append(value)
+    return {name: ks(np.array(a), np.array(b)) for name, (a, b) in values.items()}
+
+
+def check_ksdp(kept: Row, X: RowsLike, mechanism: Mechanism, size: int, record: int) -> None:
+    documents, samples = int(kept["documents"]), int(kept["samples"])
+    chosen = np.random.default_rng(2).choice(X.shape[0], documents, replace=False)
+    plan = make_plan(X.shape[0], [int(i) for i in np.sort(chosen)], size, samples, seed=3, group=documents)
+    by_statistic = claims.p_by_statistic(kept)
+    found = p_values(X, plan, mechanism, kept["view"], record)
+    assert found
+    for name, p in found.items():
+        assert p == pytest.approx(by_statistic[name][record], rel=0.06), name  # two digits are kept
+
+
+@needs("Songs")
+@pytest.mark.parametrize("view", ["pd-svd", "sigma", "transcript"])
+def test_a_record_of_ksdp_of_svd(view: str) -> None:
+    (kept,) = stored("svd", data="Songs", party_share=0.005, view=view)
+    X, others, size = measure.split(measure.population(DATA, "Songs", 0), 0.005, 1)
+    check_ksdp(kept, X, SvdMechanism(others, 7, size, centred=True), size, 5)
+
+
+@needs("ML-1M")
+def test_a_record_of_ksdp_of_nmf() -> None:
+    (kept, *_) = stored("nmf", data="ML-1M", party_share=0.005, k=7, start="random", view="pd-nmf")
+    X, others, size = measure.split(datasets.ratings(DATA), 0.005, 1)
+    mechanism = NmfMechanism(others, 7, int(kept["sweeps"]), "random", True, measure.RATINGS, ("pd-nmf",))
+    assert mechanism.penalties != Penalties()
+    check_ksdp(kept, X, mechanism, size, 3)

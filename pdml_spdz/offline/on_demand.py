@@ -183,7 +183,8 @@ class Supply(ScalarMaterial):
             if len(first) > n:
                 self._made.insert(0, first.part(n, len(first) - n))
             n -= len(parts[-1])
-        if self._left == 0 and not self._made:
+        if self._left == 0 and not self._made and self._ends:
+            self._ends.drop()
             self._ends = self._source = None  # a program may have thousands of scalars, one vector each
         return Correlation.join(parts)
 

@@ -71,15 +71,22 @@ class Sums:
 
     def __init__(self, digits: Digits, leaves: Blocks, nonces: Sequence[int], holes: Sequence[int | None]) -> None:
         self._digits, self.leaves, self.nonces, self._holes = digits, leaves, nonces, holes
-        self.keeps, self._kept = False, dict[int, LeafSums]()
+        self.keeps, self._kept = False, dict[int, tuple[int, LeafSums]]()  # by tree: where they are, and they
 
     def of(self, i: int, start: int) -> LeafSums:
-        """Of tree i, from element `start` on, the next one."""
-        if (sums := self._kept.get(i)) is None:
+        """Of tree i, from element `start` on, all of what the end has taken last. Sums that a call left where they were
+        (its message was refused) are begun anew."""
+        reached, sums = self._kept.get(i, (-1, None))
+        if sums is None or reached != start:
             sums = LeafSums(self.leaves[i], self._holes[i], start, self._digits.words(i), self.nonces[i])
-            if self.keeps:
-                self._kept[i] = sums
+        if self.keeps:
+            self._kept[i] = self._digits.position, sums
         return sums
+
+    def drop(self) -> None:
+        """No more numbers are wanted."""
+        self.keeps = False
+        self._kept.clear()
 
 
 class VoleSender:
@@ -157,6 +164,12 @@ class VoleEnds:
         """For several calls of `extend`: streams are begun once."""
         for peer in self.senders:
             self.senders[peer].sums.keeps = self.receivers[peer].sums.keeps = True
+
+    def drop(self) -> None:
+        """Streams that were kept take a megabyte for each peer."""
+        for peer in self.senders:
+            self.senders[peer].sums.drop()
+            self.receivers[peer].sums.drop()
 
     def random(self, n: int) -> Vector:
         """A u for `extend`."""

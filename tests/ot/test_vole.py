@@ -224,6 +224,24 @@ def test_receiver_refuses_a_message_from_elsewhere(pair: tuple[vole.VoleSender, 
         receiver.extend(4, memoryview(b"abc"))
 
 
+def test_kept_streams_go_on_where_the_ends_are_and_are_dropped(pair: tuple[vole.VoleSender, vole.VoleReceiver]) -> None:
+    sender, receiver = pair
+    both = vole.VoleEnds({1: sender}, {1: receiver})
+    both.keep()
+    for n in (6, 5):
+        u, v, message = extend(sender, n)
+        assert holds(u, v, receiver.extend(n, memoryview(message)), receiver.delta)
+    _, _, message = extend(sender, 4)
+    with pytest.raises(ProtocolError, match="a VOLE message"):
+        receiver.extend(4, memoryview(message)[:-1])
+    u, v, message = extend(sender, 4)  # the refused ones are burnt at both ends
+    assert holds(u, v, receiver.extend(4, memoryview(message)), receiver.delta)
+    assert sender.sums._kept
+    both.drop()
+    assert not sender.sums._kept
+    assert not receiver.sums._kept
+
+
 @pytest.mark.parametrize("kappa", [0, 9])
 def test_digits_that_are_too_wide_are_refused(ends: list[extension.Ends], kappa: int) -> None:
     with pytest.raises(ValueError, match="wanted 1 to 8"):

@@ -114,7 +114,7 @@ def share_closed(samples: Samples, mechanism: Mechanism) -> float | None:
     if not isinstance(mechanism, LevelMechanism) or SEALED not in mechanism.views:
         return None
     checkpoints = samples.values[:, samples.names.index(f"{SEALED}/checkpoint")]
-    return float(np.mean(checkpoints >= mechanism.sealed.checkpoints))
+    return float(np.mean(checkpoints >= len(mechanism.sealed.checkpoints)))
 
 
 def by_subtraction(X: RowsLike, planned: Experiment) -> list[Finding]:

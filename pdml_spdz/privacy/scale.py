@@ -91,7 +91,7 @@ class Moments:
 
 
 @dataclass(frozen=True)
-class OwnRows:
+class CentredOwnRows:
     """The attackers' rows, one table a party, less mu where there is one."""
 
     tables: Sequence[RowsLike]
@@ -156,8 +156,8 @@ class Seen:
     found: Reconstruction
     bound: PublicBound
     measure: str
-    own: OwnRows
-    bounded: OwnRows
+    own: CentredOwnRows
+    bounded: CentredOwnRows
     N: int | None
 
     def ratio(self) -> float:
@@ -237,9 +237,9 @@ def scale_by_bound(runs: Sequence[Transcript], moved: Known, others: int, S: Rea
 def _seen(run: Transcript, moved: Known, others: int) -> Seen:
     facts = run.facts
     known, mu = factorised(run, moved)
-    own = bounded = OwnRows(known.own, mu)
+    own = bounded = CentredOwnRows(known.own, mu)
     if facts.get("centre") == "hidden" and known.own:  # the bound is around zero, c S is not
-        own = OwnRows(known.own, mean_of(known.own))
+        own = CentredOwnRows(known.own, mean_of(known.own))
     return Seen(
         scaled_covariance(run), _public(run, others), facts["bound"]["measure"], own, bounded, facts.get("rows_all")
     )

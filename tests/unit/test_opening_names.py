@@ -22,7 +22,9 @@ TABLES = ("study/levels.py", "study/solvers.py")
 ELSEWHERE = {
     "bench/": "a benchmark names what it measures",
     "cli/bench.py": "the same",
-    "privacy/page.py": "the power of a test",
+    "privacy/report_content.py": "the power of a test",
+    "privacy/assess.py": "an attribute of mechanisms",
+    "offline/mask_stock.py": "the directory of its stocks",
     "privacy/svd_mechanism.py": "a way to put statistics together",
 }
 # Values of other settings: normalise, online, program.

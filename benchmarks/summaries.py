@@ -56,12 +56,13 @@ def performance(text: str) -> list[str]:
 def experiments(text: str) -> list[str]:
     """The verdicts, by experiment."""
     lines = []
-    for section in re.split(r"^## ", text, flags=re.M)[1:]:
+    for section in re.split(r"^###? ", text, flags=re.M)[1:]:
         name = section.partition("\n")[0]
+        link = f"[{name}](#{re.sub(r'[^a-z0-9 -]', '', name.lower()).replace(' ', '-')})"
         for which, verdict in re.findall(r"^(?:- ([^:\n]+): )?(Joining helps in .*)$", section, re.M):
-            lines.append(f"| [{name}](#{name}) | {which or 'joint model against own'} | {verdict} |")
+            lines.append(f"| {link} | {which or 'joint model against own'} | {verdict} |")
         if found := re.search(r"^Hyperband is no worse.*$", section, re.M):
-            lines.append(f"| [{name}](#{name.lower()}) | Hyperband against a grid | {found[0]} |")
+            lines.append(f"| {link} | Hyperband against a grid | {found[0]} |")
     return ["| experiment | reading | found |", "| --- | --- | --- |", *lines] if lines else []
 
 

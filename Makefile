@@ -42,7 +42,7 @@ offline-phase: $(VENV)/.run-stamp ## the material of `make svd`, made before the
 	$(BIN)/pdml-spdz offline make --parties $(PARTIES) --dim $(DIM) --rank $(RANK) $(STEPS) \
 	  --engine $(ENGINE) --protocol "$(PROTOCOL)" --bound $(BOUND)
 
-test: lint ## linters, types and all tests (about five minutes at the most)
+test: lint ## linters, types and all tests (about eight minutes)
 	$(BIN)/python -m pytest -n 2 --dist worksteal -q -m "not spdz_long"
 
 test-spdz: lint ## everything that needs MP-SPDZ (MP_SPDZ_HOME or `pdml-spdz mp-spdz install`), a few minutes

@@ -30,6 +30,8 @@ from pdml_spdz.transport.inprocess import between_threads
 
 Figures = dict[str, Any]
 
+NOISE = 2.0**-20  # relative: below it a singular value is what openings of 31 bits have left
+
 
 def digits() -> Reals:
     X: Reals = load_digits().data.astype(np.float64)
@@ -163,15 +165,19 @@ def iterations(k: int = 7, tau: int = 30) -> Figures:
 def spans(k: int = 5, tau: tuple[int, ...] = (2, 3, 4, 6, 10)) -> Figures:
     """Would it help to show only the span of S V_t? V_(t+1) is any orthonormal basis of it, S V_t = V_(t+1) C_t.
 
-    S is symmetric: (V_s^T V_(t+1)) C_t = C_s^T (V_(s+1)^T V_t) for all s, t. These equations are linear in all C_t; how
-    far their solution, of length 1, is from the true one.
+    S is symmetric: (V_s^T V_(t+1)) C_t = C_s^T (V_(s+1)^T V_t) for all s, t. These equations are linear in all C_t: how
+    many dimensions their solutions have, and how far that of length 1 is from the true one where there is one.
     """
     rng, X = np.random.default_rng(1), digits()
     S = X.T @ X / np.linalg.norm(X.T @ X)
-    return {str(T): _span_error(S, k, T, rng) for T in tau}
+    found = {str(T): _span_error(S, k, T, rng) for T in tau}
+    return {
+        "solutions": {T: solutions for T, (solutions, _) in found.items()},
+        "error": {T: error for T, (solutions, error) in found.items() if solutions == 1},
+    }
 
 
-def _span_error(S: Reals, k: int, T: int, rng: np.random.Generator) -> float:
+def _span_error(S: Reals, k: int, T: int, rng: np.random.Generator) -> tuple[int, float]:
     V, C = [np.linalg.qr(rng.normal(size=(len(S), k)))[0]], []
     for _ in range(T):
         Y = S @ V[-1]
@@ -188,10 +194,11 @@ def _span_error(S: Reals, k: int, T: int, rng: np.random.Generator) -> float:
                     row[t, :, j] += A[i]
                     row[s, :, i] -= B[:, j]
                     rows.append(row.ravel())
-    last = np.linalg.svd(np.array(rows))[2][-1]
+    _, values, vectors = np.linalg.svd(np.array(rows))
+    solutions = T * k * k - int(np.sum(values > NOISE * values[0]))
     true = np.concatenate([c.ravel() for c in C])
     true /= np.linalg.norm(true)
-    return float(min(np.linalg.norm(last - true), np.linalg.norm(last + true)))
+    return solutions, float(min(np.linalg.norm(vectors[-1] - true), np.linalg.norm(vectors[-1] + true)))
 
 
 def pcr(directory: Path, k: int = 7, M: int = 3, trials: int = 3) -> Figures:

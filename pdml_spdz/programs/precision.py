@@ -21,6 +21,7 @@ OUT_BITS = (10, 20, 31)
 MIN_BITS, MAX_BITS = 4, 31  # of the output
 MARGIN = 26
 COLUMN_BITS = 12  # c is COLUMNS / rho: up to 4096 columns
+BELOW_BITS = 12  # rho may be below zero by the least one of the range over 2^12, and harms nothing
 MIN_RANGE, MAX_RANGE = 4, 96  # a window for all ordinary data; a wider one would take a ring of 256 bits
 
 MAX_VECTOR_BITS, MAX_SCALAR_BITS = 224, 512
@@ -103,8 +104,9 @@ class Precision:
     @cached_property
     def x_bits(self) -> int:
         """x stays below 2^x_bits, but for rounding, whatever rho >= 0 is: it is largest for rho = 0, where steps have
-        their largest factors. A negative rho would overflow the masks before the gate: `positive_at_first` sees to it
-        that there is none.
+        their largest factors. A rho far below zero would overflow the masks before the gate: `positive_at_first` sees
+        to it that there is none. Converting x to f_in bits may still take M ||g||_1 / 2 units off; what is not lower
+        than -2^-(R + BELOW_BITS) makes the factors larger by rounding only.
         """
         largest = largest_factor(self.reciprocal_steps) + 1, largest_factor(self.inverse_root_steps) + log2(1.5)
         return ceil(max(largest))

@@ -20,7 +20,7 @@ from pdml_spdz.privacy import page
 from pdml_spdz.privacy.attack_run import attack
 from pdml_spdz.privacy.attacks import Finding
 from pdml_spdz.privacy.known import Known
-from pdml_spdz.privacy.scale import OwnRows, PublicBound, size_from_bound
+from pdml_spdz.privacy.scale import CentredOwnRows, PublicBound, size_from_bound
 from tests.privacy.recorded import record
 
 D, K, SCALES = 12, 3, 500
@@ -53,7 +53,7 @@ def norms(rows: list[np.ndarray]) -> tuple[np.ndarray, float]:
 
 def expected_ratio(own: np.ndarray, M: int) -> float:
     """sum_m ||S_m||_F / ||S||_F for M parties like this one."""
-    like = OwnRows([own]).moments
+    like = CentredOwnRows([own]).moments
     return M * like.norm(len(own), "frobenius") / like.norm(M * len(own), "frobenius")
 
 

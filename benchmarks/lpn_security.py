@@ -41,7 +41,7 @@ def costs(at: Instance, ones: int = ONES) -> dict[str, float]:
         min(*exact, *mod_2),
         min(statistical(at.odd()), statistical(at, RING)),
         min(algebraic.hybrid(at, large=large) for large in both),
-        min(map(algebraic.algebraic, fields)),
+        min(attack(field) for attack in (algebraic.algebraic, algebraic.substituted) for field in fields),
         min(map(algebraic.algebraic_twice, fields)),
         locality.locality(at, ones),
     )

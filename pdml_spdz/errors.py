@@ -19,7 +19,7 @@ def printable(text: str) -> str:
 
 
 class PdmlError(Exception):
-    """An unexpected error.
+    """An unexpected error; of `doctor`: a problem was found.
 
     The root of all others; `code` is the process's exit code, `public` is what the other parties are told.
     """

@@ -21,17 +21,21 @@ class Sizes:
     """Of the linear systems of degree 2, 3, ..., for every guess: arrays over (f, mu).
 
     columns  : monomials of degree 1 to d
+    fewer    : monomials in what is unknown when the linear equations have been substituted
     left     : those that the equations do not determine, as the Hilbert series has it; at least 1
     solved   : where none is left
     chance   : of the guess, log2
     unknowns : that are left after it, log2
+    free     : that are left when the linear equations have been substituted, log2
     """
 
     columns: list[Bits]
+    fewer: list[Bits]
     left: list[Bits]
     solved: list[NDArray[np.bool_]]
     chance: Bits
     unknowns: Bits
+    free: Bits
 
 
 def sizes(at: Instance, *, large: bool, degrees: int = DEGREES) -> Sizes:
@@ -50,17 +54,22 @@ def sizes(at: Instance, *, large: bool, degrees: int = DEGREES) -> Sizes:
         monomials = coefficients([x - (t - 1) * sign for x, sign in zip(free, odd, strict=True)])
     else:
         series, monomials = coefficients([x - (checks - 1) for x in free]), coefficients(free)
-    columns, left = [], []
+    # Mod 2 the sum of every block is known, too, and the square of a number is itself.
+    u = np.maximum(at.k - f * mu if large else at.k + 1 - f * mu - t, 1.0)
+    in_u = coefficients([-u * sign if large else u for sign in odd])
+    columns, fewer, left = [], [], []
     solved: list[NDArray[np.bool_]] = []
     first = 2 if large else 1
     for d in range(2, degrees + 1):
         rest = sum(series[first : d + 1])
         columns.append(log2(sum(monomials[1 : d + 1])))
+        fewer.append(log2(sum(in_u[1 : d + 1])))
         left.append(log2(rest))
         solved.append((rest < 1) | (series[d] < 1) | (solved[-1] if solved else np.False_))
     possible = f * mu < at.k + 1
     chance = np.where(possible, f * np.log2(1 - mu / b), -np.inf)
-    return Sizes(columns, left, solved, chance, log2(np.where(possible, at.k + 1 - f * mu, 1)))
+    unknowns = log2(np.where(possible, at.k + 1 - f * mu, 1))
+    return Sizes(columns, fewer, left, solved, chance, unknowns, log2(u))
 
 
 def coefficients(powers: list[Bits]) -> list[Bits]:
@@ -84,6 +93,19 @@ def algebraic(made: Sizes) -> float:
     costs = (
         np.where(solved, 2 * columns + made.unknowns + np.log2(3) - made.chance, np.inf)
         for columns, solved in zip(made.columns, made.solved, strict=True)
+    )
+    return min(float(np.min(cost)) for cost in costs)
+
+
+def substituted(made: Sizes) -> float:
+    """The same when the parity checks have been substituted: fewer monomials, and rows that are dense.
+
+    The quotient of the ring is the same, and so are Hilbert series and degree. A row is a monomial times a quadratic
+    equation, of u^2 / 2 entries for u unknowns. Our own estimate.
+    """
+    costs = (
+        np.where(solved, 2 * (fewer + made.free) + np.log2(3 / 2) - made.chance, np.inf)
+        for fewer, solved in zip(made.fewer, made.solved, strict=True)
     )
     return min(float(np.min(cost)) for cost in costs)
 

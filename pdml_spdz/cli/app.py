@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import importlib
 import io
 import os
@@ -79,6 +80,7 @@ GROUPS: dict[str, tuple[tuple[str, str, str], ...]] = {
         ("bench", "bench:bench", "What things cost on this machine, with where every number comes from."),
     ),
 }
+UNWRITABLE = {errno.ENOSPC, errno.EDQUOT, errno.EPIPE, errno.EIO}
 COMMANDS = tuple(line for lines in GROUPS.values() for line in lines)
 
 
@@ -180,15 +182,29 @@ def main() -> NoReturn:
         _say(error)
         sys.exit(error.code)
     except Exception as error:  # noqa: BLE001 - the last resort
-        if isinstance(error, OSError) and error.filename is not None:
-            from pdml_spdz.system.files import not_usable
-
-            _say(failed := not_usable(error))
+        if isinstance(error, OSError) and (failed := _of_files(error)):
+            _say(failed)
             sys.exit(failed.code)
         import traceback  # and json, below: not to show a list or a version
 
         _complain(traceback.format_exc())
         sys.exit(PdmlError.code)
+
+
+def _of_files(error: OSError) -> PdmlError | None:
+    """What the system says of a file that has a name, or of standard output when click itself writes to it: a version,
+    a help text. Commands write by `words.echo`, and links know what happened to them."""
+    from pdml_spdz.system.files import not_usable, printing
+
+    if error.filename is not None:
+        return not_usable(error)
+    if error.errno in UNWRITABLE:
+        try:
+            with printing(sys.stdout):
+                raise error
+        except PdmlError as failed:
+            return failed
+    return None
 
 
 def _open_streams() -> None:

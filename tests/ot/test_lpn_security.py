@@ -13,7 +13,7 @@ from benchmarks import lpn_security
 from benchmarks.lpn import algebraic, decoding, locality
 from benchmarks.lpn.decoding import Instance
 from pdml_spdz.offline.on_demand import LEVELS
-from pdml_spdz.ot.lpn import LARGE, ONES, SMALL, Code, LpnParameters
+from pdml_spdz.ot.lpn import LARGE, ONES, SHORT, SMALL, Code, LpnParameters
 
 PAGE = Path(__file__).parents[2] / "docs" / "security.md"
 # The sizes of the papers' tables, and what github.com/1234wangtr/Code_estimators prints for them.
@@ -77,6 +77,20 @@ def test_algebraic_attacks_cost_at_most_what_the_public_estimator_says(
     assert once - 1 < algebraic.algebraic(made) < once + 0.01
     if twice:
         assert twice - 1 < algebraic.algebraic_twice(made) < twice + 0.01
+
+
+@pytest.mark.parametrize(("parameters", "bits"), [(SHORT, 250), (SMALL, 196), (LARGE, 266)], ids=["1", "2", "3"])
+def test_substituted_checks_cost_what_a_reader_computed(parameters: LpnParameters, bits: float) -> None:
+    """By whole numbers, up to degree 24, in the reading that asked for it (docs/review.md)."""
+    made = algebraic.sizes(lpn_security.instance(parameters), large=False)
+    assert algebraic.substituted(made) == pytest.approx(bits, abs=1)
+
+
+def test_monomials_of_substituted_checks_are_counted() -> None:
+    at, d = Instance(64, 20, 8), 3
+    for large, kinds in ((False, comb), (True, lambda u, j: comb(u + j - 1, j))):
+        made, u = algebraic.sizes(at, large=large, degrees=d), 20 if large else 20 + 1 - 8
+        assert 2 ** made.fewer[-1][0, 0] == pytest.approx(sum(kinds(u, j) for j in range(1, d + 1)))
 
 
 def test_general_attacks_on_ferret_take_what_its_authors_say() -> None:

@@ -72,11 +72,11 @@ def test_party_whose_reader_goes_while_it_waits_tells_the_others(parties: Callab
 
 
 @pytest.mark.skipif(not FULL.exists(), reason="this system has no /dev/full")
-def test_report_that_cannot_be_printed_is_an_error_in_words(parties: Callable[..., Parties]) -> None:
+@pytest.mark.parametrize("words", [["precision", "--json"], ["--version"], ["svd", "--help"]], ids=" ".join)
+def test_report_that_cannot_be_printed_is_an_error_in_words(words: list[str]) -> None:
     with FULL.open("w") as full:
-        done = subprocess.run(
-            [sys.executable, "-m", "pdml_spdz", "precision", "--json"], stdout=full, stderr=subprocess.PIPE, text=True
-        )
+        command = [sys.executable, "-m", "pdml_spdz", *words]
+        done = subprocess.run(command, stdout=full, stderr=subprocess.PIPE, text=True)
     assert done.returncode == StorageError.code
     assert done.stderr.startswith("pdml-spdz: <stdout> cannot be written (No space left on device).")
 

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+from jinja2 import UndefinedError
 
 from pdml_spdz.algorithms.rri import Penalties, part
 from pdml_spdz.applications.low_rank import coordinates
-from pdml_spdz.errors import InputError
+from pdml_spdz.errors import InputError, PdmlError
 from pdml_spdz.numerics.fixedpoint import Reals
 from pdml_spdz.results.result_page import Loadings, loadings_of
 from pdml_spdz.rows.base import Rows, RowsLike, as_rows
@@ -19,7 +22,7 @@ from pdml_spdz.rows.data import Data, ending_of, in_pieces, load
 from pdml_spdz.rows.formats import TABLES
 from pdml_spdz.rows.names import Names
 from pdml_spdz.rows.reading import READ_AS_FOUND, Reading, RowSettings, RowsWanted
-from pdml_spdz.run.output import finished
+from pdml_spdz.run.output import REPORT, finished, kept_array
 from pdml_spdz.study.algorithm import ALGORITHMS, IDS, Algorithm
 from pdml_spdz.system.files import parse_json
 
@@ -52,8 +55,8 @@ class FinishedRun:
                 "the --out of a run, or party-<i> in it",
                 "`pdml-spdz pca a.csv b.csv --rank 2 --out runs/mine` makes one",
             )
-        result = np.load(found / ALGORITHMS[report["algorithm"]].result)
-        return cls(found, report, result, _array(found, "mean.npy"), _array(found, "scale.npy"))
+        result = kept_array(found, ALGORITHMS[report["algorithm"]].result, report)
+        return cls(found, report, result, *(_array(found, name, report) for name in ("mean.npy", "scale.npy")))
 
     @property
     def spec(self) -> Algorithm:
@@ -142,7 +145,7 @@ class FinishedRun:
 
     def own(self, name: str) -> Reals | None:
         """An array of the party's own directory, if this is one."""
-        return _array(self.directory, name)
+        return _array(self.directory, name, self.report)
 
     def own_weights(self) -> Reals | None:
         """(n, k): W of the party's own rows in the run, if this is its directory."""
@@ -163,6 +166,20 @@ def _place(directory: Path) -> Path:
     return parts[0] if len(parts) == 1 else directory
 
 
-def _array(directory: Path, name: str) -> Reals | None:
-    path = directory / name
-    return np.load(path) if path.is_file() else None
+def _array(directory: Path, name: str, report: dict[str, Any]) -> Reals | None:
+    return kept_array(directory, name, report) if (directory / name).is_file() else None
+
+
+@contextmanager
+def as_written(directory: Path) -> Iterator[None]:
+    """What is made of a report that was read: one that no run has written is an error in words."""
+    try:
+        yield
+    except (KeyError, TypeError, ValueError, AttributeError, IndexError, UndefinedError) as error:
+        if isinstance(error, PdmlError):
+            raise
+        raise InputError(
+            f"{directory / REPORT} is not as a run writes it ({type(error).__name__}).",
+            "the file that the run has left",
+            "take it from another party's directory or from a copy, or run again",
+        ) from error

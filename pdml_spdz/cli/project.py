@@ -8,7 +8,7 @@ from typing import Any
 import click
 import numpy as np
 
-from pdml_spdz.applications.finished import FinishedRun
+from pdml_spdz.applications.finished import FinishedRun, as_written
 from pdml_spdz.cli import sections
 from pdml_spdz.cli.options import ROWS_ARGUMENT, RUN_ARGUMENT, options
 from pdml_spdz.cli.row_options import READING, reading_of
@@ -17,6 +17,7 @@ from pdml_spdz.errors import InputError
 from pdml_spdz.results import result_page as pages
 from pdml_spdz.results.pictures import biplot
 from pdml_spdz.results.sheets import write_table
+from pdml_spdz.rows.reading import Reading
 from pdml_spdz.study.algorithm import PAGE
 
 DOTS = 2000  # rows that a biplot shows
@@ -87,11 +88,18 @@ def page(run: Path, rows: Path | None, **given: Any) -> None:
       pdml-spdz pca a.csv b.csv --rank 2 --out runs/mine
       pdml-spdz page runs/mine/party-0 --rows a.csv
     """
-    finished, pictures = FinishedRun.load(run), []
+    finished = FinishedRun.load(run)
+    with as_written(finished.directory):
+        _write_page(finished, rows, reading_of(given))
+    echo(f"wrote {finished.directory / PAGE}")
+
+
+def _write_page(finished: FinishedRun, rows: Path | None, reading: Reading) -> None:
+    pictures = []
     if rows is not None:
         if finished.result.ndim < 2 or finished.loadings.values.shape[1] < 2:
-            raise InputError(f"{run} has one component.", "two or more, for a biplot")
-        scores = finished.project(finished.read(rows, reading_of(given)))[:, :2]
+            raise InputError(f"{finished.directory} has one component.", "two or more, for a biplot")
+        scores = finished.project(finished.read(rows, reading))[:, :2]
         kept = np.linspace(0, len(scores) - 1, min(len(scores), DOTS)).astype(int)
         chosen = scores[kept] - (scores.mean(axis=0) if finished.shift is None else 0.0)
         loadings = finished.loadings
@@ -99,7 +107,6 @@ def page(run: Path, rows: Path | None, **given: Any) -> None:
         pictures = [biplot(title, chosen, loadings.names, loadings.values[:, :2], loadings.labels[:2])]
     own = finished.report["party_id"] is not None or rows is not None
     pages.write(finished.directory, finished.report, finished.result, private=own, pictures=pictures)
-    echo(f"wrote {finished.directory / PAGE}")
 
 
 def _check_elsewhere(out: Path, rows: Path) -> None:

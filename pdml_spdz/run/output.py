@@ -4,6 +4,7 @@ and its results on the disk, every array first, and the report, the mark of a fi
 
 from __future__ import annotations
 
+import hashlib
 import json
 import platform
 import resource
@@ -17,11 +18,13 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from pdml_spdz import __version__
 from pdml_spdz.engines import transcript as transcripts
 from pdml_spdz.engines.base import Engine
 from pdml_spdz.engines.transcript import Transcript
-from pdml_spdz.errors import StorageError
+from pdml_spdz.errors import InputError, StorageError
 from pdml_spdz.numerics.fixedpoint import Reals
 from pdml_spdz.primitives.bound import Bound
 from pdml_spdz.rows.data import Data
@@ -32,6 +35,7 @@ from pdml_spdz.system.files import parse_json, save_array, save_json, sync, writ
 from pdml_spdz.transport.base import Link
 
 REPORT = "report.json"
+OWN = ("W.npy",)  # arrays that are one party's: no digest of them is in a report
 BEGUN = "checkpoint/run.json"  # says what began in a directory
 
 
@@ -62,7 +66,33 @@ def commit(
         transcript.save(directory / transcripts.FILE)
     for name, array in arrays.items():
         save_array(directory / name, array)
+    report["digests"]["arrays"] = {name: _digest(array, name) for name, array in arrays.items() if name not in OWN}
     save_json(directory / REPORT, report)
+
+
+def kept_array(directory: Path, name: str, report: Mapping[str, Any]) -> Reals:
+    """An array of a finished run, as the run has written it, or InputError."""
+    path = directory / name
+    try:
+        array: Reals = np.load(path, allow_pickle=False)
+        digests = report["digests"]
+        result = name == ALGORITHMS[report["algorithm"]].result
+        wanted, found = digests.get("arrays", {}).get(name), _digest(array, name)
+        if result:  # the digest that all parties have agreed on
+            wanted, found = digests["result"], _digest(array, "result")
+        if array.dtype == np.float64 and np.isfinite(array).all() and wanted in (found, None):
+            return array
+    except (OSError, ValueError, EOFError, MemoryError, KeyError, TypeError, AttributeError):
+        pass
+    raise InputError(
+        f"{path} is damaged, or is not what the run has written.",
+        f"the file that {REPORT} beside it has the digest of",
+        "take both from another party's directory or from a copy, or run again",
+    )
+
+
+def _digest(array: Reals, what: str) -> str:
+    return hashlib.sha256(what.encode() + b"|" + array.tobytes()).hexdigest()
 
 
 def remove(directory: Path) -> None:

@@ -16,8 +16,9 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from cryptography import x509
+from cryptography.exceptions import UnsupportedAlgorithm
 from cryptography.hazmat.primitives import hashes, serialization
-from cryptography.hazmat.primitives.asymmetric import ec
+from cryptography.hazmat.primitives.asymmetric import ec, ed448, ed25519, rsa
 from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 
 from pdml_spdz.errors import LONGEST_NAME, CertificateError
@@ -177,16 +178,32 @@ def parse(pem: bytes, path: Path) -> Certificate:
     except ValueError:
         raise CertificateError(f"{path} is not a PEM certificate.", "the P<i>.pem of a party") from None
     names = certificate.subject.get_attributes_for_oid(NameOID.COMMON_NAME)
-    match = re.fullmatch(r"P(\d{1,4})", str(names[0].value)) if names else None
+    match = re.fullmatch(r"P(0|[1-9][0-9]{0,3})", str(names[0].value)) if names else None
     if match is None:
         raise CertificateError(
             f"{path} is not a party's certificate (its common name is {names[0].value if names else 'missing'!r}).",
             "the common name P<i>",
             "make it with `pdml-spdz certs make --id I`",
         )
+    if not _is_strong(certificate):
+        raise CertificateError(
+            f"{path} has a key that is too weak, or of an unknown kind.",
+            "an elliptic curve of NIST or Edwards, or RSA of 2048 bits or more",
+            "make it with `pdml-spdz certs make --id I`",
+        )
     digest = certificate.fingerprint(hashes.SHA256()).hex()
     valid = certificate.not_valid_before_utc, certificate.not_valid_after_utc
     return Certificate(int(match[1]), digest, *valid, path, *_said(certificate))
+
+
+def _is_strong(certificate: x509.Certificate) -> bool:
+    try:
+        key = certificate.public_key()
+    except (ValueError, UnsupportedAlgorithm):
+        return False
+    if isinstance(key, rsa.RSAPublicKey | ec.EllipticCurvePublicKey):
+        return key.key_size >= (2048 if isinstance(key, rsa.RSAPublicKey) else 256)
+    return isinstance(key, ed25519.Ed25519PublicKey | ed448.Ed448PublicKey)
 
 
 def add(directory: Path, file: Path, *, force: bool = False) -> Certificate:

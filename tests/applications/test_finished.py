@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import shutil
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -231,3 +233,38 @@ def test_own_rows_are_not_written_over(tmp_path: Path, command: str, monkeypatch
     assert "the file with the rows themselves" in str(asked.exception)
     assert CliRunner().invoke(cli, [command, "run", "rows.csv"]).exit_code == 0
     assert Path("rows.csv").read_bytes() == before
+
+
+DAMAGES: dict[str, Callable[[Path], object]] = {
+    "seven bytes": lambda path: path.write_bytes(path.read_bytes()[:7]),
+    "a digit": lambda path: path.write_bytes(path.read_bytes()[:-8] + bytes(8)),
+    "a negative shape": lambda path: path.write_bytes(path.read_bytes().replace(b"(6, 6)", b"(6,-6)")),
+    "a claim": lambda path: path.write_bytes(path.read_bytes().replace(b"(6, 6), ", b"(6,9**9)")),
+    "transposed": lambda path: np.save(path, np.load(path).T.copy()),
+    "a column less": lambda path: np.save(path, np.load(path)[:, :-1]),
+    "one dimension": lambda path: np.save(path, np.load(path)[:, 0]),
+    "three times": lambda path: np.save(path, 3.0 * np.load(path)),
+    "not a number": lambda path: np.save(path, np.full((6, 6), np.nan)),
+    "text": lambda path: np.save(path, np.full((6, 6), "x")),
+    "objects": lambda path: np.save(path, np.full((6, 6), None), allow_pickle=True),
+}
+
+
+@pytest.mark.parametrize(
+    ("name", "damage"),
+    [*(("V.npy", damage) for damage in DAMAGES), *(("mean.npy", d) for d in ("seven bytes", "a digit", "three times"))],
+)
+def test_results_that_a_run_has_not_written_are_refused(runs: Path, tmp_path: Path, name: str, damage: str) -> None:
+    shutil.copytree(runs / "pca", tmp_path / "run")
+    DAMAGES[damage](tmp_path / "run" / name)
+    with pytest.raises(InputError, match=f"{name} is damaged, or is not what the run has written"):
+        FinishedRun.load(tmp_path / "run")
+
+
+@pytest.mark.parametrize("key", ["asked", "d", "features", "offline", "history", "warnings", "observables", "seconds"])
+def test_page_of_a_report_that_no_run_has_written_is_an_error_in_words(runs: Path, tmp_path: Path, key: str) -> None:
+    shutil.copytree(runs / "pca", tmp_path / "run")
+    report = json.loads((tmp_path / "run" / "report.json").read_text())
+    (tmp_path / "run" / "report.json").write_text(json.dumps(report | {key: [None, {"a": 7}]}))
+    found = CliRunner().invoke(cli, ["page", str(tmp_path / "run")])
+    assert found.exit_code == 0 or isinstance(found.exception, InputError)

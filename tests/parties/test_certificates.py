@@ -6,12 +6,14 @@ import datetime as dt
 import os
 import stat
 from collections.abc import Callable
+from contextlib import nullcontext
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 from cryptography import x509
 from cryptography.hazmat.primitives import hashes, serialization
+from cryptography.hazmat.primitives.asymmetric import rsa
 
 from pdml_spdz.errors import CertificateError, PeerError, StudyError
 from pdml_spdz.study import file as study_file
@@ -211,3 +213,20 @@ def test_second_certificate_in_a_file_is_refused(tmp_path: Path) -> None:
     (tmp_path / "P1.pem").write_bytes(b"words before it\n" + own + b"and behind it\n")
     pinned = certs.add(tmp_path / "pinned", tmp_path / "P1.pem")
     assert pinned.path.read_bytes() == own
+
+
+@pytest.mark.parametrize(
+    ("name", "size", "phrase"),
+    [("P3", 1024, "too weak"), ("P٣", 2048, "not a party's"), ("P03", 2048, "not a party's"), ("P3", 2048, None)],
+)
+def test_weak_keys_and_names_that_are_not_as_they_look_are_refused(
+    tmp_path: Path, name: str, size: int, phrase: str | None
+) -> None:
+    key, now = rsa.generate_private_key(65537, size), dt.datetime.now(dt.UTC)
+    subject = x509.Name([x509.NameAttribute(x509.NameOID.COMMON_NAME, name)])
+    builder = x509.CertificateBuilder(subject, subject, key.public_key(), x509.random_serial_number())
+    builder = builder.not_valid_before(now - dt.timedelta(days=1)).not_valid_after(now + dt.timedelta(days=1))
+    pem = builder.sign(key, hashes.SHA256()).public_bytes(serialization.Encoding.PEM)
+    (tmp_path / "P3.pem").write_bytes(pem)
+    with nullcontext() if phrase is None else pytest.raises(CertificateError, match=phrase):
+        assert certs.add(tmp_path / "pinned", tmp_path / "P3.pem").party == 3

@@ -25,7 +25,7 @@ rows_own versions warnings"""
 TABLES = {
     "security": "model malicious corruptions",
     "seconds": "local online offline total",
-    "digests": "study program result",
+    "digests": "study program result arrays",
 }
 
 

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from pdml_spdz.programs.render import Program
 
 WORTHLESS = 2.0**-4  # of the longest column: sums that are off by more have no direction worth opening further
-MOST_NOISE = 2.0**9  # the program has room for ten bits above 1
+MOST_NOISE = 2.0**10  # of all parties together: the program has room for ten bits above 1
 SYMMETRIC = 4.0  # rounding that does not show, because it is symmetric, may be larger than what shows
 
 
@@ -69,7 +69,7 @@ class CentredScale(FixedScale):
         p = self.runner.precision
         rounding = float(self._kappa @ rounding_of_rho(x, g, self._own)) / self.runner.bound
         noise = 2 * (p.M + 1) * rounding * 2.0**p.margin_bits
-        if noise > MOST_NOISE:
+        if noise > MOST_NOISE / p.M:
             raise InputError(
                 "rounding of this party's sums could pass for deviations: features, or sparse rows are too many for a "
                 "hidden mean.",

@@ -25,7 +25,7 @@ def main() -> None:
         "--full", action="store_true", help="the paper's grid; small cells stand in for those not there"
     )
     parser.add_argument("--reduced", action="store_true", help="the paper's grid with fewer records and samples")
-    parser.add_argument("--only", nargs="*", help="nmf, svd, levels, shows, noise, ratings, attacks")
+    parser.add_argument("--only", nargs="*", help="nmf, svd, levels, sealed, shows, noise, ratings, attacks")
     parser.add_argument("--so-far", action="store_true", help="compute nothing: a page of what is there")
     parser.add_argument("--jobs", type=int, default=os.cpu_count() or 1)
     given = parser.parse_args()
@@ -41,7 +41,7 @@ def main() -> None:
     missing = [text for name, grid in grids.items() for text in absent(name, grid, results[name])]
     where = given.page or out / "README.md"
     where.parent.mkdir(parents=True, exist_ok=True)
-    counted_grids = [name for name in ("nmf", "svd", "levels", "noise") if given.full and name in grids]
+    counted_grids = [name for name in ("nmf", "svd", "levels", "sealed", "noise") if given.full and name in grids]
     counts = [counted(name, grids[name], results[name]) for name in counted_grids]
     print(page.write(results, where, missing, counts, full=given.full))
 
@@ -69,6 +69,7 @@ SAME = {
     "nmf": ("data", "k", "party_share", "start"),
     "svd": ("data", "party_share"),
     "levels": ("data", "party_share"),
+    "sealed": ("data", "party_share"),
     "shows": ("data", "solver"),
     "noise": ("experiment", "data"),
     "ratings": ("data", "k", "party_share"),

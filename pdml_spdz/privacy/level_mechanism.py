@@ -126,7 +126,9 @@ class LevelMechanism(Mechanism):
     def sample_without(self, X: RowsLike, rng: np.random.Generator) -> Content:
         database = self._database(X)
         (run,) = self._runs(database, np.zeros((1, len(database.S))), rng)
-        content: Content = {"S": database.S, "mean": run.mean, "V": run.V}
+        content: Content = {"mean": run.mean, "V": run.V}
+        if EVERYTHING in self.views:
+            content["S"] = database.S
         for view, found in run.low.items():
             content[f"{view}/V"], content[f"{view}/values"] = found.V, found.values
         return content | {f"{view}/facts": facts for view, facts in run.facts.items()}
@@ -152,7 +154,7 @@ class LevelMechanism(Mechanism):
         if "run" not in content:
             low = {name.rpartition("/")[0] for name in content if name.endswith("/values")}
             content["run"] = _Run(
-                OneMore(Whole(content["S"]), np.zeros(len(x))),
+                OneMore(Whole(content.get("S", np.zeros((0, 0)))), np.zeros(len(x))),
                 {view: LowRank(content[f"{view}/V"], content[f"{view}/values"], True) for view in low},
                 {view: content[f"{view}/facts"] for view in self.views},
                 content["mean"],

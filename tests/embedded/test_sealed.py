@@ -149,6 +149,19 @@ def test_mean_that_nobody_knows(size: float) -> None:
     assert found(fit, Q, 2) < 2.0**-p.goal_bits
 
 
+@pytest.mark.parametrize(("d", "columns", "hidden"), [(4, 4, False), (9, 3, True)])
+def test_inputs_have_their_own_bits_where_rotations_are_as_large(d: int, columns: int, hidden: bool) -> None:
+    # The dealer refuses numbers that are longer than was said: S_m as long as it can be, beside rotations of f_a bits.
+    rng = np.random.default_rng(6)
+    X = rng.normal(size=(40, d)) * np.linspace(3, 0.2, d)
+    blocks = np.split(X, [10])
+    parts = [block.T @ block for block in blocks]
+    if hidden:
+        parts = [np.cov(block.T, bias=True) * len(block) for block in blocks]
+    p = SealedPrecision(2, d, 1, columns, goal_bits=14, hidden_mean=hidden)
+    assert sealed_fit(parts, p, rows=blocks if hidden else None).last.passed
+
+
 @pytest.mark.parametrize("d", [4, 64, 256, 1024])
 def test_trace_that_is_too_small_is_not_taken_for_normalised(d: int) -> None:
     p = SealedPrecision(3, d, 1, 3)

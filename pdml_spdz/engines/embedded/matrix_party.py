@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -17,7 +17,7 @@ from pdml_spdz.primitives.zero_test import is_one_of
 class MatrixParty(MatrixBackend):
     """
     bits : of the ring
-    input_bits : of inputs, by how many numbers they have
+    input_bits : of inputs, and sums of them, in the order in which the program has them
     most_bits : of a number that is compared
     open_bits : of an opened number above what is dropped of it
     """
@@ -29,7 +29,7 @@ class MatrixParty(MatrixBackend):
         session: Session,
         *,
         bits: int,
-        input_bits: Mapping[int, int],
+        input_bits: Sequence[int],
         most_bits: int,
         open_bits: int,
     ) -> None:
@@ -49,8 +49,8 @@ class MatrixParty(MatrixBackend):
 
     def _input(self, own: Integers) -> SecretNumbers:
         """A party's input is its own mask, and nothing of it is public."""
+        self.material.input(own, self.input_bits[self._inputs])
         self._inputs += 1
-        self.material.input(own, self.input_bits[len(own)])
         return SecretNumbers(
             self, len(own), None, Masked(np.zeros(len(own), object), own, _all(-self._inputs, len(own)))
         )

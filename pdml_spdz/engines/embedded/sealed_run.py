@@ -36,6 +36,15 @@ def sealed_plan(precision: SealedPrecision) -> tuple[Program, tuple[Segment, ...
     return program, tuple(scale + gate for scale, gate in zip(bits[::2], bits[1::2], strict=False))
 
 
+def inputs_of(p: SealedPrecision) -> list[tuple[int, int]]:
+    """(numbers, bits of each) of what the program inputs or adds up of inputs, in its order: S_m of all parties and
+    M - 1 sums of them, the same of t_m for a hidden mean, and for each checkpoint a rotation of each party.
+    """
+    rows = [(p.d**2, p.f_s + 1)] * (2 * p.M - 1)
+    means = [(p.d, p.f_s + 1)] * (2 * p.M - 1) if p.hidden_mean else []
+    return rows + means + [(p.columns**2, p.f_a + 1)] * (p.M * len(p.checkpoints))
+
+
 @dataclass(frozen=True)
 class StoredMasks:
     """What a run has claimed of a stock for its first segment; no other run ever has it."""
@@ -71,13 +80,12 @@ class SealedRun:
         self.program, segments = sealed_plan(precision)
         self._ahead = segments[0].ahead
         self._session = Session()
-        turn, rows = precision.f_a + 1, precision.f_s + 1
         self.backend = MatrixParty(
             sec_sum,
             MaskProducts(segments, make, first=stored.material if stored else None),
             self._session,
             bits=bits,
-            input_bits={precision.d: rows, precision.d**2: rows} | {precision.columns**2: turn},
+            input_bits=[bits for _, bits in inputs_of(precision)],
             most_bits=precision.most_bits,
             open_bits=max(precision.f_open, precision.f_out) + OPEN_BITS,
         )

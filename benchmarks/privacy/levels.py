@@ -6,6 +6,7 @@ import numpy as np
 from scipy import stats
 
 from benchmarks.experiments.cells import Row
+from benchmarks.privacy import sealed_runs
 from benchmarks.privacy.text import percent, table, words
 from pdml_spdz.privacy import level_mechanism as level
 from pdml_spdz.privacy.nmf_mechanism import ALL, NMF_VIEWS, TOPICS, WITH_DEN, WITH_NUM
@@ -117,11 +118,15 @@ def _error(value: str) -> str:
     return "-" if value == "nan" else f"{float(value):.0e}"
 
 
-def sections(svd: list[Row], shows: list[Row]) -> list[str]:
+def sections(svd: list[Row], shows: list[Row], runs: list[Row]) -> list[str]:
+    """runs : recorded ones of sealed, beside what the mechanism computes"""
     lines = []
     if of(svd, view=level.SEALED):
         lines += ["", "## What each level shows of single records", "", words("levels").rstrip(), "", *level_table(svd)]
         lines += ["", "Records told beyond those by V_k alone, with a 95 % interval:", "", *difference_table(svd)]
+    if runs:
+        lines += ["", "### The mechanism of sealed beside recorded runs", "", words("sealed-runs").rstrip(), ""]
+        lines += sealed_runs.section(runs)
     if shows:
         lines += ["", "## What a transcript shows of S, by solver", "", words("shows").rstrip(), ""]
         lines += shows_table(shows)

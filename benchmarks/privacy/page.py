@@ -156,7 +156,7 @@ def write(
         lines += ["", "### What T, num and den tell, each", "", words("sums"), *levels.of_sums(results["nmf"])]
         lines += ["", levels.sums_verdict(results["nmf"])]
     by_level = levels.together(*(results.get(grid, []) for grid in ("sealed", "levels", "svd")))
-    lines += levels.sections(by_level, results.get("shows", []))
+    lines += levels.sections(by_level, results.get("shows", []), results.get("sealed-runs", []))
     if results.get("svd"):
         lines += ["", "## PD-SVD (mail) and PD-PCA (songs)", "", *svd_table(results["svd"]), ""]
         lines += svd_figures(results["svd"], page.parent)

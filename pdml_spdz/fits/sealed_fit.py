@@ -84,6 +84,7 @@ def fit_sealed(run: PartyRun, data: Data, link: Link, engine: Engine, rows: View
     seen = engine.sealed(precision, own, V, shown)
     if seen.V is None:
         raise _closed(precision, study) if seen.ritz is not None else _too_small(precision, study)
+    engine.finish()
     run.show(RESULT)
     Q, _ = orthonormalise(fix_signs(seen.V))
     result = agree(Q, (), np.full(study.rank, 1e-9))[0]

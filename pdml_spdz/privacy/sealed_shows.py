@@ -69,9 +69,9 @@ def sealed(base: Eigen, more: Reals, start: Reals, p: SealedPrecision) -> list[S
 
 
 def opened(V: Reals, p: SealedPrecision, rng: np.random.Generator) -> Reals:
-    """V to the bits that are opened: every party drops the low ones of its share."""
-    dropped = rng.random((p.M - 1, *V.shape)).sum(axis=0)
-    return np.asarray(np.ldexp(np.floor(np.ldexp(V, p.f_out) - dropped) + p.M / 2, -p.f_out))
+    """V to the bits that are opened: rounded under a mask of each party, whose carries are in the last place."""
+    carried = rng.random((p.M, *V.shape)).sum(axis=0)
+    return np.asarray(np.ldexp(np.floor(np.ldexp(V, p.f_out) + carried) - (p.M - 1) / 2, -p.f_out))
 
 
 def _fits(theta: Reals, z: Reals, start: Reals, p: SealedPrecision) -> list[Sealed]:

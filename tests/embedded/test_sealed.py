@@ -7,9 +7,10 @@ import pytest
 from scipy import stats
 from sklearn.datasets import load_breast_cancer
 
-from pdml_spdz.engines.embedded import sealed_run
+from pdml_spdz.engines import sealed_program
 from pdml_spdz.engines.embedded.matrix_party import MatrixParty
-from pdml_spdz.engines.embedded.sealed_run import haar, sealed_plan
+from pdml_spdz.engines.embedded.sealed_run import sealed_plan
+from pdml_spdz.engines.sealed_program import haar
 from pdml_spdz.numerics.linalg import sine
 from pdml_spdz.offline import mask_products
 from pdml_spdz.offline.mask_products import Integers, MaskPlace, MaskProducts
@@ -270,13 +271,12 @@ def test_rotation_hides_eigenvectors(identity: bool, monkeypatch: pytest.MonkeyP
     opened = Opened(monkeypatch)
     if identity:
         one = np.array([[int(i == j) << P.f_a for j in range(P.columns)] for i in range(P.columns)], object)
-        monkeypatch.setattr(sealed_run, "haar", lambda n, f: one)
+        monkeypatch.setattr(sealed_program, "haar", lambda n, f: one)
     matrices = []
     for _ in range(2):
         sealed_fit(split_psd(ONE, [0.4, 0.6]), P)
         numbers = opened.sums["open"][-2]
-        drop = 2 * P.f_a + P.trace_bits - 3 - P.f_open
-        size = 1 << 8 * -(-(drop + P.f_open + 6) // 8) - drop
+        size = 1 << 8 * -(-(P.f_open + 6) // 8)
         matrix = np.zeros((P.columns, P.columns))
         matrix[np.triu_indices(P.columns)] = [(x + size // 2) % size - size // 2 for x in numbers]
         matrices.append((matrix + np.triu(matrix, 1).T) * 2.0**-P.f_open)

@@ -119,11 +119,12 @@ def engines(d: int = 4, k: int = 1) -> dict[str, Any]:
     rng = np.random.default_rng(1)
     X = rng.normal(size=(90, d)) * 0.5 ** np.arange(d)
     wanted, found = np.linalg.svd(X)[2][:k].T, {}
-    for name, settings in {
+    asked: dict[str, dict[str, Any]] = {
         "embedded": {},
         "mp-spdz, hemi": {"engine": "mp-spdz", "protocol": "hemi"},
         "mp-spdz, semi": {"engine": "mp-spdz", "protocol": "semi"},
-    }.items():
+    }
+    for name, settings in asked.items():
         for _ in range(2):  # the first one compiles
             began = time.perf_counter()
             result = pdml_spdz.svd(

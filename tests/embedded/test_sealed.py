@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from scipy import stats
@@ -296,8 +298,10 @@ def test_haar_rotations() -> None:
     assert 60 < sum(np.linalg.det(Q.astype(float) * 2.0**-f) > 0 for Q in turns) < 240
 
 
-def test_traffic_is_the_same_for_any_rows_of_one_shape() -> None:
-    one, other = (sealed_fit(split_psd(S, [0.4, 0.6]), P) for S in (ONE, OTHER))
+@pytest.mark.parametrize("M", [2, 3])
+def test_traffic_is_the_same_for_any_rows_of_one_shape(M: int) -> None:
+    shares = [0.4, *[0.6 / (M - 1)] * (M - 1)]
+    one, other = (sealed_fit(split_psd(S, shares), replace(P, M=M)) for S in (ONE, OTHER))
     assert one.last.passed
     assert other.last.passed
     assert (one.rounds, one.sent) == (other.rounds, other.sent)

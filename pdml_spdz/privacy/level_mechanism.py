@@ -62,7 +62,7 @@ class _Run:
 
 
 @dataclass(frozen=True)
-class _Shown:
+class _Views:
     """low, facts : as in `_Run`, of some views"""
 
     low: dict[str, LowRank]
@@ -187,10 +187,10 @@ class LevelMechanism(Mechanism):
         eigen = Eigen.of(base.S)
         eigen = Eigen(np.maximum(eigen.values, 0.0), eigen.Q)
         top = zip(*top_after_row(eigen, more, self.k), strict=True)
-        fits: Iterator[_Shown] = repeat(_Shown({}, {}))
+        fits: Iterator[_Views] = repeat(_Views({}, {}))
         if {SEALED, SEALED_LESS} & set(self.views):
             fits = self._sealed(eigen, more, start, exponent, rng.spawn(1)[0])
-        shown: Iterator[_Shown] = repeat(_Shown({}, {}))
+        shown: Iterator[_Views] = repeat(_Views({}, {}))
         if {BY_POWER, BY_KRYLOV, SUMS} & set(self.views):
             shown = self._by_solvers(base, V_0, more, rng)
         for (values, V), by_solvers, sealed in zip(top, shown, fits, strict=False):
@@ -202,7 +202,7 @@ class LevelMechanism(Mechanism):
 
     def _sealed(
         self, eigen: Eigen, more: Reals, start: Reals, exponent: float, rng: np.random.Generator
-    ) -> Iterator[_Shown]:
+    ) -> Iterator[_Views]:
         """All that a sealed run opens, for each row more."""
         k, p = self.k, self.sealed.precision(self.M, len(eigen.Q), self.k)
         for fit in sealed_shows.sealed(eigen, more, start, p):
@@ -213,9 +213,9 @@ class LevelMechanism(Mechanism):
                 SEALED_LESS: LowRank(V, self._own["estimate"], True),
             }
             less = np.array([float(fit.checkpoint), exponent])
-            yield _Shown(low, {SEALED_LESS: less, SEALED: np.concatenate([less, fit.ratios, fit.first])})
+            yield _Views(low, {SEALED_LESS: less, SEALED: np.concatenate([less, fit.ratios, fit.first])})
 
-    def _by_solvers(self, base: _Database, V_0: Reals, more: Reals, rng: np.random.Generator) -> Iterator[_Shown]:
+    def _by_solvers(self, base: _Database, V_0: Reals, more: Reals, rng: np.random.Generator) -> Iterator[_Views]:
         """What the columns of power and of krylov show, for each row more."""
         d, b, about = *V_0.shape, 0
         for space in projected(base.S, self._own["around"], V_0, more, BLOCKS):
@@ -228,7 +228,7 @@ class LevelMechanism(Mechanism):
                 about = fit.iterations if fit.B.shape[1] == b * fit.iterations else 0
             yield self._by_both(space, fit)
 
-    def _by_both(self, space: Projected, by_krylov: Fit) -> _Shown:
+    def _by_both(self, space: Projected, by_krylov: Fit) -> _Views:
         Phi, A, k = space.Phi, space.A, self.k
         theta, U = np.linalg.eigh(A)
         theta, U = np.maximum(theta[::-1], 0.0), U[:, ::-1]
@@ -241,7 +241,7 @@ class LevelMechanism(Mechanism):
             low[view] = LowRank(Phi @ E, scale * values, True)
             facts[view] = np.array([float(fit.iterations), float(fit.B.shape[1])])
         facts[SUMS] = np.concatenate([facts[BY_KRYLOV], [1.0 / scale], theta[:k]])
-        return _Shown(low, facts)
+        return _Views(low, facts)
 
     def _seen(self, run: _Run, S: OneMore, mean: Reals) -> _Run:
         return _Run(S, run.low, run.facts, mean if self.centred else run.mean, run.V)

@@ -19,7 +19,8 @@ from functools import lru_cache
 from math import log2, sqrt
 from typing import TypeAlias, TypeVar
 
-from pdml_spdz.numerics.fixedpoint import Reals
+import numpy as np
+from numpy.typing import NDArray
 
 COEFFICIENT_BITS = 10
 ONE = 1 << COEFFICIENT_BITS
@@ -29,7 +30,7 @@ OVER = 1.5 / ONE  # by coefficients: three, half a unit each
 # No step takes a t near 1 below that: x = t / rho would lose its bits. It costs one step of thirty.
 FLOOR_BITS = 3
 
-Number = TypeVar("Number", float, Reals)
+Number = TypeVar("Number", float, NDArray[np.float64])
 Step: TypeAlias = tuple[int, ...]  # h = (a - b t + c t^2) / ONE, or (a - b t^2) / ONE
 
 

@@ -13,7 +13,7 @@ from pdml_spdz.engines.mp_spdz.offline import forecast
 from pdml_spdz.engines.mp_spdz.paper import PAPER
 from pdml_spdz.engines.mp_spdz.place import Place
 from pdml_spdz.engines.mp_spdz.protocols import Protocol
-from pdml_spdz.engines.mp_spdz.sealed import SealedExecution
+from pdml_spdz.engines.mp_spdz.sealed_execution import SealedExecution
 from pdml_spdz.engines.openings.base import Layout, Opening, Runner
 from pdml_spdz.engines.spec import OfflinePlan
 from pdml_spdz.numerics.fixedpoint import Reals

@@ -12,7 +12,7 @@ from pdml_spdz.engines.mp_spdz.engine import CompiledPlan, MpSpdzEngine, layout_
 from pdml_spdz.engines.mp_spdz.place import MATERIAL, Place
 from pdml_spdz.engines.mp_spdz.preprocessing import Preprocessing, facts
 from pdml_spdz.engines.mp_spdz.protocols import protocol_of
-from pdml_spdz.engines.mp_spdz.sealed import check_size
+from pdml_spdz.engines.mp_spdz.sealed_execution import check_size
 from pdml_spdz.engines.openings.base import Layout
 from pdml_spdz.engines.spec import Context, Note, Stocks, precision_of, sealed_precision_of
 from pdml_spdz.offline.stock import look

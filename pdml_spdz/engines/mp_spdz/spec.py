@@ -6,7 +6,7 @@ from pdml_spdz.engines.spec import EngineSpec, OfflinePhase, later
 from pdml_spdz.programs.precision import F_G
 
 SETUP, READY = "pdml_spdz.engines.mp_spdz.setup", "pdml_spdz.engines.mp_spdz.ready"
-SEALED = "pdml_spdz.engines.mp_spdz.sealed"
+SEALED = "pdml_spdz.engines.mp_spdz.sealed_execution"
 MP_SPDZ = EngineSpec(
     "mp-spdz",
     ("one-scale", "per-column", "centred", "paper", "sealed"),

@@ -1,15 +1,18 @@
 """What a sealed fit takes, and how right it is.
 
-    PDML_DATA=DIR python -m benchmarks.bench_sealed [--dealt | --curves] [name ...]
+    PDML_DATA=DIR python -m benchmarks.bench_sealed [--dealt | --curves | --measured-curves | --engines] [name ...]
 
 Three parties on this machine, processes with TLS between them, k = 7, the default goal: seconds, bytes that a party
 sends, rounds, the sine of V's error against the pooled SVD; and what was forecast from public numbers. --dealt: threads
 that take the products of their masks from a dealer of the tests, to see V alone. --curves: forecasts over d, b, T, M.
+--measured-curves: runs beside them, where they are short. --engines: embedded and MP-SPDZ on the same few
+features, with what each trusts.
 """
 
 from __future__ import annotations
 
 import os
+import resource
 import sys
 import time
 from collections.abc import Iterator
@@ -65,13 +68,17 @@ def dealt(X: np.ndarray) -> dict[str, Any]:
     return {"checkpoints": len(fit.seen[0]), "sine": error, "rounds": fit.rounds[0], "s": time.perf_counter() - began}
 
 
-def measured(X: np.ndarray) -> dict[str, Any]:
-    began = time.perf_counter()
-    result = pdml_spdz.svd(np.array_split(X, M), rank=K, reveal="sealed", seed=1)
-    report = result.report
-    expected = forecast(SealedPrecision(M, X.shape[1], K, 2 * K, iterations=iterations_for(1e-6, 0.6)))
+def measured(X: np.ndarray, M: int = M, **settings: Any) -> dict[str, Any]:
+    chosen = {"decay": 0.6, "block": 2 * K} | settings
+    load, began, before = os.getloadavg()[0], time.perf_counter(), _cpu_of_parties()
+    result = pdml_spdz.svd(np.array_split(X, M), rank=K, reveal="sealed", seed=1, offline="on-demand", **chosen)
+    wall, report = time.perf_counter() - began, result.report
+    T = iterations_for(1e-6, chosen["decay"])
+    expected = forecast(SealedPrecision(M, X.shape[1], K, chosen["block"], iterations=T, decay=chosen["decay"]))
     return {
-        "s": time.perf_counter() - began,
+        "s": wall,
+        "load before": load,
+        "s of CPU a party": (_cpu_of_parties() - before) / M,
         "MB sent by a party": (report["bytes_sent"] + report["offline"]["bytes_sent"]) / M / 1e6,
         "rounds": report["rounds"] + report["offline"]["rounds"],
         "checkpoints": report["gate"]["reached"],
@@ -80,6 +87,61 @@ def measured(X: np.ndarray) -> dict[str, Any]:
         "forecast s of one core": expected.seconds,
         "forecast rounds": expected.rounds,
     }
+
+
+def _cpu_of_parties() -> float:
+    """Seconds of all child processes that have ended."""
+    used = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return used.ru_utime + used.ru_stime
+
+
+def measured_curves() -> dict[str, Any]:
+    """Runs around d = 64, b = 14, T = 17, M = 3."""
+    cases: dict[str, tuple[int, int, dict[str, Any]]] = {
+        "d = 16": (16, M, {}),
+        "d = 32": (32, M, {}),
+        "d = 128": (128, M, {}),
+        "M = 2": (64, 2, {}),
+        "M = 5": (64, 5, {}),
+        "b = 10": (64, M, {"block": 10}),
+        "b = 21": (64, M, {"block": 21}),
+        "T = 33": (64, M, {"decay": 0.85}),
+    }
+    found = {}
+    for name, (d, parties, settings) in cases.items():
+        found[name] = row = measured(spectrum(d), parties, **settings)
+        print(f"{name}: {row}", flush=True)
+    return found
+
+
+def engines(d: int = 4, k: int = 1) -> dict[str, Any]:
+    """The same rows and the same program; the default goal."""
+    rng = np.random.default_rng(1)
+    X = rng.normal(size=(90, d)) * 0.5 ** np.arange(d)
+    wanted, found = np.linalg.svd(X)[2][:k].T, {}
+    asked: dict[str, dict[str, Any]] = {
+        "embedded": {},
+        "mp-spdz, hemi": {"engine": "mp-spdz", "protocol": "hemi"},
+        "mp-spdz, semi": {"engine": "mp-spdz", "protocol": "semi"},
+    }
+    for name, settings in asked.items():
+        for _ in range(2):  # the first one compiles
+            began = time.perf_counter()
+            result = pdml_spdz.svd(
+                np.array_split(X, M), rank=k, reveal="sealed", seed=1, offline="on-demand", **settings
+            )
+            wall = time.perf_counter() - began
+        report = result.report
+        found[name] = row = {
+            "d": d,
+            "s": wall,
+            "MB sent by a party": (report["bytes_sent"] + report["offline"]["bytes_sent"]) / M / 1e6,
+            "rounds": report["rounds"] + report["offline"]["rounds"],
+            "sine": sine(result.V, wanted),
+            "trust": f"{report['security']['model']}; {report['security']['corruptions']}",
+        }
+        print(f"{name}: {row}", flush=True)
+    return found
 
 
 def curves() -> dict[str, Any]:
@@ -107,6 +169,10 @@ def main() -> None:
     if "--curves" in sys.argv:
         save("sealed-curves", curves())
         return
+    for option, compute in {"--measured-curves": measured_curves, "--engines": engines}.items():
+        if option in sys.argv:
+            save(f"sealed{option[1:]}", compute())
+            return
     names = [name for name in sys.argv[1:] if not name.startswith("-")]
     found = {}
     for name, X in tables(Path(os.environ.get("PDML_DATA", "data"))):

@@ -35,6 +35,9 @@ class MaskDealer:
         shares: list[list[Integers]] = [[] for _ in range(self.M)]
         for parts in zip(*(self._given[m] for m in range(self.M)), strict=True):
             self.pairs += 1
+            for part in parts:  # as the lattice's products do, which refuse longer numbers
+                assert all(abs(x) < 1 << part.left_bits for x in part.left.flat)
+                assert all(abs(x) < 1 << part.right_bits for x in part.right.flat)
             product = sum(p.left for p in parts).dot(sum(p.right for p in parts))
             others = [random_integers(product.size, self.bits).reshape(product.shape) for _ in range(self.M - 1)]
             for share, part in zip(shares, [*others, product - sum(others)], strict=True):

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from benchmarks.experiments import cells
 from benchmarks.experiments.cells import Cell, Row
-from benchmarks.privacy import measure, noise, page, ratings, recorded, shows
+from benchmarks.privacy import measure, noise, page, ratings, recorded, sealed_runs, shows
 
 RESULTS = Path(__file__).parent / "results"
 
@@ -25,7 +25,7 @@ def main() -> None:
         "--full", action="store_true", help="the paper's grid; small cells stand in for those not there"
     )
     parser.add_argument("--reduced", action="store_true", help="the paper's grid with fewer records and samples")
-    parser.add_argument("--only", nargs="*", help="nmf, svd, levels, shows, noise, ratings, attacks")
+    parser.add_argument("--only", nargs="*", help="nmf, svd, levels, sealed, sealed-runs, shows, noise, ..")
     parser.add_argument("--so-far", action="store_true", help="compute nothing: a page of what is there")
     parser.add_argument("--jobs", type=int, default=os.cpu_count() or 1)
     given = parser.parse_args()
@@ -35,13 +35,13 @@ def main() -> None:
         sys.exit(f"nothing to run: no data set is in {given.data}; pass --data DIR or set PDML_DATA")
     out = given.out / size
     for name, grid in grids.items() if not given.so_far else ():
-        # Each recorded run is M processes already.
-        cells.run(grid, out / f"{name}.csv", 1 if name == "attacks" else given.jobs)
+        # Each recorded run is M processes already, or threads.
+        cells.run(grid, out / f"{name}.csv", 1 if name in ("attacks", "sealed-runs") else given.jobs)
     results = {name: gathered(name, grid, out) for name, grid in grids.items()}
     missing = [text for name, grid in grids.items() for text in absent(name, grid, results[name])]
     where = given.page or out / "README.md"
     where.parent.mkdir(parents=True, exist_ok=True)
-    counted_grids = [name for name in ("nmf", "svd", "levels", "noise") if given.full and name in grids]
+    counted_grids = [name for name in ("nmf", "svd", "levels", "sealed", "noise") if given.full and name in grids]
     counts = [counted(name, grids[name], results[name]) for name in counted_grids]
     print(page.write(results, where, missing, counts, full=given.full))
 
@@ -50,6 +50,7 @@ def all_grids(directory: Path, size: str) -> dict[str, list[Cell]]:
     """Those that there is data for."""
     grids = measure.cells(directory, size=size)
     grids |= {"shows": shows.cells(directory), "noise": noise.cells(directory, full=size != "small")}
+    grids["sealed-runs"] = sealed_runs.cells(directory)
     grids |= {"ratings": ratings.cells(directory), "attacks": recorded.cells(directory)}
     return {name: grid for name, grid in grids.items() if grid}
 
@@ -69,6 +70,8 @@ SAME = {
     "nmf": ("data", "k", "party_share", "start"),
     "svd": ("data", "party_share"),
     "levels": ("data", "party_share"),
+    "sealed": ("data", "party_share"),
+    "sealed-runs": ("data", "size", "seed"),
     "shows": ("data", "solver"),
     "noise": ("experiment", "data"),
     "ratings": ("data", "k", "party_share"),

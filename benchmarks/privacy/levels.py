@@ -6,6 +6,7 @@ import numpy as np
 from scipy import stats
 
 from benchmarks.experiments.cells import Row
+from benchmarks.privacy import sealed_runs
 from benchmarks.privacy.text import percent, table, words
 from pdml_spdz.privacy import level_mechanism as level
 from pdml_spdz.privacy.nmf_mechanism import ALL, NMF_VIEWS, TOPICS, WITH_DEN, WITH_NUM
@@ -63,13 +64,21 @@ def named(cell: tuple[str, str]) -> str:
     return f"{cell[0]} {percent(cell[1])}"
 
 
+def together(*grids: list[Row]) -> list[Row]:
+    """Of several grids of the same databases and records: each cell's views, from the first grid that has them."""
+    found: dict[tuple[str, ...], Row] = {}
+    for row in (row for rows in grids for row in rows):
+        found.setdefault(tuple(row[n] for n in ("data", "k", "party_share", "documents", "samples", "view")), row)
+    return list(found.values())
+
+
 def level_table(rows: list[Row]) -> list[str]:
     cells = cells_of(of(rows, view=level.SEALED))
     records = {cell: of(rows, view=level.SEALED, data=cell[0], party_share=cell[1])[0]["records"] for cell in cells}
     lines = []
     for view, (name, sees) in LEVELS.items():
-        told = [of(rows, view=view, data=data, party_share=share)[0]["flagged"] for data, share in cells]
-        lines.append([name, sees, *told])
+        told = [of(rows, view=view, data=data, party_share=share) for data, share in cells]
+        lines.append([name, sees, *(found[0]["flagged"] if found else "-" for found in told)])
     return table(["level", "every party sees", *(f"{named(cell)}, of {records[cell]}" for cell in cells)], lines)
 
 
@@ -77,10 +86,14 @@ def difference_table(rows: list[Row]) -> list[str]:
     lines = []
     for cell in cells_of(of(rows, view=level.SEALED)):
         by_view = {row["view"]: row for row in of(rows, data=cell[0], party_share=cell[1])}
-        found = [difference(by_view[view], by_view[level.VECTORS]) for view in list(LEVELS)[1:]]
-        lines.append([named(cell), *(f"{d:+d} ({low:+.1f} to {high:+.1f})" for d, low, high in found)])
+        alone = by_view[level.VECTORS]
+        lines.append([named(cell), *(_beyond(by_view[v], alone) if v in by_view else "-" for v in list(LEVELS)[1:])])
     heads = ["sealed, no ratios", "sealed", "normed, power", "normed, krylov", "sum", "all of c S"]
     return table(["cell", *heads], lines)
+
+
+def _beyond(row: Row, alone: Row) -> str:
+    return "{:+d} ({:+.1f} to {:+.1f})".format(*difference(row, alone))
 
 
 def shows_table(rows: list[Row]) -> list[str]:
@@ -105,11 +118,15 @@ def _error(value: str) -> str:
     return "-" if value == "nan" else f"{float(value):.0e}"
 
 
-def sections(svd: list[Row], shows: list[Row]) -> list[str]:
+def sections(svd: list[Row], shows: list[Row], runs: list[Row]) -> list[str]:
+    """runs : recorded ones of sealed, beside what the mechanism computes"""
     lines = []
     if of(svd, view=level.SEALED):
         lines += ["", "## What each level shows of single records", "", words("levels").rstrip(), "", *level_table(svd)]
         lines += ["", "Records told beyond those by V_k alone, with a 95 % interval:", "", *difference_table(svd)]
+    if runs:
+        lines += ["", "### The mechanism of sealed beside recorded runs", "", words("sealed-runs").rstrip(), ""]
+        lines += sealed_runs.section(runs)
     if shows:
         lines += ["", "## What a transcript shows of S, by solver", "", words("shows").rstrip(), ""]
         lines += shows_table(shows)

@@ -17,6 +17,7 @@ from pdml_spdz.lattice.packing import Packing
 from pdml_spdz.lattice.residues import modulus
 from pdml_spdz.lattice.ring_parameters import (
     FLOODING,
+    RUN,
     SWITCH,
     InsecureRing,
     RingParameters,
@@ -68,7 +69,7 @@ class Parameters(RingParameters):
         for N in cls.SIZES:  # the smallest that will do: what travels grows with the root of N
             best, lowest = None, float("inf")
             for packing in cost.layouts(N, n, i, c, count):
-                primes = cls.primes_needed(N, packing.terms, w, bits)
+                primes = cls.primes_needed(N, packing.terms, w, bits, _returned(M, packing))
                 if primes is None or cost.network(packing, M, N, primes, w + SWITCH) > lowest:
                     continue
                 price = cost.price(packing, M, N, primes, w + SWITCH)
@@ -88,9 +89,12 @@ class Parameters(RingParameters):
         return any(cls.primes_needed(N, i, w, bits) is not None for N in cls.SIZES)
 
     @classmethod
-    def primes_needed(cls, N: int, terms: int, w: int, bits: int) -> int | None:
-        """The least number of primes for which the budget adds up; None if the tables do not allow as many."""
-        return _primes_needed(N, terms, w, bits, cls.most_primes(N))
+    def primes_needed(cls, N: int, terms: int, w: int, bits: int, returned: int = 1) -> int | None:
+        """The least number of primes for which the budget adds up; None if the tables do not allow as many.
+
+        returned : coefficients that a party returns, over which flooding adds up
+        """
+        return _primes_needed(N, terms, w, bits, cls.most_primes(N), returned)
 
     @property
     def travel_bits(self) -> int:
@@ -115,8 +119,7 @@ class Parameters(RingParameters):
 
     @property
     def returned(self) -> int:
-        p = self.packing
-        return (self.M - 1) * p.units * p.responses * p.wanted
+        return _returned(self.M, self.packing)
 
     @property
     def sent(self) -> int:
@@ -165,12 +168,18 @@ class InsecureParameters(InsecureRing, Parameters):
     """For tests of exactness."""
 
 
+def _returned(M: int, packing: Packing) -> int:
+    return (M - 1) * packing.units * packing.responses * packing.wanted
+
+
 @functools.lru_cache(maxsize=1 << 14)
-def _primes_needed(N: int, terms: int, w: int, bits: int, most: int) -> int | None:
+def _primes_needed(N: int, terms: int, w: int, bits: int, most: int, returned: int) -> int | None:
     noise = worst_noise(N, terms, bits)
+    # For each coefficient; and, where there are many, for all of them together.
+    flooding = max(least_flooding(noise), (returned * noise).bit_length() - 1 + RUN)
     least = noise << FLOODING - 1 + w + 1  # q is longer than that
     for count in range(max(1, least.bit_length() // ntt.PRIME_BITS), most + 1):
-        if _largest_flooding(N, noise, w, modulus(ntt.primes(N, count))) >= least_flooding(noise):
+        if _largest_flooding(N, noise, w, modulus(ntt.primes(N, count))) >= flooding:
             return count
     return None
 

@@ -18,6 +18,7 @@ from pdml_spdz.offline.product_layout import InCoefficients, batches
 from pdml_spdz.programs.sealed_precision import RING
 from pdml_spdz.transport.base import Link
 
+WITH_ROWS, OF_MASKS = "products with the rows", "products of masks"
 Progress = Callable[[str, int, int], None]  # what is made, and how much of how much
 
 
@@ -38,12 +39,12 @@ def products_by_lattice(link: Link, progress: Progress = lambda what, done, of: 
         made: dict[int, Integers] = {}
         for batch in batches(link.M, pairs):
             some = [pairs[j] for j in batch.pairs]
-            what = "products with the rows" if batch.input else "products of masks"
+            what = WITH_ROWS if batch.input else OF_MASKS
 
             def step(done: int, of: int, what: str = what) -> None:
                 progress(what, done, of)
 
-            with nullcontext() if batch.input else link.offline():
+            with nullcontext() if batch.input else link.offline(), link.phase(what):
                 if isinstance(batch.layout, InCoefficients):
                     shares = _in_coefficients(link, some, batch.layout, step)
                 else:

@@ -19,7 +19,7 @@ from pdml_spdz.privacy.ksdp import Experiment, Samples, make_plan
 from pdml_spdz.privacy.level_mechanism import BY_KRYLOV, BY_POWER, LEVEL_VIEWS, SEALED, SUMS, VECTORS, LevelMechanism
 from pdml_spdz.privacy.mechanism import Mechanism
 from pdml_spdz.privacy.nmf_mechanism import ALL, NMF_VIEWS, TOPICS, NmfMechanism
-from pdml_spdz.privacy.run_shows import SealedSettings
+from pdml_spdz.privacy.sealed_shows import SealedSettings
 from pdml_spdz.privacy.svd_mechanism import VIEWS, SvdMechanism
 from pdml_spdz.rows.base import RowsLike, as_rows
 

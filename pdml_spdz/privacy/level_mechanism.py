@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass, field
+from itertools import repeat
 from typing import Any
 
 import numpy as np
@@ -16,11 +17,13 @@ from pdml_spdz.algorithms.svd import POWER
 from pdml_spdz.errors import InputError
 from pdml_spdz.numerics.fixedpoint import Reals
 from pdml_spdz.numerics.linalg import fix_signs, orthonormalise
-from pdml_spdz.privacy import run_shows
+from pdml_spdz.privacy import run_shows, sealed_shows
 from pdml_spdz.privacy.ksdp import digest
 from pdml_spdz.privacy.mechanism import Content, Mechanism, Observables
+from pdml_spdz.privacy.rank_one import Eigen, top_after_row
 from pdml_spdz.privacy.row_spaces import Projected, projected
-from pdml_spdz.privacy.run_shows import Fit, SealedSettings
+from pdml_spdz.privacy.run_shows import Fit
+from pdml_spdz.privacy.sealed_shows import SealedSettings
 from pdml_spdz.privacy.svd_mechanism import correlation_statistics
 from pdml_spdz.privacy.symmetric import LowRank, OneMore, Symmetric, Whole
 from pdml_spdz.rows.base import RowsLike, as_rows
@@ -56,6 +59,14 @@ class _Run:
     facts: dict[str, Reals]
     mean: Reals
     V: Reals
+
+
+@dataclass(frozen=True)
+class _Views:
+    """low, facts : as in `_Run`, of some views"""
+
+    low: dict[str, LowRank]
+    facts: dict[str, Reals]
 
 
 @dataclass(frozen=True)
@@ -115,7 +126,9 @@ class LevelMechanism(Mechanism):
     def sample_without(self, X: RowsLike, rng: np.random.Generator) -> Content:
         database = self._database(X)
         (run,) = self._runs(database, np.zeros((1, len(database.S))), rng)
-        content: Content = {"S": database.S, "mean": run.mean, "V": run.V}
+        content: Content = {"mean": run.mean, "V": run.V}
+        if EVERYTHING in self.views:
+            content["S"] = database.S
         for view, found in run.low.items():
             content[f"{view}/V"], content[f"{view}/values"] = found.V, found.values
         return content | {f"{view}/facts": facts for view, facts in run.facts.items()}
@@ -141,9 +154,9 @@ class LevelMechanism(Mechanism):
         if "run" not in content:
             low = {name.rpartition("/")[0] for name in content if name.endswith("/values")}
             content["run"] = _Run(
-                OneMore(Whole(content["S"]), np.zeros(len(x))),
+                OneMore(Whole(content.get("S", np.zeros((0, 0)))), np.zeros(len(x))),
                 {view: LowRank(content[f"{view}/V"], content[f"{view}/values"], True) for view in low},
-                {view: content[f"{view}/facts"] for view in LEVEL_VIEWS},
+                {view: content[f"{view}/facts"] for view in self.views},
                 content["mean"],
                 content["V"],
             )
@@ -167,11 +180,44 @@ class LevelMechanism(Mechanism):
 
     def _runs(self, base: _Database, more: Reals, rng: np.random.Generator) -> Iterator[_Run]:
         """A fit for each row more, all from the same V_0, and with the same blur."""
-        d, b = len(base.S), krylov.block_size(self.k, len(base.S))
-        V_0 = orthonormalise(rng.standard_normal((d, b)))[0]
+        d = len(base.S)
+        V_0 = orthonormalise(rng.standard_normal((d, krylov.block_size(self.k, d))))[0]
         start = orthonormalise(rng.standard_normal((d, self.sealed.columns)))[0]
         exponent = float(np.ceil(np.log2(base.largest)) + rng.integers(BLUR))
-        about = 0
+        eigen = Eigen.of(base.S)
+        eigen = Eigen(np.maximum(eigen.values, 0.0), eigen.Q)
+        top = zip(*top_after_row(eigen, more, self.k), strict=True)
+        fits: Iterator[_Views] = repeat(_Views({}, {}))
+        if {SEALED, SEALED_LESS} & set(self.views):
+            fits = self._sealed(eigen, more, start, exponent, rng.spawn(1)[0])
+        shown: Iterator[_Views] = repeat(_Views({}, {}))
+        if {BY_POWER, BY_KRYLOV, SUMS} & set(self.views):
+            shown = self._by_solvers(base, V_0, more, rng)
+        for (values, V), by_solvers, sealed in zip(top, shown, fits, strict=False):
+            V = fix_signs(V)
+            low = {VECTORS: LowRank(V, self._own["estimate"], True), SIGMA: LowRank(V, values, True)}
+            facts = {VECTORS: np.zeros(0), SIGMA: values, EVERYTHING: np.zeros(0)}
+            low, facts = low | by_solvers.low | sealed.low, facts | by_solvers.facts | sealed.facts
+            yield _Run(OneMore(Whole(base.S), np.zeros(d)), low, facts, base.mean, V)
+
+    def _sealed(
+        self, eigen: Eigen, more: Reals, start: Reals, exponent: float, rng: np.random.Generator
+    ) -> Iterator[_Views]:
+        """All that a sealed run opens, for each row more."""
+        k, p = self.k, self.sealed.precision(self.M, len(eigen.Q), self.k)
+        for fit in sealed_shows.sealed(eigen, more, start, p):
+            V = np.zeros((p.d, k)) if fit.V is None else sealed_shows.opened(fix_signs(fit.V), p, rng)
+            ratios = fit.ratios[:k] / fit.ratios[:k].sum()
+            low = {
+                SEALED: LowRank(V, self._own["estimate"].sum() * ratios, True),
+                SEALED_LESS: LowRank(V, self._own["estimate"], True),
+            }
+            less = np.array([float(fit.checkpoint), exponent])
+            yield _Views(low, {SEALED_LESS: less, SEALED: np.concatenate([less, fit.ratios, fit.first])})
+
+    def _by_solvers(self, base: _Database, V_0: Reals, more: Reals, rng: np.random.Generator) -> Iterator[_Views]:
+        """What the columns of power and of krylov show, for each row more."""
+        d, b, about = *V_0.shape, 0
         for space in projected(base.S, self._own["around"], V_0, more, BLOCKS):
             # The first by the solver itself; of rows that differ in one, it takes about as long with the others. Where
             # it opened anything twice, it makes all of them.
@@ -180,17 +226,14 @@ class LevelMechanism(Mechanism):
             else:
                 fit = run_shows.by_krylov(space.A, self.k, d, self.M, rng)
                 about = fit.iterations if fit.B.shape[1] == b * fit.iterations else 0
-            yield self._run(space, fit, start, exponent, base.mean)
+            yield self._by_both(space, fit)
 
-    def _run(self, space: Projected, by_krylov: Fit, start: Reals, exponent: float, mean: Reals) -> _Run:
+    def _by_both(self, space: Projected, by_krylov: Fit) -> _Views:
         Phi, A, k = space.Phi, space.A, self.k
         theta, U = np.linalg.eigh(A)
         theta, U = np.maximum(theta[::-1], 0.0), U[:, ::-1]
-        V = fix_signs(Phi @ U[:, :k])
-        fits = {BY_POWER: run_shows.by_power(theta, U, k), BY_KRYLOV: by_krylov}
-        low = {VECTORS: LowRank(V, self._own["estimate"], True), SIGMA: LowRank(V, theta[:k], True)}
-        facts = {VECTORS: np.zeros(0), SIGMA: theta[:k], EVERYTHING: np.zeros(0)}
-        for view, fit in fits.items():
+        low, facts = {}, {}
+        for view, fit in ((BY_POWER, run_shows.by_power(theta, U, k)), (BY_KRYLOV, by_krylov)):
             values, E = run_shows.least_consistent(A, fit.B)
             # c is not known: what the span shows has the trace that the adversary's own rows have there.
             expected = self._own["share"] * float(np.vdot(fit.B, space.part @ fit.B))
@@ -198,14 +241,7 @@ class LevelMechanism(Mechanism):
             low[view] = LowRank(Phi @ E, scale * values, True)
             facts[view] = np.array([float(fit.iterations), float(fit.B.shape[1])])
         facts[SUMS] = np.concatenate([facts[BY_KRYLOV], [1.0 / scale], theta[:k]])
-        sealed = run_shows.sealed(theta, U, Phi.T @ start, k, self.sealed)
-        V_s = np.zeros_like(V) if sealed.V is None else run_shows.rounded(fix_signs(Phi @ sealed.V), self.sealed.bits)
-        ratios = sealed.ratios[:k] / sealed.ratios[:k].sum()
-        low[SEALED] = LowRank(V_s, self._own["estimate"].sum() * ratios, True)
-        low[SEALED_LESS] = LowRank(V_s, self._own["estimate"], True)
-        facts[SEALED_LESS] = np.array([float(sealed.checkpoint), exponent])
-        facts[SEALED] = np.concatenate([facts[SEALED_LESS], sealed.ratios, sealed.first])
-        return _Run(OneMore(Whole(A), np.zeros(len(A))), low, facts, mean, V)
+        return _Views(low, facts)
 
     def _seen(self, run: _Run, S: OneMore, mean: Reals) -> _Run:
         return _Run(S, run.low, run.facts, mean if self.centred else run.mean, run.V)

@@ -1,4 +1,4 @@
-"""What a run shows of a covariance A (m, m), by solver and level: the same steps, without shares.
+"""What a run shows of a covariance A (m, m), by solver: the same steps, without shares. Sealed: `sealed_shows`.
 
 Letters: V_0, the first of the m directions; theta and U, eigenvalues and eigenvectors of A, largest first; B (m, r)
 orthonormal, the directions in which a transcript determines c A.
@@ -17,9 +17,6 @@ from pdml_spdz.numerics.fixedpoint import Reals
 from pdml_spdz.numerics.linalg import orthonormalise
 from pdml_spdz.primitives.normed_sum import Alone, NormedColumns, unit_columns
 from pdml_spdz.privacy.attack_run import WELL
-from pdml_spdz.programs.sealed_precision import FIRST, POWERS, STEPS_OF_ROWS, checkpoints, iterations_for
-from pdml_spdz.programs.steps import Family
-from pdml_spdz.study.model import Study
 from pdml_spdz.transport.base import Clock
 
 F_OUT, LENGTH = 31, 2.0**5  # fraction bits that are opened, of columns of this length: the default precision
@@ -147,76 +144,3 @@ def least_consistent(A: Reals, B: Reals) -> tuple[Reals, Reals]:
     half = Y @ (Q[:, kept] / np.sqrt(values[kept]))
     values, W = np.linalg.eigh(half.T @ half)
     return values, half @ (W / np.sqrt(values))
-
-
-@dataclass(frozen=True)
-class SealedSettings:
-    """columns : b; goal, decay : of the study; bits : of V that are opened"""
-
-    columns: int
-    goal: float = Study.accuracy_goal
-    decay: float = Study.decay
-    bits: int = 24
-
-    @property
-    def checkpoints(self) -> list[int]:
-        """Orthonormalisations up to each."""
-        return checkpoints(iterations_for(self.goal, self.decay))
-
-    @classmethod
-    def usual(cls, k: int, d: int) -> SealedSettings:
-        """As a study has them that says nothing else."""
-        return cls(min(2 * k, d))
-
-
-@dataclass(frozen=True)
-class Sealed:
-    """V : (m, k), Ritz vectors, or None if the gate never opened; ratios : (b,), Ritz values over their sum
-
-    checkpoint : at which the gate opened, from 0; first : (b,), the ratios at the first one
-    """
-
-    V: Reals | None
-    ratios: Reals
-    checkpoint: int
-    first: Reals
-
-
-def sealed(theta: Reals, U: Reals, start: Reals, k: int, settings: SealedSettings) -> Sealed:
-    """Ritz vectors after T (2 T, 4 T) steps of the program `sealed_svd` from `start` (m, b), and the gate's verdicts.
-
-    Rows are made orthonormal one after the other, and come out shorter beyond the program's reach.
-    """
-    V, first = U.T @ start, np.zeros(0)
-    C = theta / max(float(np.linalg.norm(theta)), 1e-300)
-    roots = settings.decay * np.polynomial.chebyshev.chebroots([0] * POWERS + [1]) / 2 + settings.decay / 2
-    done = 0
-    for checkpoint, many in enumerate(settings.checkpoints):
-        for _ in range(many):
-            shifts = np.zeros(FIRST) if done == 0 else roots * float(V[:, k - 1] @ (C * V[:, k - 1]))
-            V, done = _in_reach(np.prod(C[:, None] - shifts, axis=1)[:, None] * V), done + 1
-        values, R = np.linalg.eigh(V.T @ (theta[:, None] * V))
-        values, X = values[::-1], V @ R[:, ::-1]
-        ratios = values / values.sum()
-        first = first if checkpoint else ratios
-        residual = np.linalg.norm((theta[:, None] - values[:k]) * X[:, :k], axis=0)
-        gap = values[:k] - values[k]
-        if np.sum((residual / gap) ** 2) < settings.goal**2:
-            return Sealed(U @ X[:, :k], ratios, checkpoint, first)
-    return Sealed(None, ratios, len(settings.checkpoints), first)
-
-
-def _in_reach(Y: Reals) -> Reals:
-    """The columns, orthonormal one after the other, as far as the program's steps reach."""
-    V = Y.copy()
-    for j in range(V.shape[1]):
-        short = length = float(np.linalg.norm(V[:, j]))
-        for step in STEPS_OF_ROWS:
-            length = Family.at(step, length)
-        V[:, j] *= length / max(short, 1e-300)
-        V[:, j + 1 :] -= np.outer(V[:, j], V[:, j] @ V[:, j + 1 :])
-    return V
-
-
-def rounded(V: Reals, bits: int) -> Reals:
-    return np.ldexp(np.rint(np.ldexp(V, bits)), -bits)

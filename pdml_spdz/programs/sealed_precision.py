@@ -180,6 +180,7 @@ class SealedPrecision:
         yield "C", fine, self.f_c, "its rounding, over the smallest gap"
         yield "S", fine + self.scale, self.f_s, "the same"
         yield "rotation", self.f_t + self.f_a + 2 * self.t_bits + 6, most, "times the trace's inverse"
+        yield "H", 2 * self.f_a + self.trace_bits + 2, most, "before it is truncated to what is opened"
         yield "X, images", self.f_v + self.f_q + weight + 12, most, "with the largest weight"
         yield "residuals", self.f_x + self.f_u + weight + 13, most, "with the largest weight"
         largest = 2 * (self.f_r + weight + 13) + ceil(log2(self.d * self.rank))

@@ -17,7 +17,10 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from math import log2, sqrt
-from typing import TypeAlias
+from typing import TypeAlias, TypeVar
+
+import numpy as np
+from numpy.typing import NDArray
 
 COEFFICIENT_BITS = 10
 ONE = 1 << COEFFICIENT_BITS
@@ -27,6 +30,7 @@ OVER = 1.5 / ONE  # by coefficients: three, half a unit each
 # No step takes a t near 1 below that: x = t / rho would lose its bits. It costs one step of thirty.
 FLOOR_BITS = 3
 
+Number = TypeVar("Number", float, NDArray[np.float64])
 Step: TypeAlias = tuple[int, ...]  # h = (a - b t + c t^2) / ONE, or (a - b t^2) / ONE
 
 
@@ -46,7 +50,7 @@ class Family:
     after: Callable[[float], float]
 
     @staticmethod
-    def at(step: Step, t: float) -> float:
+    def at(step: Step, t: Number) -> Number:
         a, b, *c = step
         return t * (a - b * t + c[0] * t * t if c else a - b * t * t) / ONE
 

@@ -228,6 +228,7 @@ def run_report(study: Study, engine: Engine, link: Link, bound: Bound, outcome: 
             "bytes_received": sum(link.offline_traffic.received.values()),
             "rounds": link.offline_traffic.rounds,
         },
+        "phases": {name: {key: round(x, 6) for key, x in spent.items()} for name, spent in link.phases.items()},
         "peak_memory": peak_memory(),
         "precision": facts.get("precision"),
         "bound": asdict(bound),

@@ -149,6 +149,7 @@ class Link(ABC):
     """One party's connection to all others.
 
     me, M : this party's number and the number of parties
+    phases : what has been counted by name (`phase`) of time and traffic
     """
 
     def __init__(self, me: int, M: int, *, timeout: float, clock: Clock | None = None) -> None:
@@ -156,6 +157,7 @@ class Link(ABC):
         self.clock = clock or Clock()
         self.traffic = Traffic()
         self.offline_traffic = Traffic()
+        self.phases: dict[str, dict[str, float]] = {}
         self._offline = False
         self._sequence = 0
         self._at_work: Callable[[], bool] = lambda: True
@@ -184,6 +186,18 @@ class Link(ABC):
         finally:
             self.traffic, self.offline_traffic = self.offline_traffic, self.traffic
             self._offline = False
+
+    @contextmanager
+    def phase(self, name: str) -> Iterator[None]:
+        """What happens inside, in time and traffic, is added up under a name as well."""
+        before = time.perf_counter(), self.traffic.bytes_sent, self.traffic.rounds
+        try:
+            yield
+        finally:
+            after = time.perf_counter(), self.traffic.bytes_sent, self.traffic.rounds
+            spent = self.phases.setdefault(name, {"seconds": 0.0, "bytes_sent": 0, "rounds": 0})
+            for key, new, old in zip(spent, after, before, strict=True):
+                spent[key] += new - old
 
     @contextmanager
     def working_while(self, at_work: Callable[[], bool]) -> Iterator[None]:

@@ -18,7 +18,7 @@ from pdml_spdz.lattice import cost, security_tables
 from pdml_spdz.lattice.packing import Packing
 from pdml_spdz.lattice.parameters import InsecureParameters, Parameters
 from pdml_spdz.lattice.response import Responder
-from pdml_spdz.lattice.ring_parameters import FLOODING
+from pdml_spdz.lattice.ring_parameters import FLOODING, RUN
 from pdml_spdz.numerics import ring
 from tests.lattice.one_pair import Pair
 from tests.lattice.parties import integers
@@ -128,3 +128,10 @@ def test_the_command_says_what_would_fit() -> None:
     run = CliRunner().invoke(precision, ["--sealed", "--ring", "512", "--left-bits", "511"])
     assert isinstance(run.exception, StudyError)
     assert "cut the left matrix into digits" in str(run.exception)
+
+
+def test_flooding_has_room_for_all_that_a_long_run_returns() -> None:
+    # Products with C of 64 columns at d = 1,024 between 15 parties: 2^26 coefficients and more.
+    p = Parameters.choose(M=15, n=1024, i=1024, c=64 * 160, w=256, bits=70)
+    assert p.returned > 2**26
+    assert p.distance <= -RUN

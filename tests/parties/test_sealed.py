@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from pdml_spdz import pca, svd
+from pdml_spdz import nmf, normed_sum, pca, svd
 from pdml_spdz.engines.embedded import engine
 from pdml_spdz.engines.embedded.sealed_forecast import forecast
 from pdml_spdz.engines.embedded.sealed_run import sealed_plan
@@ -23,6 +23,7 @@ from pdml_spdz.fits.announced import announced
 from pdml_spdz.fits.prepare import COUNT, MEAN
 from pdml_spdz.local.joint import local_study
 from pdml_spdz.numerics.linalg import sine
+from pdml_spdz.offline.lattice_products import WITH_ROWS
 from pdml_spdz.offline.mask_products import Maker
 from pdml_spdz.offline.mask_stock import MaskStock, make_mask_stock
 from pdml_spdz.offline.status import mask_status
@@ -133,7 +134,8 @@ def test_bound_that_was_agreed(centre: str) -> None:
         (svd, {"bound": "window"}, "bound"),
         (svd, {"bound": "secsum"}, "bound"),
         (svd, {"engine": "secsum"}, "engine"),
-        (svd, {"engine": "mp-spdz"}, "engine"),
+        (svd, {"engine": "mp-spdz", "protocol": "semi2k"}, "protocol"),
+        (svd, {"engine": "mp-spdz", "protocol": "mascot", "d": 20}, "d is 20"),
         (svd, {"normalise": "per-column"}, "normalise"),
         (pca, {"variance": True, "centre": "open"}, "variance"),
         (svd, {"accuracy_goal": 0.0}, "accuracy_goal"),
@@ -149,6 +151,13 @@ def test_settings_that_do_not_go_with_it(call: Callable[..., Any], settings: dic
     with pytest.raises(PdmlError, match=found) as error:
         call(PARTIES, **(QUICK | settings))
     assert isinstance(error.value, StudyError)
+
+
+def test_only_components_can_be_sealed() -> None:
+    with pytest.raises(StudyError, match="'sealed' for nmf"):
+        nmf([np.abs(rows) for rows in PARTIES], rank=2, engine="embedded", reveal="sealed", transport="threads")
+    with pytest.raises(StudyError, match="'sealed' for normed-sum"):
+        normed_sum([rows[0] for rows in PARTIES], reveal="sealed", transport="threads")
 
 
 @pytest.mark.usefixtures("dealt")
@@ -205,7 +214,11 @@ def test_the_real_thing(tmp_path: Path) -> None:
     assert sine(result.V, np.linalg.svd(X[:, :3])[2][:1].T) < 1e-2
     assert result.report["stock"]["id"] == made
     assert "ring-LWE" in result.report["protocol"]
+    # What depends on the rows is named, and is all that the stock could not have.
+    assert set(result.report["phases"]) == {WITH_ROWS}
+    assert 0 < result.report["phases"][WITH_ROWS]["bytes_sent"] < result.report["bytes_sent"]
     expected = forecast(sealed_precision_of(local_study(2, algorithm="svd", **settings), 3))
-    sent = (result.report["bytes_sent"] + result.report["offline"]["bytes_sent"]) / 2
-    assert expected.sent / 1.5 < sent < 1.5 * expected.sent
+    sent, left = result.report["bytes_sent"] / 2, expected.data_sent + expected.online  # the rest is in the stock
+    assert left / 1.5 < sent < 1.5 * left
+    assert result.report["offline"]["bytes_sent"] == 0
     assert expected.rounds / 1.5 < result.report["rounds"] < 1.5 * expected.rounds

@@ -16,12 +16,13 @@ from pdml_spdz.engines.transcript import RecordingWarning
 from pdml_spdz.numerics.linalg import EPS, sine
 from pdml_spdz.primitives.normed_sum import Alone
 from pdml_spdz.privacy import level_mechanism as level
-from pdml_spdz.privacy import run_shows
+from pdml_spdz.privacy import run_shows, sealed_shows
 from pdml_spdz.privacy.attacks import scaled_covariance
 from pdml_spdz.privacy.ksdp import Experiment, make_plan, run
 from pdml_spdz.privacy.level_mechanism import LevelMechanism
+from pdml_spdz.privacy.rank_one import Eigen
 from pdml_spdz.privacy.row_spaces import projected
-from pdml_spdz.privacy.run_shows import SealedSettings
+from pdml_spdz.privacy.sealed_shows import Sealed, SealedSettings
 from pdml_spdz.privacy.svd_mechanism import SvdMechanism
 
 SEALED = SealedSettings(columns=6, decay=0.4)
@@ -31,6 +32,11 @@ def rows(n: int, d: int, seed: int = 0) -> np.ndarray:
     """With a spectrum that falls."""
     rng = np.random.default_rng(seed)
     return np.asarray(rng.normal(size=(n, d)) * np.linspace(1, 0.2, d) ** 2 + 0.1)
+
+
+def sealed(theta: np.ndarray, U: np.ndarray, start: np.ndarray) -> Sealed:
+    (found,) = sealed_shows.sealed(Eigen(theta, U), np.zeros((1, len(U))), start, SEALED.precision(2, len(U), 3))
+    return found
 
 
 def eigen(A: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
@@ -120,7 +126,7 @@ def test_sealed_opens_at_the_checkpoint_that_suffices_or_not_at_all() -> None:
     seen = []
     for tail in (0.2, 0.75, 0.999):
         theta = np.concatenate([[10.0, 8, 6], np.full(27, 6 * tail)])
-        found = run_shows.sealed(theta, U, start, 3, SEALED)
+        found = sealed(theta, U, start)
         seen.append(found.checkpoint)
         assert found.ratios.sum() == pytest.approx(1.0)
         if found.V is not None:
@@ -165,7 +171,7 @@ def test_steep_spectra_are_iterated_as_well() -> None:
     rng = np.random.default_rng(0)
     U, start = (np.linalg.qr(rng.normal(size=(30, b)))[0] for b in (30, 6))
     theta = np.concatenate([[1e3, 1e2, 1e1, 1.0], np.full(26, 0.1)])
-    found = run_shows.sealed(theta, U, start, 3, SEALED)
+    found = sealed(theta, U, start)
     assert found.V is not None
     assert sine(U[:, :3], found.V) < SEALED.goal
 

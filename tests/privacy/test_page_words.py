@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from pdml_spdz.engines.openings.sealed import GATE, SCALE
 from pdml_spdz.fits.announced import announced
 from pdml_spdz.local.joint import local_study
 from pdml_spdz.privacy import lights, measures, report_content
@@ -113,6 +114,11 @@ BY_COLUMN = {"algorithm": "svd", "normalise": "per-column", "bound": "secsum"}
 def test_what_a_run_shows_can_be_said_without_letters(settings: dict[str, Any]) -> None:
     for line in announced(local_study(3, **({"rank": 2} | settings))):
         assert not LETTERS.search(in_words(line)), line
+
+
+def test_both_bits_of_a_sealed_run_are_named() -> None:
+    assert in_words(SCALE) != in_words(GATE)
+    assert "large enough" in in_words(SCALE)
 
 
 def test_share_of_all_records_is_an_interval_around_what_was_found() -> None:

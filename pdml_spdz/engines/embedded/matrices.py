@@ -1,7 +1,7 @@
 """What the variables of a program on matrices are: secret numbers under masks, their sums and products.
 
 The subset of the language: Matrix of sint (assign_vector, get_vector, dot, transpose) and of cint; vectors of sint with
-+, -, times public numbers, round(bits, shift), reveal() >> shift and < a power of two. A secret factor of a product has
++, -, times public numbers, round(bits, shift), reveal() and < a power of two. A secret factor of a product has
 to be an input or rounded: then it has a mask.
 """
 
@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from pdml_spdz.engines.embedded.machine import ArrayOf, CintType, break_loop, for_range, if_
+from pdml_spdz.engines.embedded.machine import ArrayOf, CintType, Flush, break_loop, for_range, if_
 from pdml_spdz.engines.embedded.values import Clear, unsupported
 from pdml_spdz.offline.mask_products import Integers, MaskPlace, Rounding, Segment
 
@@ -61,7 +61,7 @@ class MatrixBackend(ABC):
         """SecretNumbers that follow locally from others."""
 
     @abstractmethod
-    def open(self, x: SecretNumbers, shift: int) -> Any: ...
+    def open(self, x: SecretNumbers) -> Any: ...
 
     @abstractmethod
     def below(self, x: SecretNumbers, shift: int) -> int: ...
@@ -154,24 +154,14 @@ class SecretNumbers:
 
 
 class Revealed:
-    """SecretNumbers about to be opened; only the bits that the program then asks for are."""
+    """SecretNumbers about to be opened."""
 
     def __init__(self, numbers: SecretNumbers) -> None:
         self.numbers = numbers
 
-    def __rshift__(self, shift: int) -> Output:
-        return Output(self.numbers.backend, self.numbers.backend.open(self.numbers, shift))
-
-
-@dataclass(frozen=True)
-class Output:
-    """Opened numbers on their way to the parties."""
-
-    backend: MatrixBackend
-    numbers: Any
-
     def binary_output(self) -> None:
-        self.backend.write(self.numbers)
+        backend = self.numbers.backend
+        backend.write(backend.open(self.numbers))
 
 
 @dataclass(frozen=True)
@@ -329,7 +319,7 @@ class Planner(MatrixBackend):
     def combine(self, n: int, compute: Callable[[], Integers]) -> SecretNumbers:
         return self._numbers(n)
 
-    def open(self, x: SecretNumbers, shift: int) -> Any:
+    def open(self, x: SecretNumbers) -> Any:
         return None
 
     def below(self, x: SecretNumbers, shift: int) -> int:
@@ -351,6 +341,7 @@ def matrix_names(backend: MatrixBackend) -> dict[str, Any]:
         "__builtins__": {f.__name__: f for f in python},
         "sint": InputType(backend),
         "cint": CintType(),
+        "cfix": Flush,
         "Array": ArrayOf,
         "Matrix": MatrixVariable,
         "for_range": for_range,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -17,9 +17,9 @@ from pdml_spdz.primitives.zero_test import is_one_of
 class MatrixParty(MatrixBackend):
     """
     bits : of the ring
-    input_bits : of inputs, by how many numbers they have
+    input_bits : of inputs, and sums of them, in the order in which the program has them
     most_bits : of a number that is compared
-    open_bits : of an opened number above what is dropped of it
+    open_bits : of an opened number, with its sign
     """
 
     def __init__(
@@ -29,7 +29,7 @@ class MatrixParty(MatrixBackend):
         session: Session,
         *,
         bits: int,
-        input_bits: Mapping[int, int],
+        input_bits: Sequence[int],
         most_bits: int,
         open_bits: int,
     ) -> None:
@@ -49,8 +49,8 @@ class MatrixParty(MatrixBackend):
 
     def _input(self, own: Integers) -> SecretNumbers:
         """A party's input is its own mask, and nothing of it is public."""
+        self.material.input(own, self.input_bits[self._inputs])
         self._inputs += 1
-        self.material.input(own, self.input_bits[len(own)])
         return SecretNumbers(
             self, len(own), None, Masked(np.zeros(len(own), object), own, _all(-self._inputs, len(own)))
         )
@@ -109,15 +109,14 @@ class MatrixParty(MatrixBackend):
             share = left.dot(own) + mine.dot(right) + made
             return SecretNumbers(self, n * c, (share % self.modulus).reshape(-1))
 
-    def open(self, x: SecretNumbers, shift: int) -> Integers:
-        """The numbers without their low `shift` bits, rounded down by up to M units, signed, in at least `open_bits`
-        bits.
+    def open(self, x: SecretNumbers) -> Integers:
+        """Numbers that were rounded to what may be seen of them; signed, of less than `open_bits` bits.
 
         Reveals: that. Cost: one round, open_bits/8 bytes a number and peer. Ref: -
         """
-        bits = 8 * -(-(shift + self.open_bits) // 8)
-        sums = self.sec_sum.wide([z % (1 << bits) for z in x.share], "open", bits, drop=shift)
-        half = 1 << bits - shift - 1
+        bits = 8 * -(-self.open_bits // 8)
+        sums = self.sec_sum.wide([z % (1 << bits) for z in x.share], "open", bits)
+        half = 1 << bits - 1
         return np.array([(s + half) % (2 * half) - half for s in sums] + [None], object)[:-1]
 
     def below(self, x: SecretNumbers, shift: int) -> int:

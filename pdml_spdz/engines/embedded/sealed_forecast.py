@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from pdml_spdz.engines.embedded.sealed_run import sealed_plan
+from pdml_spdz.engines.embedded.sealed_run import inputs_of, sealed_plan
 from pdml_spdz.engines.openings.base import Layout
 from pdml_spdz.engines.spec import OfflinePlan, sealed_precision_of
 from pdml_spdz.offline.mask_products import Integers, MaskProducts, Pair
@@ -77,12 +77,8 @@ def forecast(p: SealedPrecision) -> SealedForecast:
         return [np.zeros((len(pair.left), pair.right.shape[1]), object) for pair in made]
 
     dry = MaskProducts([first], record, dry=True)  # type: ignore[arg-type]
-    for _ in range(2 * p.M - 1):
-        dry.input(np.zeros(p.d**2, object), p.f_s + 1)
-    for _ in range((2 * p.M - 1) * p.hidden_mean):
-        dry.input(np.zeros(p.d, object), p.f_s + 1)
-    for _ in range(p.M * len(p.checkpoints)):
-        dry.input(np.zeros(p.columns**2, object), p.f_a + 1)
+    for n, bits in inputs_of(p):
+        dry.input(np.zeros(n, object), bits)
     dry.mask()
     sent, seconds = {False: 0, True: 0}, 0.0
     for batch in batches(p.M, pairs):

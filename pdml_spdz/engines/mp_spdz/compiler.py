@@ -28,6 +28,7 @@ from pdml_spdz.errors import EngineError
 from pdml_spdz.programs.paper import paper_field_bits
 from pdml_spdz.programs.precision import Precision
 from pdml_spdz.programs.render import PAPER, Program
+from pdml_spdz.programs.sealed_precision import SealedPrecision
 from pdml_spdz.system import process
 from pdml_spdz.system.files import parse_json, write_file, writing
 
@@ -71,7 +72,7 @@ class Compiled:
 
 def compile_program(
     program: Program,
-    precision: Precision,
+    precision: Precision | SealedPrecision,
     protocol: Protocol,
     home: Installation,
     *,
@@ -126,8 +127,14 @@ def _file_digests(kept: Path) -> dict[str, str]:
     return {path.relative_to(kept).as_posix(): hashlib.sha256(path.read_bytes()).hexdigest() for path in files}
 
 
-def domain_of(program: Program, precision: Precision, protocol: Protocol) -> tuple[list[str], str, int]:
+def domain_of(
+    program: Program, precision: Precision | SealedPrecision, protocol: Protocol
+) -> tuple[list[str], str, int]:
     """For the field or ring that the program's numbers need: the compiler's options, in words, bits of the prime."""
+    if isinstance(precision, SealedPrecision):  # MP-SPDZ truncates, and adds what that takes of the prime by itself
+        values = precision.most_bits + 1
+        prime = values + SECURITY + 1
+        return ["-F", str(values)], f"a prime field of at least {prime} bits", 64 * -(-prime // 64)
     values = precision.scalar_value_bits
     if protocol.domain == "ring":
         if program.name in PAPER:

@@ -2,22 +2,26 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from pdml_spdz.engines.base import EngineBase, Security
-from pdml_spdz.engines.mp_spdz.compiler import Compiled
+from pdml_spdz.engines.base import EngineBase, OwnRows, SealedCheckpoint, Security
+from pdml_spdz.engines.mp_spdz.compiler import Compiled, compile_program
 from pdml_spdz.engines.mp_spdz.execution import MpSpdzRunner
 from pdml_spdz.engines.mp_spdz.offline import forecast
 from pdml_spdz.engines.mp_spdz.paper import PAPER
 from pdml_spdz.engines.mp_spdz.place import Place
 from pdml_spdz.engines.mp_spdz.protocols import Protocol
+from pdml_spdz.engines.mp_spdz.sealed_execution import SealedExecution
 from pdml_spdz.engines.openings.base import Layout, Opening, Runner
 from pdml_spdz.engines.spec import OfflinePlan
+from pdml_spdz.numerics.fixedpoint import Reals
 from pdml_spdz.primitives.agree import Agreement
 from pdml_spdz.primitives.sec_sum import masked_sum
 from pdml_spdz.programs.precision import Precision
-from pdml_spdz.programs.render import Program, render
+from pdml_spdz.programs.render import Program, render, render_sealed
+from pdml_spdz.programs.sealed_precision import SealedPrecision
 from pdml_spdz.study.algorithm import Shape
 
 
@@ -77,15 +81,33 @@ class MpSpdzEngine(EngineBase):
         if place.insecure:
             self.warnings = ("INSECURE: --insecure-benchmark accepts a build of MP-SPDZ that reuses offline material",)
         self._runner: MpSpdzRunner | None = None
+        self._sealed: SealedPrecision | None = None
         self._program: Program | None = None
         self._compiled: Compiled | None = None
 
     def programs(self, plan: OfflinePlan, scale: float) -> Runner:
         assert isinstance(plan, CompiledPlan)
-        self._program, self._compiled = plan.layout.program, plan.compiled
+        return self._start(plan.layout.program, plan.compiled, plan.shape.d, scale)
+
+    def sealed(
+        self, precision: SealedPrecision, own: OwnRows, V: Reals, shown: Callable[[SealedCheckpoint], None]
+    ) -> SealedCheckpoint:
+        place, p, program = self.place, self.place.protocol, render_sealed(precision)
+        compiled = compile_program(program, precision, p, place.home, note=place.note)
+        runner = self._start(program, compiled, precision.d, 1.0)
+        self._sealed = precision
+        kind = "malicious" if p.malicious else "semi-honest"
+        model = (
+            f"{kind} for the iteration (MP-SPDZ {p.name}: {p.security}), semi-honest for start and bound; TLS channels"
+        )
+        self.security = Security(model, p.malicious, p.corruptions)
+        return SealedExecution(runner.start(program), precision)(own, V, shown)
+
+    def _start(self, program: Program, compiled: Compiled, d: int, scale: float) -> MpSpdzRunner:
+        self._program, self._compiled = program, compiled
         Agreement(self.link).digest("program", self._program.text.encode())
         self.place.same_bytecode(self._compiled)
-        known, d = {self._program.digest: self._compiled}, plan.shape.d
+        known = {self._program.digest: self._compiled}
         self._runner = MpSpdzRunner(self.place, self.precision, scale, self.offline, self.run, known, d)
         takes = self._compiled.counts.in_words
         self.place.note(f"{self.place.protocol.name} over {self._compiled.domain}; an execution takes {takes}")
@@ -100,7 +122,10 @@ class MpSpdzEngine(EngineBase):
             self._runner.close()
 
     def facts(self) -> dict[str, Any]:
-        facts: dict[str, Any] = {"precision": asdict(self.precision), "protocol": self.place.protocol.name}
+        facts: dict[str, Any] = {
+            "precision": asdict(self._sealed or self.precision),
+            "protocol": self.place.protocol.name,
+        }
         if self._program and self._compiled and self._runner:
             facts["program"], facts["program_digest"] = self._program.name, self._program.digest
             burnt, used = self._runner.stocks, self._runner.usage

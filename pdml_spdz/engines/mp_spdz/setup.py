@@ -12,8 +12,11 @@ from pdml_spdz.engines.mp_spdz.engine import CompiledPlan, MpSpdzEngine, layout_
 from pdml_spdz.engines.mp_spdz.place import MATERIAL, Place
 from pdml_spdz.engines.mp_spdz.preprocessing import Preprocessing, facts
 from pdml_spdz.engines.mp_spdz.protocols import protocol_of
-from pdml_spdz.engines.spec import Context, Note, Stocks, precision_of
+from pdml_spdz.engines.mp_spdz.sealed_execution import check_size
+from pdml_spdz.engines.openings.base import Layout
+from pdml_spdz.engines.spec import Context, Note, Stocks, precision_of, sealed_precision_of
 from pdml_spdz.offline.stock import look
+from pdml_spdz.programs.render import render_sealed
 from pdml_spdz.study.algorithm import Shape
 from pdml_spdz.study.model import Study
 
@@ -45,8 +48,18 @@ def prepare(context: Context, shape: Shape | None) -> None:
 
 
 def plan(study: Study, shape: Shape, given: Path | None, note: Note) -> CompiledPlan:
+    if study.level.sealed:
+        return _sealed_plan(study, shape, given, note)
     chosen, precision, iterations = protocol_of(study), precision_of(study), study.spec.shape(study, shape.d).tau
     layout = layout_of(study.opening, precision, shape, study.online, iterations, own_masks=chosen.own_masks)
+    compiled = compile_program(layout.program, precision, chosen, home.require(given), note=note)
+    return CompiledPlan(shape, layout, study.M, chosen, compiled)
+
+
+def _sealed_plan(study: Study, shape: Shape, given: Path | None, note: Note) -> CompiledPlan:
+    check_size(shape.d)
+    chosen, precision = protocol_of(study), sealed_precision_of(study, shape.d)
+    layout = Layout(render_sealed(precision), precision.columns, 1, stream=True)
     compiled = compile_program(layout.program, precision, chosen, home.require(given), note=note)
     return CompiledPlan(shape, layout, study.M, chosen, compiled)
 

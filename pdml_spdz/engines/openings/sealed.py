@@ -19,7 +19,7 @@ SCALE = (
     "normalised, to every party"
 )
 RITZ = (
-    "at each checkpoint that was reached the eigenvalues of V^T S V, over their sum, to 40 bits: b Ritz values, of "
+    "at each checkpoint that was reached the eigenvalues of V^T S V, over their sum, to 43 bits: b Ritz values, of "
     "which those far below the k-th, or below 2^-6 of ||S||_F, are shortened by a function of their ratios, to every "
     "party"
 )

@@ -13,7 +13,7 @@ from pdml_spdz.numerics import ring
 from pdml_spdz.offline.material import Plan
 from pdml_spdz.offline.new_stock import NONCE, Wanted, new_stock
 from pdml_spdz.offline.numbers import TRIPLES, Kind, NumberStock, record_digest, scalar_name
-from pdml_spdz.offline.on_demand import GROUP, LEVELS, Supply, levels, piece_for, pieces
+from pdml_spdz.offline.on_demand import GROUP, LEVELS, Supply, kappa_for, levels, piece_for, pieces
 from pdml_spdz.offline.stock import File, directory
 from pdml_spdz.ot import extension, silent, triples, vole
 from pdml_spdz.ot.prg import digest
@@ -67,7 +67,8 @@ def _write_material(link: Link, new: Path, plan: Plan, kind: Kind, session: byte
     files[TRIPLES] = File(file.bytes, file.digest)
     for first in range(0, len(plan.vectors), GROUP):
         sizes = plan.vectors[first : first + GROUP]
-        for i, ends in enumerate(vole.set_up(link, ots, kind.vector_bits, count=len(sizes)), first):
+        set_up = vole.set_up(link, ots, kind.vector_bits, count=len(sizes), kappa=kappa_for(sizes))
+        for i, ends in enumerate(set_up, first):
             with NewFile(new / scalar_name(i)) as file:
                 n = plan.vectors[i]
                 supply = Supply(link, ots, ends, n, lpn=kind.vole == "lpn", whole=True)
@@ -122,18 +123,21 @@ def forecast(plan: Plan, kind: Kind) -> Forecast:
     sent = _frames(2 * NONCE, 16) + sum(_frames(*sizes) for sizes in extension.set_up_sizes()) // 2
     for n in pieces(plan.triples, _batch(kind)):
         sent += _frames(extension.message_size(n * kind.scalar_bits), triples.message_size(n, kind.scalar_bits))
-    digits = vole.Digits(kind.vector_bits, vole.KAPPA)
-    for count in pieces(len(plan.vectors), GROUP):
-        n = count * len(digits) * digits.kappa
-        sent += _frames(extension.message_size(n), 32 * n)
     by_ot = by_lpn = 0
-    for n in plan.vectors:
-        top = levels(n, n) if kind.vole == "lpn" else 0
-        counts = [*(lpn.secret for lpn in LEVELS[:top]), n]  # each made with the help of the one before
-        sent += _frames(*(digits.message_size(size) for size in pieces(counts[0], piece_for(kind.M))))
-        for lpn, count in zip(LEVELS, counts[1:], strict=False):
-            sent += _frames(*silent.message_sizes(count, kind.vector_bits, lpn))
-        by_ot, by_lpn = by_ot + counts[0], by_lpn + sum(counts[1:])
+    for first in range(0, len(plan.vectors), GROUP):
+        sizes = plan.vectors[first : first + GROUP]
+        digits = vole.Digits(kind.vector_bits, kappa_for(sizes))
+        n = len(sizes) * len(digits) * digits.kappa
+        sent += _frames(extension.message_size(n), 32 * n)
+        for n in sizes:
+            top = levels(n, n) if kind.vole == "lpn" else 0
+            counts = [*(lpn.secret for lpn in LEVELS[:top]), n]  # each made with the help of the one before
+            if not top:
+                sent += _frames(*(digits.message_size(size) for size in pieces(n, piece_for(kind.M))))
+            for lpn, by, count in zip(LEVELS, (counts[0], 0, 0), counts[1:], strict=False):
+                messages = silent.message_sizes(count, kind.vector_bits, lpn, first=by, kappa=digits.kappa)
+                sent += _frames(*messages)
+            by_ot, by_lpn = by_ot + counts[0], by_lpn + sum(counts[1:])
     wide = (kind.scalar_bits / 512) ** 2, (kind.vector_bits / 192) ** 2
     seconds = SET_UP + plan.triples * PER_TRIPLE * wide[0] + by_lpn * PER_LPN_NUMBER
     seconds += (len(plan.vectors) * PER_SCALAR + by_ot * PER_NUMBER) * wide[1]

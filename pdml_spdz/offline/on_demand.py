@@ -18,6 +18,7 @@ from pdml_spdz.transport.base import Link
 GROUP = 256  # scalars whose delta is set up at a time: bounds the memory, 12 kB of keys for each and peer
 LEAST = 512  # numbers made at a time: fewer cost as much
 PIECE = 1 << 16  # numbers made at a time: large enough for speed, small enough for memory and for stopping early
+SHORT_FIT = 1 << 14  # numbers: some dozen openings of a hundred features
 LEVELS = (SHORT, SMALL, LARGE)  # of LPN: the secret of one is made of the numbers of the one below, the first by OT
 
 
@@ -55,24 +56,26 @@ class OnDemand(Material):
         self._reserve(plan, (), ())
 
     def _reserve(self, plan: Plan, likely: Sequence[int], piece: Sequence[int]) -> None:
-        unknown = repeat(0)
+        unknown, numbers = repeat(0), [*likely, *plan.vectors[len(likely) :]]
         link, first = self._link, min(GROUP, len(plan.vectors))
         with link.offline():
             if plan.triples <= triples.BATCH:  # OTs for them and for the first deltas in one go
-                for_triples, for_deltas = plan.triples * self._scalar_bits, vole.ots_for(first, self._vector_bits)
+                for_triples = plan.triples * self._scalar_bits
+                for_deltas = vole.ots_for(first, self._vector_bits, kappa_for(numbers[:first]))
                 extension.prepare(link, self._ots, for_triples + for_deltas)
             self._triples, self._used = triples.make(link, self._ots, plan.triples, self._scalar_bits), 0
-        self._ends = self._set_up(len(plan.vectors))
+        self._ends = self._set_up(numbers)
         self._planned = deque(zip(plan.vectors, chain(likely, unknown), chain(piece, unknown), strict=False))
         self._fresh = 1
         self._ready.clear()
         self.used += Plan(plan.triples, ())
 
-    def _set_up(self, count: int) -> Iterator[vole.VoleEnds]:
+    def _set_up(self, numbers: Sequence[int]) -> Iterator[vole.VoleEnds]:
         """Fresh deltas, some at a time: their keys take memory, and a run may stop early."""
-        for first in range(0, count, GROUP):
+        for first in range(0, len(numbers), GROUP):
+            part = numbers[first : first + GROUP]
             with self._link.offline():
-                some = vole.set_up(self._link, self._ots, self._vector_bits, count=min(GROUP, count - first))
+                some = vole.set_up(self._link, self._ots, self._vector_bits, count=len(part), kappa=kappa_for(part))
             yield from some
 
     def triples(self, n: int) -> Triples:
@@ -203,9 +206,10 @@ class Supply(ScalarMaterial):
     def _climb(self) -> None:
         """The next level of LPN, its secret made by the one below, which is not used again."""
         lpn, parts = LEVELS[self._level], list[Correlation]()
-        while wanted := lpn.secret - sum(map(len, parts)):
+        while self._level and (wanted := lpn.secret - sum(map(len, parts))):
             parts.append(self._numbers(wanted, last=True).part(0, wanted))
-        self._source = silent.Source(self._link, self._ots, self._open_ends(), lpn, Correlation.join(parts))
+        secret = Correlation.join(parts) if parts else None
+        self._source = silent.Source(self._link, self._ots, self._open_ends(), lpn, secret)
         self._level += 1
 
     def _numbers(self, n: int, *, last: bool) -> Correlation:
@@ -243,6 +247,16 @@ def levels(n: int, now: int) -> int:
     """Levels of LPN that pay for n numbers, `now` of them at once: a level saves less than its secret costs if few
     numbers come of it."""
     return sum(n > lpn.secret * 5 // 4 and now >= lpn.secret for lpn in LEVELS)
+
+
+def kappa_for(numbers: Sequence[int]) -> int:
+    """Bits of a digit of the deltas of scalars that are set up together, each with so many numbers to be reckoned with.
+
+    Where numbers are few, their bytes are most of a fit's; where they are many, their time is; and where there are many
+    scalars with next to none, their keys.
+    """
+    short = all(LEVELS[0].secret < n <= SHORT_FIT for n in numbers)
+    return vole.FEWER_BYTES if short else vole.KAPPA
 
 
 def piece_for(M: int) -> int:

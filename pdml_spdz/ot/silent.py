@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from pdml_spdz.errors import ProtocolError
 from pdml_spdz.numerics import ring
 from pdml_spdz.ot import extension, ggm, vole
-from pdml_spdz.ot.lpn import BASE, Code, LpnParameters, Uncarried, digits, settled
+from pdml_spdz.ot.lpn import BASE, STEP, Code, LpnParameters, Uncarried, digits, settled
 from pdml_spdz.ot.prg import BLOCK, WORD, Blocks, Forest
 from pdml_spdz.ot.vole import Correlation
 from pdml_spdz.transport.base import Link
@@ -39,16 +39,39 @@ class Budget:
         return renewed
 
 
+@dataclass(frozen=True)
+class Noise:
+    """VOLE of the noise of some blocks: everything of their numbers that does not depend on r.
+
+    rest : (n, c), what is added to A times the secret's rest; at : (blocks,), where the noisy numbers are
+    odd : (blocks, c), these
+    """
+
+    rest: Uncarried
+    at: NDArray[np.int64]
+    odd: Uncarried
+
+    def part(self, first: int, last: int) -> Noise:
+        """Some of the blocks."""
+        block, cut = len(self.rest) // len(self.at), slice(first, last)
+        return Noise(self.rest[block * first : block * last], self.at[cut] - block * first, self.odd[cut])
+
+
 class Source:
-    """Numbers under the deltas of `ends`, as many as wanted; r is made anew before it has served too often."""
+    """Numbers under the deltas of `ends`, as many as wanted; r is made anew before it has served too often.
+
+    secret : r; None: by OT, with the noise of the first blocks
+    """
 
     def __init__(
-        self, link: Link, ots: extension.Ends, ends: vole.VoleEnds, lpn: LpnParameters, secret: Correlation
+        self, link: Link, ots: extension.Ends, ends: vole.VoleEnds, lpn: LpnParameters, secret: Correlation | None
     ) -> None:
         self._link, self._ots, self._ends, self._lpn = link, ots, ends, lpn
         self._bits = ends.bits
         self._budget = Budget(lpn)
-        self._renew(secret)
+        self._begun = secret is not None
+        if secret is not None:
+            self._renew(secret)
 
     def _renew(self, secret: Correlation) -> None:
         """Use these numbers, which nobody else may."""
@@ -62,20 +85,24 @@ class Source:
         """About n numbers (`blocks_for`); last : if these are as many, none will be wanted after them."""
         blocks = blocks_for(n, self._lpn)
         last = last and blocks * self._lpn.block >= n
-        if self._budget.take(blocks, last=last):
-            self._renew(self._more(self._lpn.kept))
-        return self._more(blocks)
+        renewed = self._budget.take(blocks, last=last)
+        first, *others = together(blocks, self._lpn, renewed=renewed)
+        noise = self._noise(first)
+        if renewed:
+            self._renew(self._combine(noise.part(0, self._lpn.kept)))
+            noise = self._noise(*others) if others else noise.part(self._lpn.kept, first)
+        return self._combine(noise)
 
-    def _more(self, blocks: int) -> Correlation:
-        """Further numbers under the same r.
+    def _noise(self, blocks: int) -> Noise:
+        """For so many further blocks.
 
         1. each party draws for every block the place of its noise and an odd number, the same for all its receivers;
-           these few numbers are VOLE's own (`vole.extend`);
+           these few numbers are VOLE's own (`vole.extend`), and so is the first r, which is made with them;
         2. for each ordered pair and block, the receiver gives the sender all leaves of a tree but that place
            (`ggm.send`); a leaf is the key of one number x_j;
         3. (receiver) w_e = x; sends z = sum_j x_j - w, w being that of the noise's VOLE, w = e delta + v;
         4. (sender)   v_e = x where it has x, and z + v - (sum of the x that it has) = x - e delta where it lacks it;
-        5. everyone   A times its secret, plus the noise's part.
+        5. everyone   A times its secret, plus the noise's part (`_combine`).
 
         *Reveals:* nothing: z is masked by the leaf that the sender lacks, u by LPN.
         *Cost:* 3 rounds; for each ordered pair and block 4 + 32 bytes a level of its tree, k/8 bytes and a number of
@@ -84,9 +111,13 @@ class Source:
         Raykova, "Distributed vector-OLE", CCS 2019; `lpn`.
         """
         link, ots, depth = self._link, self._ots, self._lpn.depth
-        odd = self._ends.random(blocks)
+        odd, new = self._ends.random(blocks), 0 if self._begun else self._lpn.secret
         odd[:, 0] |= np.uint64(1)
-        noise = vole.extend(link, self._ends, odd)
+        made_by_ot = vole.extend(link, self._ends, np.concatenate([self._ends.random(new), odd]))
+        if not self._begun:
+            self._renew(Correlation.of(made_by_ot.part(0, new)))
+            self._begun = True
+        noise = made_by_ot.part(new, new + blocks)
         made = extension.extend(link, ots, blocks * depth)
         holes = ggm.holes_of(made.choices, depth)
         c = self._bits // BASE
@@ -105,10 +136,11 @@ class Source:
             leaves = ggm.receive(forest, made.keys[peer], made.choices, depth, message[:cut])
             got = _add_leaves(rest, forest, leaves, -1.0, holes)
             rest[at] -= theirs + digits(noise.v[peer], self._bits) - got
-        return self._combine(rest, at, digits(odd, self._bits))
+        return Noise(rest, at, digits(odd, self._bits))
 
-    def _combine(self, rest: Uncarried, at: NDArray[np.int64], odd: Uncarried) -> Correlation:
+    def _combine(self, noise: Noise) -> Correlation:
         """Step 5, some blocks at a time."""
+        rest, at, odd = noise.rest, noise.at, noise.odd
         n, c = rest.shape
         L = ring.limbs(self._bits)
         made = Correlation(np.empty((n, L), WORD), np.empty((n, L), WORD))
@@ -127,17 +159,29 @@ def blocks_for(n: int, lpn: LpnParameters) -> int:
     return min(lpn.step, -(-n // lpn.block))
 
 
-def message_sizes(n: int, bits: int, lpn: LpnParameters) -> Iterator[int]:
-    """Bytes of every message to a peer for n numbers, made in steps as large as they may be (the first r apart)."""
-    budget, vole_digits = Budget(lpn), vole.Digits(bits, vole.KAPPA)
+def together(blocks: int, lpn: LpnParameters, *, renewed: bool) -> tuple[int, ...]:
+    """Blocks whose noise is made at a time: with those of a new secret, where memory has room for both."""
+    if not renewed:
+        return (blocks,)
+    whole = lpn.kept + blocks
+    return (whole,) if whole <= STEP // lpn.block else (lpn.kept, blocks)
+
+
+def message_sizes(n: int, bits: int, lpn: LpnParameters, *, first: int = 0, kappa: int = vole.KAPPA) -> Iterator[int]:
+    """Bytes of every message to a peer for n numbers, made in steps as large as they may be.
+
+    first : numbers of the first r, where it is made with them; kappa : of their VOLE
+    """
+    budget, vole_digits = Budget(lpn), vole.Digits(bits, kappa)
     while n > 0:
         blocks = blocks_for(n, lpn)
         n -= blocks * lpn.block
         renewed = budget.take(blocks, last=n <= 0)
-        for made in (lpn.kept, blocks) if renewed else (blocks,):
-            yield vole_digits.message_size(made)
+        for made in together(blocks, lpn, renewed=renewed):
+            yield vole_digits.message_size(first + made)
             yield extension.message_size(made * lpn.depth)
             yield ggm.message_size(made, lpn.depth) + made * bits // 8
+            first = 0
 
 
 def _add_leaves(

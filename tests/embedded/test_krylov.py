@@ -10,6 +10,8 @@ import pytest
 import scipy.sparse as sp
 
 import pdml_spdz
+from pdml_spdz.algorithms import krylov
+from pdml_spdz.algorithms.shown import Shown
 from pdml_spdz.engines.embedded.runner import EmbeddedExecution
 from pdml_spdz.engines.openings.one_scale import FixedScale
 from pdml_spdz.engines.transcript import Transcript
@@ -100,6 +102,27 @@ def test_columns_that_are_missing_are_zero_and_show_nothing(tmp_path: Path) -> N
     assert all(entry.arrays["scaled"].shape == entry.arrays["V"].shape for entry in seen.steps("columns"))
     assert seen.facts["stock"]["claimed"]["numbers"] == 20 * 6 * 4  # a lot
     assert seen.facts["rank_found"] == 3
+
+
+def test_memory_of_the_study_is_kept_to(monkeypatch: pytest.MonkeyPatch) -> None:
+    # A megabyte holds Q and C of 31 columns of 2,000 numbers: with close singular values there are restarts.
+    within, kept = krylov.kept_within, list[tuple[int, int]]()
+
+    def noted(memory: float, shown: Shown, *rest: Any) -> Shown:
+        less = within(memory, shown, *rest)
+        kept.append((shown.m, less.m))
+        return less
+
+    monkeypatch.setattr(krylov, "kept_within", noted)
+    X = with_spectrum(120, 2000, np.sqrt(np.linspace(2.0, 1.0, 60)))
+    settings: dict[str, Any] = {"engine": "plain", "transport": "threads", "seed": 1, "rank": 2}
+    result = pdml_spdz.svd(np.split(X, [50]), memory=1e-3, iterations=200, **settings)
+    assert any(after < before for before, after in kept)
+    assert max(after for _, after in kept) <= 31 - 4
+    columns, span = off(result.V, np.linalg.svd(X, full_matrices=False)[2].T)
+    assert result.report["converged"]
+    assert span <= result.report["sine_bound"]["span"] < 1e-7
+    assert np.all(columns <= result.report["sine_bound"]["columns"])
 
 
 def test_wrapped_numbers_are_opened_once_more(monkeypatch: pytest.MonkeyPatch) -> None:

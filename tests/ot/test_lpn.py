@@ -16,7 +16,7 @@ from pdml_spdz.numerics import ring
 from pdml_spdz.offline import make, on_demand
 from pdml_spdz.offline.material import Plan
 from pdml_spdz.offline.numbers import Kind, NumberStock
-from pdml_spdz.offline.on_demand import LEVELS, Supply, levels
+from pdml_spdz.offline.on_demand import LEVELS, Supply, kappa_for, levels
 from pdml_spdz.ot import extension, ggm, lpn, silent, vole
 from pdml_spdz.ot.lpn import LARGE, SHORT, SMALL, LpnParameters
 from pdml_spdz.ot.vole import Correlation
@@ -255,6 +255,15 @@ def test_nothing_is_given_after_the_last() -> None:
         budget.take(1, last=True)
 
 
+def test_short_fits_have_digits_that_send_less() -> None:
+    few, many = 16 * 90 * 9, 300 * 90 * 7  # of songs: what is likely of krylov, and power's
+    assert (
+        kappa_for([few]) == vole.FEWER_BYTES > kappa_for([many]) == kappa_for([few, 1]) == kappa_for([1]) == vole.KAPPA
+    )
+    shorter, usual = (vole.Digits(224, kappa).message_size(few) for kappa in (vole.FEWER_BYTES, vole.KAPPA))
+    assert shorter < 0.82 * usual
+
+
 def test_levels_are_climbed_where_they_pay() -> None:
     assert levels(SHORT.secret, SHORT.secret) == 0
     assert levels(2 * SHORT.secret, 2 * SHORT.secret) == 1
@@ -296,12 +305,13 @@ def test_a_message_of_another_length_is_refused() -> None:
 
 @WINDOWS
 @pytest.mark.parametrize("vole_kind", ["lpn", "ot"])
+@pytest.mark.parametrize("sizes", [(10, 25, 700), (25, 700)], ids=["usual digits", "digits of a short fit"])
 def test_forecast_of_a_stock_is_what_making_it_took(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, vole_kind: str, bits: int
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, sizes: tuple[int, ...], vole_kind: str, bits: int
 ) -> None:
     for module in (on_demand, make):
         monkeypatch.setattr(module, "LEVELS", TINY)
-    plan, kind = Plan(1, (10, 25, 700)), Kind(2, bits, 64, vole_kind)
+    plan, kind = Plan(1, sizes), Kind(2, bits, 64, vole_kind)
 
     def party(link: Link) -> int:
         make.make(link, tmp_path, plan, kind, b"s")

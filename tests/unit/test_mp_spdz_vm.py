@@ -48,7 +48,7 @@ def start(tmp_path: Path) -> Iterator[Start]:
     def start_one(text: str, timeout: float = 30.0, **more: Any) -> VirtualMachine:
         run = directory.create(compiled, Identity(0, tmp_path / "no.key", {}), [], parent=tmp_path)
         command = [sys.executable, "-I", "-S", "-c", OPENED + text]
-        made.append(VirtualMachine(command, run, timeout, **more))
+        made.append(VirtualMachine(command, run, timeout, **({"work": 60.0} | more)))
         return made[-1]
 
     yield start_one
@@ -128,6 +128,11 @@ def test_integers_of_any_size_are_given_in(start: Start) -> None:
         ("sys.exit('Fatal error: MacCheck Failure')", ProtocolError, ["exit code 1", "MacCheck Failure"]),
         ("print('too small for the agreed bound and range'); sys.exit(1)", RangeExceeded, ["nothing that depends"]),
         ("sys.exit('Fatal error in communication: x')", PeerError, ["lost another party"]),
+        (
+            "signal.signal(signal.SIGPIPE, signal.SIG_DFL); os.kill(os.getpid(), signal.SIGPIPE)",
+            PeerError,
+            ["lost another party", "killed by signal SIGPIPE"],
+        ),
         ("os.kill(os.getpid(), signal.SIGSEGV)", EngineError, ["killed by signal SIGSEGV", "it said nothing"]),
         ("pass", EngineError, ["ended well"]),
     ],

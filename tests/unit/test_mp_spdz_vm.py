@@ -167,7 +167,8 @@ def test_machine_that_stalls_is_ended(start: Start, text: str) -> None:
 @pytest.mark.skipif(sys.platform != "linux", reason="only Linux says that a process is stopped")
 @pytest.mark.parametrize("at_its_end", [False, True])
 def test_machine_that_is_stopped_is_told_from_one_that_waits(start: Start, at_its_end: bool) -> None:
-    machine = start("write(read(inputs, 1)); time.sleep(60)", timeout=1.0)
+    """Also while another party works."""
+    machine = start("write(read(inputs, 1)); time.sleep(60)", timeout=1.0, heard=time.monotonic)
     assert numbers(machine.exchange([], [1], 1)) == [1]
     os.kill(number := pid(machine.run.path), signal.SIGSTOP)
     with pytest.raises(EngineError, match="this party's virtual machine of MP-SPDZ is stopped: it did nothing for 1 s"):

@@ -2,7 +2,8 @@
 
 Offline time is that of the protocol's offline program, which makes the stock. It does not say what it sent; so each
 program runs once more without a stock, and what it sends more than with one counts as its offline phase. A program that
-takes minutes runs once, without a stock: then both phases are as the virtual machine itself tells them apart.
+takes minutes (the paper's, and any with MACs) runs once, without a stock: then both phases are as the virtual machine
+itself tells them apart.
 """
 
 from __future__ import annotations
@@ -221,12 +222,13 @@ def settings(M: int, bits: int, name: str, limit: float = 300.0) -> Iterator[Spd
 
 
 def projection(M: int, d: int, bits: int, name: str, where: str, repeats: int) -> dict[str, Quartiles]:
-    """NormedSecSum by projection: cold, or a column of a fit with k = 1."""
-    long = protocol(name).malicious or d >= LONG  # a triple with a MAC takes a hundred times as long
-    columns = min(COLUMNS, FEW_COLUMNS) if long else COLUMNS
-    job = Job(COLD, d) if where == "cold" else Job(FIT, d, columns)
+    """NormedSecSum by projection: cold, or a column of a fit with k = 1. With MACs it runs once, without a stock."""
+    malicious = protocol(name).malicious  # a triple with a MAC takes a hundred times as long
+    columns = min(COLUMNS, FEW_COLUMNS) if malicious or d >= LONG else COLUMNS
+    job = Job(COLD, d, once=malicious) if where == "cold" else Job(FIT, d, columns, once=malicious)
     with settings(M, bits, name) as setting:
-        return _values(measure(setting, *[job] * repeats), setting.counts(job), job.columns)
+        runs = measure(setting, *[job] * (1 if job.once else repeats))
+        return _values(runs, setting.counts(job), job.columns)
 
 
 class PaperLengths(NamedTuple):

@@ -26,6 +26,7 @@ from pdml_spdz.engines.spec import Diagnosis
 from pdml_spdz.errors import PdmlError, StudyError
 from pdml_spdz.programs.render import template_directory
 from pdml_spdz.rows.reading import Reading, RowSettings
+from pdml_spdz.run.context import stock_root
 from pdml_spdz.run.handshake import required_fingerprints
 from pdml_spdz.run.output import versions
 from pdml_spdz.study.engines import ENGINES
@@ -174,7 +175,7 @@ def _engine(agreed: Study, home: Path | None) -> Iterator[Diagnosis]:
     """What the study's engine needs here: for a run, and for making stocks."""
     engine, phase = agreed.engine_spec, agreed.engine_spec.offline
     try:
-        engine.ready(agreed, home)
+        engine.ready(agreed, home, stock_root())
         yield Diagnosis("ok", f"engine {engine.name}", "what a run of the study needs is here")
     except PdmlError as error:
         yield Diagnosis("problem", f"engine {engine.name}", str(error))

@@ -98,7 +98,7 @@ class OfflinePhase:
     plan : plan(study, shape, home, note), of a fit of this shape
     make_stock : for one run, together with the other parties; returns what is reported of it
     status : what there is below a directory; changes nothing
-    ready : as `EngineSpec.ready`, of what `make_stock` needs
+    ready : EngineError if this machine lacks something that `make_stock` needs; the path is `Context.home`
     """
 
     plan: Callable[[Study, Shape, Path | None, Note], OfflinePlan]
@@ -135,7 +135,8 @@ class EngineSpec:
     prepare : prepare(context, shape) when the parties have met, before any number of theirs is sent: an error if what
         their programs are made with is not the same, or if a fit of this shape could not begin (no shape: only the
         first is looked at)
-    ready : EngineError if this machine lacks something that a run of the study needs; the path is `Context.home`
+    ready : EngineError if this machine lacks something that a run of the study needs; the paths are `Context.home` and
+        `Context.stocks`
     doctor : what this machine has of what the engine needs, for any study
     offline : None if it has no offline phase
     settings : those of a study that no other engine takes
@@ -151,7 +152,7 @@ class EngineSpec:
     make: Callable[[Context], Engine]
     check: Callable[[Study, Want], object] = _nothing
     doctor: Callable[[Path | None], Iterable[Diagnosis]] = _nothing
-    ready: Callable[[Study, Path | None], object] = _nothing
+    ready: Callable[[Study, Path | None, Path], object] = _nothing
     prepare: Callable[[Context, Shape | None], object] = _nothing
     offline: OfflinePhase | None = None
     settings: tuple[str, ...] = ()

@@ -24,7 +24,7 @@ from pdml_spdz.rows.base import Rows, RowsLike
 from pdml_spdz.rows.coefficients import read_parquet_parts
 from pdml_spdz.rows.data import Data, in_pieces, vector_settings
 from pdml_spdz.rows.reading import READ_AS_FOUND, Reading
-from pdml_spdz.run.context import Event, rows_of
+from pdml_spdz.run.context import Event, rows_of, stock_root
 from pdml_spdz.run.output import commit, finished, refuse_finished
 from pdml_spdz.study.algorithm import DEFAULT
 from pdml_spdz.study.model import PartyEntry, Study, choose_engine
@@ -201,7 +201,7 @@ def checked(run: LocalRun) -> list[Path | Data]:
         raise EngineError(found, "another engine, or parties that are processes")
     if len(run.parties) != study.M:
         raise StudyError(f"rows of {len(run.parties)} parties for {study.M} parties.", "rows for each party")
-    study.engine_spec.ready(study, run.mp_spdz)
+    study.engine_spec.ready(study, run.mp_spdz, stock_root(run.stock))
     rows = [_checked(given, run, m) for m, given in enumerate(run.parties)]
     widths = {m: data.d for m, data in enumerate(rows) if isinstance(data, Data)}
     if len(set(widths.values())) > 1:

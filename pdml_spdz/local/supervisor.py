@@ -153,14 +153,19 @@ def _collect(
     commands: PartyCommands, children: list[subprocess.Popen[str]], events: queue.SimpleQueue[tuple[int, Event | None]]
 ) -> list[_Ended]:
     outcomes = [_Ended() for _ in children]
-    running, last_end = set(range(len(children))), 0.0
+    running, last_end, alive = set(range(len(children))), 0.0, time.monotonic()
     while running:
         try:
-            m, event = events.get(timeout=1.0 if last_end else None)
+            m, event = events.get(timeout=1.0)
         except queue.Empty:
-            if time.monotonic() - last_end > LINGER and _end_left(children, outcomes, running):
-                last_end = time.monotonic()
+            now = time.monotonic()
+            if not all(process.is_stopped(children[m].pid) for m in running):
+                alive = now  # whoever is gives up those who are not
+            late = bool(last_end) and now - last_end > LINGER
+            if (late or now - alive > commands.study.timeouts.round) and _end_left(children, outcomes, running):
+                last_end = alive = now
             continue
+        alive = time.monotonic()
         if event is None:
             outcomes[m].code = children[m].wait()
             running.remove(m)

@@ -42,7 +42,7 @@ def run_party(run: PartyRun, link: Link | None = None) -> dict[str, Any]:
     with ExitStack() as held:
         try:
             run.announce()
-            run.study.engine_spec.ready(run.study, run.mp_spdz)
+            run.study.engine_spec.ready(run.study, run.mp_spdz, stock_root(run.stock))
             held.enter_context(run.output())
             with place.clock("local"):
                 data = _load(run)

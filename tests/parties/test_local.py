@@ -61,7 +61,7 @@ def test_error_after_a_kill_names_the_killed(tmp_path: Path) -> None:
     assert caught.value.culprit == 1
 
 
-@pytest.mark.parametrize("settings", [{}, EMBEDDED], ids=["secsum", "embedded"])
+@pytest.mark.parametrize("settings", [{}, {"engine": "plain"}, EMBEDDED], ids=["secsum", "plain", "embedded"])
 def test_command_ends_when_a_party_is_stopped(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, settings: dict[str, str]
 ) -> None:
@@ -99,6 +99,15 @@ def test_party_that_stays_is_ended_after_a_failure_and_not_after_success(
         return
     with pytest.raises(PdmlError, match=r"P0: exit code 3(.|\n)*P1: it did not end with the others"):
         supervisor.supervise(commands)
+
+
+def test_command_ends_when_all_parties_are_stopped(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """Nobody is left to give anybody up."""
+    monkeypatch.setattr(process, "start", of_program)
+    study = local_study(2, **(SETTINGS | {"timeouts": Timeouts(connect=1, round=1)}))
+    text = "import os; os.kill(os.getpid(), signal.SIGSTOP)"
+    with pytest.raises(PeerError, match=r"P0: it was stopped(.|\n)*P1: it was stopped"):
+        supervisor.supervise(supervisor.PartyCommands(study, tmp_path, lambda m, path: [text]))
 
 
 def of_program(arguments: list[str], *, log: Path, **_: Any) -> subprocess.Popen[str]:

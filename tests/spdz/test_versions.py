@@ -102,7 +102,7 @@ def test_compiler_and_virtual_machine_of_different_versions(
 
 
 @pytest.mark.parametrize("kind", ["*.bc", "*.sch", "counts.json"])
-@pytest.mark.parametrize("damage", ["cut", "changed", "lost"])
+@pytest.mark.parametrize("damage", ["cut", "changed", "one digit", "lost"])
 def test_damaged_cache_is_repaired(tmp_path: Path, damage: str, kind: str) -> None:
     cache, found = tmp_path / "cache", home.require()
     compiled = compile_program(PROGRAM, P, protocol("semi"), found, cache=cache)
@@ -110,6 +110,8 @@ def test_damaged_cache_is_repaired(tmp_path: Path, damage: str, kind: str) -> No
     content = files[0].read_bytes()
     if damage == "lost":
         files[0].unlink()
+    elif damage == "one digit":
+        files[0].write_bytes(re.sub(rb"[0-8]", lambda digit: bytes([digit[0][0] + 1]), content, count=1))
     else:
         files[0].write_bytes(content[: len(content) // 2] if damage == "cut" else content[::-1])
     said: list[str] = []
@@ -117,3 +119,12 @@ def test_damaged_cache_is_repaired(tmp_path: Path, damage: str, kind: str) -> No
     assert len(said) == 1
     assert said[0].endswith("again: it was damaged")
     assert files[0].read_bytes() == content
+
+
+def test_what_takes_the_place_of_a_cached_program_is_replaced(tmp_path: Path) -> None:
+    cache, found = tmp_path / "cache", home.require()
+    compiled = compile_program(PROGRAM, P, protocol("semi"), found, cache=cache)
+    for make in (Path.touch, lambda path: path.symlink_to(tmp_path / "nowhere")):
+        shutil.rmtree(compiled.path)
+        make(compiled.path)
+        assert compile_program(PROGRAM, P, protocol("semi"), found, cache=cache) == compiled

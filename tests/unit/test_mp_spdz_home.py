@@ -316,6 +316,17 @@ def test_stock_of_a_protocol_that_has_none_is_refused_before_the_run(tmp_path: P
         checked(LocalRun([np.eye(2)] * 2, study, tmp_path / "out", mp_spdz=path))
 
 
+def test_stock_that_nothing_here_could_have_made_is_refused_before_the_run(tmp_path: Path) -> None:
+    """A release has no offline programs."""
+    path = make_home(tmp_path / "h", "hemi-party.x")
+    study = local_study(2, rank=1, engine="mp-spdz", protocol="hemi", offline="stock")
+    run = LocalRun([np.eye(2)] * 2, study, tmp_path / "out", stock=tmp_path / "stocks", mp_spdz=path)
+    with pytest.raises(EngineError, match=r"hemi-offline\.x(.|\n)*`make hemi-offline\.x`(.|\n)*--offline on-demand"):
+        checked(run)
+    make_binary(path / "hemi-offline.x", SECURE)
+    checked(run)  # that there is none is known when the program is
+
+
 @pytest.mark.parametrize("offline", ["auto", "stock"])
 def test_doctor_checks_what_the_study_needs(tmp_path: Path, offline: str) -> None:
     parties = [PartyEntry(), PartyEntry()]
@@ -331,8 +342,9 @@ def test_doctor_checks_what_the_study_needs(tmp_path: Path, offline: str) -> Non
     assert (code, found["engine mp-spdz"]["level"]) == (1, "problem")
     assert "`make hemi-party.x`" in found["engine mp-spdz"]["found"]
     code, found = findings("semi-party.x", "hemi-party.x")
-    assert (code, found["engine mp-spdz"]["level"]) == (offline == "stock", "ok")
-    assert found["offline phase"]["level"] == ("problem" if offline == "stock" else "note")
+    what, level = ("engine mp-spdz", "problem") if offline == "stock" else ("offline phase", "note")
+    assert (code, found[what]["level"]) == (offline == "stock", level)
+    assert "`make hemi-offline.x`" in found[what]["found"]
     code, found = findings("semi-party.x", "hemi-party.x", "hemi-offline.x")
     assert (code, found["engine mp-spdz"]["level"]) == (0, "ok")
     assert "offline phase" not in found

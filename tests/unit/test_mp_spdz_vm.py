@@ -48,7 +48,7 @@ def start(tmp_path: Path) -> Iterator[Start]:
     def start_one(text: str, timeout: float = 30.0, **more: Any) -> VirtualMachine:
         run = directory.create(compiled, Identity(0, tmp_path / "no.key", {}), [], parent=tmp_path)
         command = [sys.executable, "-I", "-S", "-c", OPENED + text]
-        made.append(VirtualMachine(command, run, timeout, **more))
+        made.append(VirtualMachine(command, run, timeout, **({"work": 60.0} | more)))
         return made[-1]
 
     yield start_one
@@ -128,6 +128,11 @@ def test_integers_of_any_size_are_given_in(start: Start) -> None:
         ("sys.exit('Fatal error: MacCheck Failure')", ProtocolError, ["exit code 1", "MacCheck Failure"]),
         ("print('too small for the agreed bound and range'); sys.exit(1)", RangeExceeded, ["nothing that depends"]),
         ("sys.exit('Fatal error in communication: x')", PeerError, ["lost another party"]),
+        (
+            "signal.signal(signal.SIGPIPE, signal.SIG_DFL); os.kill(os.getpid(), signal.SIGPIPE)",
+            PeerError,
+            ["lost another party", "killed by signal SIGPIPE"],
+        ),
         ("os.kill(os.getpid(), signal.SIGSEGV)", EngineError, ["killed by signal SIGSEGV", "it said nothing"]),
         ("pass", EngineError, ["ended well"]),
     ],
@@ -162,7 +167,8 @@ def test_machine_that_stalls_is_ended(start: Start, text: str) -> None:
 @pytest.mark.skipif(sys.platform != "linux", reason="only Linux says that a process is stopped")
 @pytest.mark.parametrize("at_its_end", [False, True])
 def test_machine_that_is_stopped_is_told_from_one_that_waits(start: Start, at_its_end: bool) -> None:
-    machine = start("write(read(inputs, 1)); time.sleep(60)", timeout=1.0)
+    """Also while another party works."""
+    machine = start("write(read(inputs, 1)); time.sleep(60)", timeout=1.0, heard=time.monotonic)
     assert numbers(machine.exchange([], [1], 1)) == [1]
     os.kill(number := pid(machine.run.path), signal.SIGSTOP)
     with pytest.raises(EngineError, match="this party's virtual machine of MP-SPDZ is stopped: it did nothing for 1 s"):

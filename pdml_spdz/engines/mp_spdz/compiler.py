@@ -1,7 +1,8 @@
 """From a rendered program to MP-SPDZ's bytecode, kept under the digest of everything that determines it.
 
 <cache>/<digest>/Programs/            schedule and bytecode
-                 counts.json          what the program takes, and digests of its files: what does not fit is made anew
+                 counts.json          what the program takes, and digests of its files and of that: what does not fit is
+                                      made anew
 <cache>/<digest>.lock                 whoever holds it compiles; other parties of this user wait and take what it made
 """
 
@@ -10,6 +11,7 @@ from __future__ import annotations
 import fcntl
 import hashlib
 import json
+import os
 import re
 import shutil
 import subprocess
@@ -36,7 +38,7 @@ SECURITY = 40  # MP-SPDZ's statistical security parameter
 RINGS = (64, 128, 192, 256)  # sizes its ring protocols come with; 256 needs a build with RING_SIZE=256
 LARGEST_PRIME = 256  # bits; a longer one needs a build with a larger GFP_MOD_SZ
 TIMEOUT = 3600.0
-COUNTS, FORMAT = "counts.json", "4"  # what is in the cache: others are not read
+COUNTS, FORMAT = "counts.json", "5"  # what is in the cache: others are not read
 
 
 @dataclass(frozen=True)
@@ -88,11 +90,11 @@ def compile_program(
     with writing(cache, "free some room, or set XDG_CACHE_HOME to another directory"), _alone(kept):
         counts = _counts(kept)
         if counts is None:
-            damaged = kept.exists()
+            damaged = os.path.lexists(kept)
             note(f"compiling {program.name} for {protocol.name}, {domain}{', again: it was damaged' * damaged}")
             new = kept.with_name(f".{kept.name}.new")
             for left in (new, kept):
-                shutil.rmtree(left, ignore_errors=True)
+                _clear(left)
             new.mkdir()
             try:
                 counts = _compile(program, options, home, new)
@@ -111,11 +113,18 @@ def _alone(kept: Path) -> Iterator[None]:
         yield
 
 
+def _clear(path: Path) -> None:
+    if path.is_symlink() or path.is_file():
+        path.unlink()
+    else:
+        shutil.rmtree(path, ignore_errors=True)
+
+
 def _counts(kept: Path) -> Counts | None:
     """Of a program in the cache that is whole; None if it is not there, or not as it was written."""
     try:
         content = parse_json((kept / COUNTS).read_text(encoding="utf-8"))
-        if content["files"] != _file_digests(kept):
+        if content["files"] != _file_digests(kept) or content.pop("digest") != _digest_of(content):
             return None
         return Counts(**(content["counts"] | {"inputs": tuple(content["counts"]["inputs"])}))
     except (OSError, ValueError, KeyError, TypeError, AttributeError):
@@ -125,6 +134,10 @@ def _counts(kept: Path) -> Counts | None:
 def _file_digests(kept: Path) -> dict[str, str]:
     files = sorted(path for path in (kept / "Programs").rglob("*") if path.is_file())
     return {path.relative_to(kept).as_posix(): hashlib.sha256(path.read_bytes()).hexdigest() for path in files}
+
+
+def _digest_of(content: dict[str, Any]) -> str:
+    return hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()
 
 
 def domain_of(
@@ -175,7 +188,7 @@ def _compile(program: Program, options: list[str], home: Installation, directory
         )
     counts = parse_counts(said)
     content: dict[str, Any] = {"counts": asdict(counts), "files": _file_digests(directory)}
-    write_file(directory / COUNTS, json.dumps(content).encode())
+    write_file(directory / COUNTS, json.dumps(content | {"digest": _digest_of(content)}).encode())
     return counts
 
 

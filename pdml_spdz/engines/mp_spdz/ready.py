@@ -17,21 +17,27 @@ from pdml_spdz.engines.mp_spdz.home import (
     needs_offline_program,
     require,
 )
+from pdml_spdz.engines.mp_spdz.place import MATERIAL
+from pdml_spdz.engines.mp_spdz.preprocessing import Preprocessing
 from pdml_spdz.engines.mp_spdz.protocols import protocol_of
 from pdml_spdz.engines.mp_spdz.spec import MP_SPDZ
 from pdml_spdz.engines.spec import Diagnosis, precision_of
+from pdml_spdz.offline.stock import look
 from pdml_spdz.study.algorithm import Shape
 from pdml_spdz.study.engines import ENGINES
 from pdml_spdz.study.model import Study
 
 
-def for_a_run(study: Study, given: Path | None) -> None:
+def for_a_run(study: Study, given: Path | None, stocks: Path) -> None:
     """EngineError if MP-SPDZ, the protocol's program or a modulus of the size that the study needs is missing here, or
-    if it wants a stock of a protocol that can have none.
+    if it wants a stock where there is none (below `stocks`) and nothing that could make one.
     """
     _check(study, given, making_stock=False)
     if study.on_shares and study.offline == "stock":
-        needs_offline_program(protocol_of(study))
+        needs_offline_program(chosen := protocol_of(study))
+        parts = look(Preprocessing, stocks / MATERIAL)
+        if not any(part.content and not part.claims for part in parts):
+            find_program(require(given), chosen, offline=True, insecure=study.insecure_benchmark)
 
 
 def for_a_stock(study: Study, given: Path | None) -> None:

@@ -166,7 +166,7 @@ SAYINGS: tuple[tuple[str, type[PdmlError], str, str], ...] = (
     ),
     (
         r"Fatal error in communication|Connection closed down|cannot connect from|stream truncated|Broken pipe|"
-        r"Connection reset|End of file(?! when reading)",
+        r"Connection reset|End of file(?! when reading)|signal SIGPIPE",  # it writes to nothing else that may be gone
         PeerError,
         "the virtual machine lost another party's.",
         "look at the other parties' errors",
@@ -186,7 +186,7 @@ def explain(
     """The error that a virtual machine ended with, in words. log : where its words are kept"""
     ended = process.in_words(code or 0)
     for pattern, kind, found, do in SAYINGS:
-        if re.search(pattern, said):
+        if re.search(pattern, f"{said}\n{ended}"):
             return kind(f"{found} (MP-SPDZ: {ended}; {_reason(said)})", do=do)
     return EngineError(
         f"MP-SPDZ's virtual machine failed: {ended}; its last words: {_reason(said)}",

@@ -51,8 +51,11 @@ class Watch:
         if seconds > self._seconds:
             self._seconds, self._worked = seconds, now
         self._sign = max(self._sign, self.heard())
-        if now - max(self._since, self._worked, self._sign) > self.timeout:
-            return self._stopped() or idle(self.timeout)
+        silent = now - max(self._since, self._worked)
+        if silent > self.timeout and (error := self._stopped()):
+            return error  # it waits for nobody
+        if min(silent, now - self._sign) > self.timeout:
+            return idle(self.timeout)
         return unanswered(self.work) if now - self._since > self.work else None
 
     def _stopped(self) -> EngineError | None:

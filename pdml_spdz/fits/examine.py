@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from pdml_spdz.errors import MismatchError, PdmlError
+from pdml_spdz.errors import MismatchError, PdmlError, QuotaError
 from pdml_spdz.fits import prepare
 from pdml_spdz.numerics.fixedpoint import Reals
 from pdml_spdz.primitives import bound as bounds
@@ -103,7 +103,7 @@ def examine(
         if study is not None:
             _against(found, data, study, me)
         else:
-            _tried(found, "size", lambda: bounds.check_norm(data.known.squares(), bounds.WINDOW, SQUARES))
+            _size(found, data.known.squares())
         _suspects(found, data, study)
     return found
 
@@ -204,6 +204,16 @@ def _check_size(found: Examined, data: Data, study: Study, me: int | None) -> No
         norm, what = rows.squares(), SQUARES
     bounds.check_norm(norm, most, what)
     found.note(OK, "bound", f"{what} = {norm:.4g} of {most:.4g}")
+
+
+def _size(found: Examined, squares: float) -> None:
+    """Of no study in particular: numbers with which no run goes on, or only some."""
+    if not np.isfinite(squares):
+        text = f"{SQUARES} is beyond all numbers\nWanted: numbers below 1e150\nDo this: scale the data, or correct it"
+        found.note(PROBLEM, "size", text, QuotaError.__name__)
+    elif squares > bounds.WINDOW:
+        text = f"{SQUARES} = {squares:.4g}, beyond {bounds.WINDOW:.4g}: a run needs --scale, or a --bound of its own"
+        found.note(NOTE, "size", text)
 
 
 def _suspects(found: Examined, data: Data, study: Study | None) -> None:

@@ -240,7 +240,7 @@ def check_table(value: Any, where: str) -> Any:
         found = [(name, kind) for name, kind in found if kind is not None]
     if found:
         said = listed(f"{name} ({kind})" for name, kind in found)
-        raise InputError(f"{where} has columns that are not numbers: {said}.", NUMBERS, CONVERT)
+        raise InputError(f"{where} has columns that are not numbers: {said}.", NUMBERS, LEAVE_OUT)
     return value
 
 

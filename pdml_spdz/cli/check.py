@@ -68,5 +68,6 @@ def _show(one: Examined, every: bool) -> None:
     if every and one.columns:
         facts = Table("column", "kind", "missing", "least", "largest")
         for c in one.columns:
-            facts.add_row(escape(c.name), c.kind, f"{c.missing:,}", f"{c.least:.6g}", f"{c.largest:.6g}")
+            ends = ("" if end is None else f"{end:.6g}" for end in (c.least, c.largest))
+            facts.add_row(escape(c.name), c.kind, f"{c.missing:,}", *ends)
         screen.print(facts)

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from pdml_spdz.errors import MismatchError, PdmlError
+from pdml_spdz.errors import MismatchError, PdmlError, QuotaError
 from pdml_spdz.fits import prepare
 from pdml_spdz.numerics.fixedpoint import Reals
 from pdml_spdz.primitives import bound as bounds
@@ -18,13 +18,15 @@ from pdml_spdz.rows import missing as holes
 from pdml_spdz.rows.base import Rows
 from pdml_spdz.rows.covariance import covariance
 from pdml_spdz.rows.data import Data
-from pdml_spdz.rows.names import Names, column, listed, quoted
+from pdml_spdz.rows.names import Names, column, listed, look_alike, quoted
 from pdml_spdz.rows.reading import MEAN, Reading, RowSettings, RowsWanted
-from pdml_spdz.rows.suspects import dominant_column, identifiers
+from pdml_spdz.rows.suspects import codes, dominant_column, identifiers
 from pdml_spdz.study.algorithm import GRAM, SQUARES
 from pdml_spdz.study.model import Study
 
 OK, NOTE, PROBLEM = "ok", "note", "problem"
+EMPTY = "empty"
+KINDS = ("real", "whole", "zeros and ones", "constant", EMPTY)
 
 
 @dataclass(frozen=True)
@@ -39,13 +41,15 @@ class RowFinding:
 
 @dataclass(frozen=True)
 class ColumnFacts:
-    """One feature, as this party has it. kind : "constant", "zeros and ones", "whole" or "real"."""
+    """One feature, as this party has it. kind : "empty", "constant", "zeros and ones", "whole" or "real"; of an empty
+    one there is no least and no largest number.
+    """
 
     name: str
     kind: str
     missing: int
-    least: float
-    largest: float
+    least: float | None
+    largest: float | None
 
 
 @dataclass
@@ -95,9 +99,12 @@ def examine(
         for warning in () if filled is None else filled.warnings:
             found.note(NOTE, "missing", warning)
         data = filled or data
-    if study is not None:
-        _against(found, data, study, me)
-    _suspects(found, data, study)
+    with np.errstate(over="ignore", invalid="ignore"):  # of numbers that are too large, which is said
+        if study is not None:
+            _against(found, data, study, me)
+        else:
+            _size(found, data.known.squares())
+        _suspects(found, data, study)
     return found
 
 
@@ -110,8 +117,10 @@ def compare_names(files: Sequence[Examined]) -> None:
             text = f"{_width(other)}; {first.file} has {_width(first)}"
             other.note(PROBLEM, "names", text, MismatchError.__name__)
         elif set(first.features or ()) != set(other.features or ()):
-            differ = sorted(set(first.features or ()) ^ set(other.features or ()))
-            text = f"other names than in {first.file}: {quoted(differ)}"
+            ours, theirs = set(first.features or ()), set(other.features or ())
+            text = f"other names than in {first.file}: {quoted(sorted(ours ^ theirs))}"
+            if alike := look_alike(sorted(ours - theirs), sorted(theirs - ours)):
+                text += f"\nDo this: {alike}"
             other.note(PROBLEM, "names", text, MismatchError.__name__)
         elif first.features != other.features:
             other.note(OK, "names", f"those of {first.file} in another order: each column finds its place")
@@ -135,7 +144,10 @@ def _columns(data: Data) -> list[ColumnFacts]:
     names = data.features or tuple(column(None, j) for j in range(data.d))
     kinds = [_kind(*facts) for facts in zip(least, largest, whole, strict=True)]
     facts = zip(names, kinds, absent, least, largest, strict=True)
-    return [ColumnFacts(name, kind, int(m), float(a), float(b)) for name, kind, m, a, b in facts]
+    return [
+        ColumnFacts(name, kind, int(m), *((None, None) if kind == EMPTY else (float(a), float(b))))
+        for name, kind, m, a, b in facts
+    ]
 
 
 def _extremes(rows: Rows, d: int) -> tuple[Reals, Reals, Reals]:
@@ -150,7 +162,9 @@ def _extremes(rows: Rows, d: int) -> tuple[Reals, Reals, Reals]:
 
 
 def _kind(least: float, largest: float, whole: float) -> str:
-    if least >= largest:
+    if least > largest:
+        return EMPTY
+    if least == largest:
         return "constant"
     if whole and (least, largest) == (0.0, 1.0):
         return "zeros and ones"
@@ -158,7 +172,7 @@ def _kind(least: float, largest: float, whole: float) -> str:
 
 
 def _kinds(columns: Sequence[ColumnFacts]) -> str:
-    counts = {kind: sum(c.kind == kind for c in columns) for kind in ("real", "whole", "zeros and ones", "constant")}
+    counts = {kind: sum(c.kind == kind for c in columns) for kind in KINDS}
     return ", ".join(f"{count:,} {kind}" for kind, count in counts.items() if count)
 
 
@@ -192,11 +206,22 @@ def _check_size(found: Examined, data: Data, study: Study, me: int | None) -> No
     found.note(OK, "bound", f"{what} = {norm:.4g} of {most:.4g}")
 
 
+def _size(found: Examined, squares: float) -> None:
+    """Of no study in particular: numbers with which no run goes on, or only some."""
+    if not np.isfinite(squares):
+        text = f"{SQUARES} is beyond all numbers\nWanted: numbers below 1e150\nDo this: scale the data, or correct it"
+        found.note(PROBLEM, "size", text, QuotaError.__name__)
+    elif squares > bounds.WINDOW:
+        text = f"{SQUARES} = {squares:.4g}, beyond {bounds.WINDOW:.4g}: a run needs --scale, or a --bound of its own"
+        found.note(NOTE, "size", text)
+
+
 def _suspects(found: Examined, data: Data, study: Study | None) -> None:
     known = replace(data, rows=data.known)
     constant = [repr(c.name) for c in found.columns if c.kind == "constant"]
     if constant and data.n > 1:
         found.note(NOTE, "constant", f"{listed(constant)}: adds nothing to a PCA")
     centred = study is None or ("centre" in study.spec.own and study.centre != "none")
-    for warning in [*identifiers(known), *dominant_column(known, centred=centred)]:
+    ends = [(np.nan, np.nan) if c.least is None or c.largest is None else (c.least, c.largest) for c in found.columns]
+    for warning in [*identifiers(known), *codes(data, np.array(ends)), *dominant_column(known, centred=centred)]:
         found.note(NOTE, "columns", warning)

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from pdml_spdz.errors import InputError
 from pdml_spdz.rows import missing, names
 from pdml_spdz.rows.base import Rows, RowsLike, as_rows, is_sparse
-from pdml_spdz.rows.formats import PACKED, READERS, TABLES, Columns, chosen
+from pdml_spdz.rows.formats import OTHER_ENDINGS, PACKED, READERS, RENAME, TABLES, Columns, chosen
 from pdml_spdz.rows.frames import Loaded, is_series, is_table, read_table
 from pdml_spdz.rows.missing import IMPUTE, finite
 from pdml_spdz.rows.names import Names
@@ -197,7 +197,9 @@ def load(path: Path, *, vector: bool = False, wanted: RowsWanted | None = None) 
         raise
     except Exception as error:  # noqa: BLE001 - many libraries' words for a file that is broken
         raise InputError(
-            f"{path} cannot be read as {ending}: {str(error) or type(error).__name__}.", "a table of numbers"
+            f"{path} cannot be read as {ending}: {(str(error) or type(error).__name__).rstrip('.')}.",
+            "a file that is whole, of the kind that its ending says",
+            "write or copy the file again",
         ) from None
     return _left(_checked(loaded, str(path), path.name, wanted.agreed, vector=vector), wanted)
 
@@ -239,7 +241,7 @@ def ending_of(path: Path) -> str:
     ending = "".join(path.suffixes[-2:]).lower() if suffix in PACKED else suffix
     if ending not in known:
         found = f"{path} has an ending that is not known ({ending or 'none'!r})."
-        raise InputError(found, f"one of {', '.join(sorted(known))}")
+        raise InputError(found, f"one of {', '.join(sorted(known))}", OTHER_ENDINGS.get(ending, RENAME))
     return ending
 
 
@@ -318,6 +320,6 @@ def _identifiers(ids: NDArray[Any], where: str) -> NDArray[Any]:
         raise InputError(
             f"{where}: {int(np.sum(counts > 1)):,} identifiers are there more than once, that of row {row + 1} first.",
             "one row for each",
-            "leave the others out, or choose another --id-column",
+            "leave the others out, make them different, or choose another --id-column",
         )
     return ids

@@ -26,6 +26,15 @@ Columns: TypeAlias = tuple[RowsLike, Names | None]
 ROWS = 65_536  # of a batch, at most
 STREAM = b"\xff\xff\xff\xff"  # with which a message of Arrow begins
 PACKED = (".gz", ".bz2", ".zst", ".lz4")
+RENAME = "call the file by what it is: .csv for a text with separators, .parquet for Parquet"
+_SAVE = "save the sheet as CSV (UTF-8)"
+_EXPORT = "export the table as CSV or Parquet"
+OTHER_ENDINGS = {
+    **dict.fromkeys((".xlsx", ".xls", ".xlsm", ".ods", ".numbers"), _SAVE),
+    **dict.fromkeys(
+        (".sav", ".dta", ".sas7bdat", ".rds", ".rdata", ".mat", ".db", ".sqlite", ".json", ".xml"), _EXPORT
+    ),
+}
 
 
 def read_npy(path: Path) -> Columns:
@@ -162,8 +171,12 @@ def read_h5ad(path: Path, wanted: RowsWanted) -> Loaded:
     try:
         import anndata
     except ImportError:
-        raise _needs("anndata", path) from None
-    held = anndata.read_h5ad(path)
+        raise needs("anndata", path) from None
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", UserWarning)  # of names that are there twice, which are refused
+        held = anndata.read_h5ad(path)
+    if held.X is None:
+        raise InputError(f"{path} has no matrix X.", "observations x variables in X")
     X = held.X.tocsr() if is_sparse(held.X) else np.asarray(held.X)
     names = tuple(map(str, held.var_names))
     return chosen(Loaded(X, names, np.array([[str(n)] for n in held.obs_names], dtype=object)), wanted, str(path))
@@ -188,7 +201,7 @@ def chosen(loaded: Loaded, wanted: RowsWanted, where: str) -> Loaded:
     return Loaded(rows.columns([source.j for source in made.sources]), made.features, aside)
 
 
-def _needs(package: str, path: Path) -> InputError:
+def needs(package: str, path: Path) -> InputError:
     found = f"{path} needs the package {package}, which is not installed."
     return InputError(found, do=f"pip install {package}")
 

@@ -22,8 +22,8 @@ from pdml_spdz.rows.choosing import ColumnPlan, plan
 from pdml_spdz.rows.names import Names, listed, refuse_index
 from pdml_spdz.rows.reading import RowsWanted
 
-ARROW_NUMBER = re.compile(r"u?int\d+|halffloat|float|double|bool|decimal\d+\(.*\)")
-ARROW_TEXT = re.compile(r"(large_)?string(_view)?|u?int\d+|bool|dictionary<.*>")
+# null: nothing is there, as in a file of many in which a column happens to have no values
+ARROW_NUMBER = re.compile(r"u?int\d+|halffloat|float|double|bool|null|decimal\d+\(.*\)")
 CONVERT = "drop these columns, or make numbers of them first"
 LEAVE_OUT = (
     "leave such columns out (--drop), keep one aside (--id-column), list their categories (--encode NAME=A,B,...), or "
@@ -176,7 +176,7 @@ def _text(value: Any) -> str | None:
         return None
     if isinstance(value, bool | np.bool_):
         return "true" if value else "false"
-    if isinstance(value, float) and value == int(value):
+    if isinstance(value, float) and value.is_integer():
         return str(int(value))
     return str(value).strip() or None
 
@@ -240,7 +240,7 @@ def check_table(value: Any, where: str) -> Any:
         found = [(name, kind) for name, kind in found if kind is not None]
     if found:
         said = listed(f"{name} ({kind})" for name, kind in found)
-        raise InputError(f"{where} has columns that are not numbers: {said}.", NUMBERS, CONVERT)
+        raise InputError(f"{where} has columns that are not numbers: {said}.", NUMBERS, LEAVE_OUT)
     return value
 
 

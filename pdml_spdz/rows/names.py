@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import re
+import unicodedata
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from typing import TypeAlias
@@ -63,8 +64,23 @@ def positions(own: Names, wanted: Names, where: str, whose: str) -> NDArray[np.i
     extra = sorted(set(own) - set(wanted))
     if missing or extra:
         said = [f"{what}: {quoted(names)}" for what, names in (("missing", missing), ("not known", extra)) if names]
-        raise InputError(f"{where} has other names than {whose}; {'; '.join(said)}.", "the same names, in any order")
+        found = f"{where} has other names than {whose}; {'; '.join(said)}."
+        raise InputError(found, "the same names, in any order", look_alike(missing, extra))
     return np.array([place[name] for name in wanted], np.int64)
+
+
+def look_alike(some: Iterable[str], others: Iterable[str]) -> str:
+    """What to do about names that a person may take for the same; nothing if there are none."""
+    seen = {_looks(name): name for name in some}
+    pairs = [(seen[looks], name) for name in others if (looks := _looks(name)) in seen]
+    if not pairs:
+        return ""
+    said = ", ".join(f"{a!a} and {b!a}" for a, b in pairs[:SHOWN])
+    return f"write names alike: {said} differ in capitals, spaces, signs that are not seen, or how accents are written"
+
+
+def _looks(name: str) -> str:
+    return "".join(c for c in unicodedata.normalize("NFKC", name).casefold() if c.isalnum())
 
 
 def digest(names: Sequence[str], key: bytes) -> str:

@@ -267,12 +267,12 @@ def summarised(piece: Piece, first: int, centre: Reals, with_gram: bool) -> Summ
     return Summary(**(total.__dict__ | {"digests": digests, "parts": parts}))
 
 
+@np.errstate(over="ignore", invalid="ignore")  # of numbers that are too large: what is infinite is found later
 def _of_batch(batch: Any, centre: Reals, with_gram: bool, first: int) -> Summary:
     sparse, d = hasattr(batch, "tocsr"), len(centre)
     values = batch.data if sparse else batch
     missing, hole, infinite, complete = np.zeros(d, np.int64), None, None, batch.shape[0]
-    with np.errstate(over="ignore", invalid="ignore"):
-        odd = not np.isfinite(values.sum()) and not np.isfinite(values).all()
+    odd = not np.isfinite(values.sum()) and not np.isfinite(values).all()
     if odd:
         array = batch.toarray() if sparse else batch
         nan = np.isnan(array)

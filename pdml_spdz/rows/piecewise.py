@@ -22,7 +22,22 @@ from pdml_spdz.rows.pieces import ParquetPiece, ValuePiece, unreadable
 from pdml_spdz.rows.reading import Reading, RowsWanted
 from pdml_spdz.rows.workers import Workers, workers_of
 
-BESIDE = (".csv", ".tsv", ".feather", ".arrow", ".npy", ".npz", ".h5ad")
+BESIDE = (
+    ".csv",
+    ".tsv",
+    ".feather",
+    ".arrow",
+    ".npy",
+    ".npz",
+    ".h5ad",
+    ".mtx",
+    ".parq",
+    ".pq",
+    ".orc",
+    ".avro",
+    ".xlsx",
+)
+PARQUET = ".parquet"
 
 
 def read_pieces(path: Path, wanted: RowsWanted) -> Loaded:
@@ -61,13 +76,11 @@ def parquet_pieces(pattern: str, wanted: RowsWanted) -> list[ParquetPiece]:
         import pyarrow.parquet as pq
     except ImportError:
         raise needs_pyarrow(pattern) from None
-    within = os.path.join(glob.escape(pattern), "**", "*.parquet") if Path(pattern).is_dir() else pattern  # noqa: PTH118
-    paths = sorted(glob.glob(within, recursive=True))  # noqa: PTH207 - a pattern with directories in it
+    paths = _within(pattern) if Path(pattern).is_dir() else sorted(glob.glob(pattern, recursive=True))  # noqa: PTH207
     if not paths:
         raise InputError(
             f"{pattern} has no Parquet files.", "at least one .parquet file", "check the path after --data"
         )
-    _refuse_beside(pattern, paths)
     found: list[ParquetPiece] = []
     first = None
     for path in paths:
@@ -92,26 +105,40 @@ def _in_order_of(first: ColumnPlan, made: ColumnPlan) -> ColumnPlan:
     return replace(made, sources=tuple(made.sources[j] for j in order))
 
 
-def _refuse_beside(pattern: str, paths: Sequence[str]) -> None:
-    """What a directory holds besides the files that are read would be left out without a word."""
-    if not Path(pattern).is_dir():
-        return
-    beside = sorted(p.name for p in Path(pattern).iterdir() if p.suffix.lower() in BESIDE and str(p) not in paths)
+def _within(directory: str) -> list[str]:
+    """The Parquet files of a directory and of those in it; names that begin with _ or . are, as elsewhere, those of
+    programs that write such files. Tables that would be left out without a word are refused.
+    """
+    found = glob.glob(os.path.join(glob.escape(directory), "**", "*"), recursive=True)  # noqa: PTH118, PTH207 - links
+    inner = {path: Path(path).relative_to(directory) for path in sorted(found) if Path(path).is_file()}
+    inner = {path: name for path, name in inner.items() if not any(part[0] in "_." for part in name.parts)}
+    paths = [path for path, name in inner.items() if name.suffix.lower() == PARQUET]
+    beside = [str(name) for path, name in inner.items() if path not in paths and _is_table(name)]
+    if beside and paths:
+        raise InputError(
+            f"{directory} has other tables beside its Parquet files: {listed(beside)}.",
+            "files of one format",
+            f"name the files by a pattern: --data '{Path(directory) / '*.parquet'}'",
+        )
     if beside:
         raise InputError(
-            f"{pattern} has other tables beside its Parquet files: {listed(beside)}.",
-            "files of one format",
-            f"name the files by a pattern: --data '{Path(pattern) / '*.parquet'}'",
+            f"{directory} has no Parquet files, but other tables: {listed(beside)}.",
+            "a directory of .parquet files, or a single file of another format",
+            "write the rows as Parquet, or put them into one file",
         )
-    inner = sorted(
-        {part.partition("=")[0] for p in paths for part in Path(p).relative_to(pattern).parts if "=" in part}
-    )
-    if inner:
+    keys = sorted({part.partition("=")[0] for path in paths for part in inner[path].parts if "=" in part})
+    if keys:
         raise InputError(
-            f"{pattern} has columns that are in the names of its directories only: {quoted(inner)}.",
+            f"{directory} has columns that are in the names of its directories only: {quoted(keys)}.",
             "all features in the files themselves",
-            f"write them into the files, or leave them out by a pattern: --data '{Path(pattern) / '*' / '*.parquet'}'",
+            f"write them into the files, or leave them out by a pattern: --data '{Path(directory) / '*/*.parquet'}'",
         )
+    return paths
+
+
+def _is_table(name: Path) -> bool:
+    """By its ending, whether it is packed, or being written."""
+    return any(ending.lower() in (*BESIDE, PARQUET) for ending in name.suffixes)
 
 
 def _zarr(path: Path, wanted: RowsWanted, workers: Workers) -> Loaded:
@@ -128,11 +155,35 @@ def _zarr(path: Path, wanted: RowsWanted, workers: Workers) -> Loaded:
         opened: Any = zarr.open(str(path), mode="r")
     except (FileNotFoundError, ValueError, KeyError) as error:
         raise InputError(f"{path} cannot be read as Zarr: {error}.", "a Zarr array with this party's rows") from None
+    if opened.attrs.get("encoding-type") == "anndata":
+        return _annotated(opened, path, wanted, workers)
     held: Any = opened["X"] if hasattr(opened, "keys") and "X" in opened else opened
     if not hasattr(held, "shape"):
         raise InputError(f"{path} holds a group of arrays.", 'one array, or one called "X"')
     stored = held.attrs.get("features") or opened.attrs.get("features")
     return of_collection(da.from_zarr(held), str(path), wanted, workers, None if stored is None else tuple(stored))
+
+
+def _annotated(opened: Any, path: Path, wanted: RowsWanted, workers: Workers) -> Loaded:
+    """The matrix X of AnnData in a Zarr group; a sparse one is read whole, as from .h5ad."""
+    import dask.array as da
+
+    from pdml_spdz.rows.formats import chosen, needs
+
+    try:
+        from anndata.io import read_elem
+    except ImportError:
+        raise needs("anndata", path) from None
+    if "X" not in opened:
+        raise InputError(f"{path} has no matrix X.", "observations x variables in X")
+    names = tuple(map(str, read_elem(opened["var"]).index))
+    ids = np.array([[str(name)] for name in read_elem(opened["obs"]).index], dtype=object)
+    held: Any = opened["X"]
+    if hasattr(held, "shape"):
+        X = of_collection(da.from_zarr(held), str(path), RowsWanted(), workers).X
+    else:
+        X = read_elem(held).tocsr()
+    return chosen(Loaded(X, names, ids), wanted, str(path))
 
 
 def of_collection(

@@ -14,6 +14,7 @@ from pdml_spdz.rows.data import Data
 from pdml_spdz.rows.names import column
 
 SHARE = 0.99  # of all squares: a component of unit length is then nearly that column
+CODES = [sign * (10.0**k - 1) for k in range(2, 8) for sign in (-1, 1)]  # -99, 999 and so on
 LEAST_ROWS = 8  # by chance alone fewer numbers may go up by equal steps
 IDENTIFIER = "looks like an identifier or a row number"
 DOMINANT = "carries nearly all of the"
@@ -38,6 +39,31 @@ def dominant_column(data: Data, *, centred: bool) -> list[str]:
     what = "variance" if centred else "sum of squares"
     text = f"{DOMINANT} {what} of this party's rows: the first vector will be that column"
     return [f"{column(data.features, j)} {text}; scale the features (--scale), or leave it out if it is not one"]
+
+
+def codes(data: Data, ends: Reals) -> list[str]:
+    """Notes of columns in which -99, 9999 and the like stand far from all other numbers, more than once.
+
+    ends : (d, 2) the least and the largest number of each column, NaN where it has none
+    """
+    suspected = {(j, float(x)) for j, x in np.argwhere(np.isin(ends, CODES)) for x in [ends[j, x]]}
+    if not suspected:
+        return []
+    places = sorted(suspected)
+    columns, code = np.array([j for j, _ in places]), np.array([x for _, x in places])
+    times, nearest = np.zeros(len(places), np.int64), np.full(len(places), np.inf)
+    for block in data.rows.columns(columns).blocks():
+        is_code = block == code
+        times += is_code.sum(axis=0)
+        away = np.abs(np.where(is_code | np.isnan(block), np.inf, block - code))
+        nearest = np.minimum(nearest, away.min(axis=0, initial=np.inf))
+    apart = (times > 1) & np.isfinite(nearest) & (nearest > np.abs(code) / 2)
+    return [
+        f"{column(data.features, j)} is {x:g} in {n:,} rows, far from its other numbers: if that stands for a missing "
+        "value, leave these cells empty"
+        for (j, x), n, odd in zip(places, times.tolist(), apart, strict=True)
+        if odd
+    ]
 
 
 def warn_of_columns(said: Iterable[str], caller: int) -> None:

@@ -11,21 +11,18 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import partial
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 from threadpoolctl import threadpool_limits
 
-from pdml_spdz.errors import ClusterError, InputError, PdmlError, StudyError
+from pdml_spdz.errors import ClusterError, InputError, PdmlError
 from pdml_spdz.rows.pieces import add
 from pdml_spdz.rows.reading import Reading
 
 FAN_IN = 4  # sums that are added by one task
 REPORTS = 20  # how often a cluster's progress is told in one pass
-CONNECT_SECONDS = 20.0
 SENT_EACH = 1 << 16  # bytes of an argument that goes with every task
-LOOPBACK = ("127.0.0.1", "localhost", "[::1]", "::1")
 Progress = Callable[[int, int], None]
 
 
@@ -185,6 +182,11 @@ class ClusterWorkers(Workers):
             *held, total = self.client.persist([*(first for first, _ in made), _tree([s for _, s in made], adder)])
             return held, self.value(total)
 
+    def everywhere(self, function: Callable[[], Any]) -> dict[str, Any]:
+        """function() at each worker, by its address."""
+        with self._lost():
+            return dict(self.client.run(function))
+
     def value(self, held: Any) -> Any:
         with self._lost():
             return self.client.compute(held).result()
@@ -243,71 +245,8 @@ def workers_of(reading: Reading) -> Workers:
             "rows that are not loaded whole need the package dask, which is not installed.",
             do="pip install 'dask[array,dataframe]' distributed",
         ) from None
-    return _cluster(reading) if reading.dask else ThreadWorkers()
+    if not reading.dask:
+        return ThreadWorkers()
+    from pdml_spdz.rows.cluster import connected  # with dask.distributed
 
-
-def _cluster(reading: Reading) -> ClusterWorkers:
-    from dask import config
-    from distributed import Client
-
-    where = reading.dask
-    as_file = "://" not in where
-    given: dict[str, Any] = {"scheduler_file": where} if as_file else {"address": where}
-    if as_file:
-        where = _address_in(Path(where))
-    _refuse_plaintext(where, reading)
-    security = _security(reading.dask_certs) if where.startswith("tls://") else None
-    try:
-        with config.set({"distributed.comm.retry.count": 2}):
-            client = Client(
-                **given,
-                timeout=CONNECT_SECONDS,
-                set_as_default=False,
-                security=security,
-            )
-    except (OSError, TimeoutError, ValueError) as error:
-        raise ClusterError(
-            f"the scheduler at {where} cannot be reached ({error or type(error).__name__}).",
-            "a running scheduler with workers that have pdml-spdz",
-            "check --dask and --dask-certs",
-        ) from None
-    return ClusterWorkers(client, where)
-
-
-def _address_in(path: Path) -> str:
-    import json
-
-    try:
-        return str(json.loads(path.read_text(encoding="utf-8"))["address"])
-    except (OSError, ValueError, KeyError, TypeError):
-        found = f"--dask is {str(path)!r}, which is no scheduler's address or file."
-        raise StudyError(found, "tls://HOST:PORT, or the file that dask-scheduler wrote") from None
-
-
-def _refuse_plaintext(where: str, reading: Reading) -> None:
-    scheme, _, rest = where.partition("://")
-    host = rest.rpartition(":")[0]
-    if scheme not in ("tls", "tcp"):
-        raise StudyError(f"--dask is {where!r}.", "tls://HOST:PORT")
-    if scheme == "tcp" and host not in LOOPBACK and not reading.dask_plaintext:
-        raise StudyError(
-            f"--dask is {where!r}: rows would travel in the clear.",
-            "tls://HOST:PORT and --dask-certs",
-            "start the scheduler and its workers with certificates, or pass --dask-plaintext on a network of your own",
-        )
-
-
-def _security(certs: str) -> Any:
-    from distributed import Security
-
-    place = Path(certs)
-    if not certs or not all((place / name).is_file() for name in ("ca.pem", "cert.pem", "key.pem")):
-        raise StudyError(
-            f"--dask-certs is {certs!r}.", "a directory with ca.pem, cert.pem and key.pem for a scheduler with TLS"
-        )
-    return Security(
-        tls_ca_file=str(place / "ca.pem"),
-        tls_client_cert=str(place / "cert.pem"),
-        tls_client_key=str(place / "key.pem"),
-        require_encryption=True,
-    )
+    return connected(reading)

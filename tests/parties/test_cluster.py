@@ -16,7 +16,7 @@ from pdml_spdz.errors import ClusterError, InputError
 from pdml_spdz.local.joint import LocalRun, local_study, run_local
 from pdml_spdz.local.threads import run_in_threads
 from pdml_spdz.numerics.linalg import EPS
-from pdml_spdz.rows import workers
+from pdml_spdz.rows import cluster as connecting
 from pdml_spdz.rows.data import Data, load
 from pdml_spdz.rows.reading import RowsWanted
 from tests.parties.clusters import Cluster
@@ -72,6 +72,17 @@ def test_what_is_wrong_with_rows_is_said_by_a_worker(tmp_path: Path, cluster: Cl
         load(tmp_path / "*.nothing", wanted=RowsWanted(cluster.reading))
 
 
+def test_workers_of_another_version_are_refused(
+    tmp_path: Path, cluster: Cluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    place = files(tmp_path / "x", numbers())
+    monkeypatch.setattr("importlib.metadata.version", lambda name: "0.0.1")  # here, not there
+    with pytest.raises(
+        ClusterError, match=r"have another version: tls://\S+ has pdml-spdz \d(.|\n)*and this machine has 0\.0\.1"
+    ):
+        load(place, wanted=RowsWanted(cluster.reading))
+
+
 def test_a_worker_that_dies_in_the_middle_changes_nothing(tmp_path: Path, cluster: Cluster) -> None:
     X, V = numbers(), np.random.default_rng(3).random((D, 2))
     there = load(files(tmp_path / "x", X), wanted=RowsWanted(cluster.reading)).rows
@@ -90,7 +101,7 @@ def test_a_worker_that_dies_in_the_middle_changes_nothing(tmp_path: Path, cluste
 def test_a_cluster_that_is_lost_ends_the_run_and_the_run_goes_on_with_another(
     tmp_path: Path, cluster: Cluster, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(workers, "CONNECT_SECONDS", 4.0)  # so long it tries to find the scheduler again
+    monkeypatch.setattr(connecting, "CONNECT_SECONDS", 4.0)  # so long it tries to find the scheduler again
     study, place = local_study(2, **SVD, **FIXED, memory=0.001, solver="power"), files(tmp_path / "x", numbers())
     tables = [load(place, wanted=RowsWanted(cluster.reading)), Data(numbers(1), NAMES, "y")]
 

@@ -200,3 +200,20 @@ def test_check_and_doctor_compare_rows_with_a_study(tmp_path: Path) -> None:
     code, (found,) = check(tmp_path, "b.csv", "--study", "study.toml")
     assert code == InputError.code
     assert "missing: 'a'; not known: 'A'" in found["findings"][-1]["found"]
+
+
+def test_check_finds_empty_columns_codes_numbers_too_large_and_names_that_look_alike(tmp_path: Path) -> None:
+    rows = [f"{20 + i % 30 if i % 9 else -999},{i % 7},,{i}.5" for i in range(40)]
+    (tmp_path / "a.csv").write_text("age,b,never,e\n" + "\n".join(rows) + "\n")
+    code, (found,) = check(tmp_path, "a.csv", "--missing", "mean")
+    assert code == 0
+    assert found["columns"][2] == {"name": "never", "kind": "empty", "missing": 40, "least": None, "largest": None}
+    notes = [f["found"] for f in found["findings"] if f["level"] == "note"]
+    assert any("'age' is -999 in 5 rows, far from its other numbers" in note for note in notes)
+    assert not any("'b' is" in note or "adds nothing" in note for note in notes)
+    (tmp_path / "b.csv").write_text("caf\u00e9,b\n1e300,2\n3,4\n", encoding="utf-8")
+    (tmp_path / "c.csv").write_text("cafe\u0301,b\n1,2\n3,4\n", encoding="utf-8")
+    code, both = check(tmp_path, "b.csv", "c.csv")
+    assert code == QuotaError.code
+    assert "beyond all numbers" in both[0]["findings"][1]["found"]
+    assert r"'caf\xe9' and 'cafe\u0301' differ" in both[1]["findings"][-1]["found"]

@@ -19,8 +19,8 @@ from hypothesis.extra.numpy import arrays
 
 from pdml_spdz.errors import InputError
 from pdml_spdz.rows import data
-from pdml_spdz.rows.delimited import NONE
 from pdml_spdz.rows.formats import save_npz
+from pdml_spdz.rows.text_form import NONE
 
 few = settings(max_examples=40, suppress_health_check=[HealthCheck.too_slow])
 numbers = st.floats(allow_nan=False, allow_infinity=False)

@@ -309,6 +309,34 @@ def test_infinite_entries_are_found_by_their_place(tmp_path: Path) -> None:
         load(files(tmp_path / "x", X)).looked_at("refuse")
 
 
+def test_a_directory_is_read_whole_and_without_what_programs_leave_in_it(tmp_path: Path) -> None:
+    place = files(tmp_path / "x", X := numbers())
+    n = load(place).n
+    files(place / "_temporary" / "0", numbers())
+    (place / "_SUCCESS").touch()
+    (place / ".0.parquet.crc").touch()
+    assert load(place).n == n
+    frame(X[:7]).to_parquet(place / "9.PARQUET", index=False)
+    assert load(place).n == n + 7
+    nothing = frame(X[:5]).assign(b=None)  # a column that happens to have no values
+    nothing.to_parquet(place / "a.parquet", index=False)
+    with pytest.raises(InputError, match="missing values: column 'b' 5"):
+        load(place).looked_at("refuse")
+
+
+@pytest.mark.filterwarnings("ignore:Writing zarr v2")
+@pytest.mark.parametrize("form", [np.asarray, sp.csr_array])
+def test_annotated_matrices_in_zarr_have_names_and_identifiers(tmp_path: Path, form: type) -> None:
+    anndata = pytest.importorskip("anndata")
+    X, names = numbers()[:6], list("abcdefgh")
+    obs, var = pd.DataFrame(index=[f"o{i}" for i in range(6)]), pd.DataFrame(index=names[: X.shape[1]])
+    anndata.AnnData(form(X), obs=obs, var=var).write_zarr(tmp_path / "x.zarr")
+    found = load(tmp_path / "x.zarr", wanted=RowsWanted(agreed=RowSettings(drop=("b",))))
+    assert found.features == tuple(name for name in names[: X.shape[1]] if name != "b")
+    assert found.names() == [f"o{i}" for i in range(6)]
+    np.testing.assert_array_equal(found.rows.dense(), np.delete(X, 1, axis=1))
+
+
 def test_what_cannot_be_read_in_pieces_is_refused(tmp_path: Path) -> None:
     (tmp_path / "empty").mkdir()
     with pytest.raises(InputError, match="has no Parquet files"):
@@ -323,6 +351,12 @@ def test_what_cannot_be_read_in_pieces_is_refused(tmp_path: Path) -> None:
     (place / "9.parquet").rename(place / "9.csv")
     with pytest.raises(InputError, match=r"other tables beside its Parquet files: 9\.csv(.|\n)*by a pattern"):
         load(place)
+    (place / "9.csv").rename(place / "9.parquet.part")
+    with pytest.raises(InputError, match=r"other tables beside its Parquet files: 9\.parquet\.part"):
+        load(place)
+    (place / "9.parquet.part").rename(tmp_path / "empty" / "9.csv.gz")
+    with pytest.raises(InputError, match=r"no Parquet files, but other tables: 9\.csv\.gz"):
+        load(tmp_path / "empty")
     files(tmp_path / "hive" / "year=2024", numbers())
     with pytest.raises(InputError, match="in the names of its directories only: 'year'"):
         load(tmp_path / "hive")

@@ -156,7 +156,6 @@ NOT_NUMBERS = {
     "bytes": pa.array([b"1", b"2"]),
     "level": pa.array(["1", "2"]).dictionary_encode(),
     "list": pa.array([[1], [2]]),
-    "nothing": pa.nulls(2),
 }
 NUMBERS = {
     "float": pa.array([1.5, -2.0]),

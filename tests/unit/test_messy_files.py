@@ -49,6 +49,7 @@ RIGHT: dict[str, tuple[str, bytes, dict[str, Any]]] = {
     "tabs": ("x.csv", COMMAS.replace(",", "\t").encode(), {}),
     "tsv": ("x.tsv", COMMAS.replace(",", "\t").encode(), {}),
     "separator said": ("x.csv", COMMAS.replace(",", ";").encode(), {"sep": ";"}),
+    "tsv with points and commas in names": ("2024.1.tsv", COMMAS.replace(",", "\t").encode(), {}),
     "no line end": ("x.csv", COMMAS.strip().encode(), {}),
     "blank lines": ("x.csv", COMMAS.replace("\n", "\n\n").encode(), {}),
     "spaces": ("x.csv", b"a, b\n 1.5 , 2\n3.25, -4\n", {}),
@@ -118,6 +119,11 @@ def test_no_row_is_lost_in_a_text_that_does_not_end(tmp_path: Path, text: str, b
         ("x.csv.gz", COMMAS.encode(), {}, r"cannot be read as \.csv\.gz: Not a gzipped file"),
         ("x.csv.gz", gzip.compress(COMMAS.encode(), mtime=0)[:-9], {}, r"cannot be read as \.csv\.gz"),
         ("x.csv", COMMAS.encode("utf-16"), {"encoding": "latin-1"}, "begins with the mark of UTF-16"),
+        ("x.csv", COMMAS.encode("utf-32"), {}, r"is in UTF-32(.|\n)*save the file as UTF-8"),
+        ("x.csv", b"\n<!DOCTYPE html>\n<p>Sign in</p>", {}, "is no table: it is a page of HTML"),
+        ("x.csv", b'[{"a": 1}]', {}, "is no table: it is JSON"),
+        ("x.xlsx", b"PK", {}, r"not known \('\.xlsx'\)(.|\n)*save the sheet as CSV"),
+        ("x.txt", COMMAS.encode(), {}, r"not known \('\.txt'\)(.|\n)*call the file by what it is"),
         ("x.csv", COMMAS.encode("utf-8-sig"), {"encoding": "latin-1"}, "begins with the mark of UTF-8"),
         ("x.csv", COMMAS.encode(), {"encoding": "utf-16"}, "is not UTF-16"),
         ("x.csv", b"a,b,a\n1,2,3\n", {"id_column": "a"}, "several columns called 'a', which --id-column names"),
@@ -182,7 +188,27 @@ WRONG: dict[str, tuple[str, list[str]]] = {
     "separators at the end": ("a,b,\n1,2,\n", ["without a name: number 3", "separators at the end of the lines"]),
     "bars": ("a|b\n1|2\n", ["column 'a|b' has '1|2' in row 1", "commas, semicolons or tabs"]),
     "spaces": ("a,b\n1,  \n3, NA \n", ["missing values: column 'b' 2 (2 entries, in 2 of 2 rows"]),
+    "nothing as databases write it": ("a,b\n1,2\n\\N,3\n", ["missing values: column 'a' 1 (1 entry, in 1 of 2 rows"]),
+    "files put together": ("a,b\n1,2\na,b\n3,4\n", ["its header again in row 2 (line 3)", "take that line out"]),
+    "units below the names": ("a,b\nkg,cm\n1,2\n", ["has 'kg' in row 1", "if it belongs to the header"]),
+    "a last line of a database": ("a,b\n1,2\n(1 row)\n", ["in row 2 (line 3)", "That line begins '(1 row)'"]),
+    "years for names": ("who,2023,2024\nx,1,2\n", ["numbers in its first line (2023, 2024)", "(y2024)"]),
+    "per cent": ("a,b\n1,5 %\n", ["signs of per cent"]),
+    "money": ("a,b\n1,$5\n", ["signs of currencies"]),
+    "brackets": ("a,b\n1,(12.5)\n", ["with a minus, not in brackets"]),
+    "a long minus": ("a,b\n1,\u22125\n", ["the minus as -"]),
+    "below a limit": ("a,b\n1,<0.5\n", ["values beyond a limit"]),
+    "units": ("a,b\n1,5 mg\n", ["units out of the cells"]),
+    "errors of Excel": ("a,b\n1,#DIV/0!\n", ["an error of Excel's"]),
+    "yes and no": ("a,b\n1,yes\n", ["true and false"]),
+    "lakhs": ('a,b\n1,"12,34,567"\n', ["without thousands separators"]),
+    "an empty line of one column": ("a\n1\n\n2\n\n", ["has a single column, and line 3 is empty", "write NA"]),
 }
+
+
+def test_numbers_are_nearly_numbers_only_if_they_are_not_read(tmp_path: Path) -> None:
+    right = "a\n+1\n-.5\n5.\n1e-3\n\n\n"  # empty lines at the end are no rows
+    assert read(written(tmp_path / "x.csv", right)).X[:, 0].tolist() == [1.0, -0.5, 5.0, 0.001]
 
 
 @pytest.mark.parametrize("name", WRONG)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import gzip
+import hashlib
 import html
 import io
 import json
@@ -48,6 +49,13 @@ def find(directory: Path, name: str) -> Path | None:
 
 def has(directory: Path, name: str) -> bool:
     return directory == EVERYWHERE or find(directory, name) is not None
+
+
+def version(directory: Path, name: str) -> str:
+    """Names this file of a data set, for what is kept of it: another one has another place, size or time."""
+    path = _found(directory, name).resolve()
+    found = path.stat()
+    return hashlib.sha256(repr((str(path), found.st_size, found.st_mtime_ns)).encode()).hexdigest()[:12]
 
 
 def missing(directory: Path) -> list[str]:

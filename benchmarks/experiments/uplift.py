@@ -1,22 +1,26 @@
-"""What a party gains by joining, by its size: low rank, topics, ratings. [PDML Fig. learning uplift]"""
+"""What a party gains by joining, by its size: low rank, topics, ratings. [PDML Fig. learning uplift]
+
+What parties find together is computed on their pooled rows (`joined`).
+"""
 
 from __future__ import annotations
 
-from dataclasses import asdict
+from functools import cache
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+import scipy.sparse as sp
 
-from benchmarks.experiments import datasets, official, search
+from benchmarks.experiments import datasets, joined, official, search
 from benchmarks.experiments.cells import Cell, Row
-from pdml_spdz.applications import uplift
+from pdml_spdz.applications import low_rank, uplift
 from pdml_spdz.applications.recommender import hold_out
 from pdml_spdz.applications.text import document_frequencies, idf, term_counts, tf_idf
-from pdml_spdz.local.joint import local_study
-from pdml_spdz.local.threads import run_in_threads
 from pdml_spdz.rows.base import RowsLike
-from pdml_spdz.study.model import NmfSettings
+from pdml_spdz.system.files import replaced
+
+CACHE = Path("runs/experiments/cache")
 
 
 def summary(gains: list[uplift.Uplift]) -> list[Row]:
@@ -30,25 +34,28 @@ def summary(gains: list[uplift.Uplift]) -> list[Row]:
 
 
 def lra(directory: Path, name: str, limit: int, terms: int, k: int, share: float, M: int, trial: int) -> list[Row]:
-    X = tf_idf_rows(datasets.corpus(directory, name, terms, limit))
+    X = texts(directory, name, terms, limit)
     rows, held = datasets.parties(X.shape[0], share, M, trial)
-    study = local_study(M, algorithm="svd", rank=k, engine="secsum", iterations=300, tol=1e-5)
-    V = run_in_threads([X[r] for r in rows], study).V
-    return summary([uplift.low_rank_uplift(X[r], X[held], V) for r in rows])
+    joint = _low_rank_error(X[np.concatenate(rows)], X[held], k)
+    return summary([uplift.Uplift(_low_rank_error(X[r], X[held], k), joint) for r in rows])
+
+
+def _low_rank_error(X: RowsLike, held: RowsLike, k: int) -> float:
+    return low_rank.reconstruction_error(held, joined.singular_vectors(X, k))
 
 
 def topics(directory: Path, name: str, limit: int, terms: int, k: int, share: float, M: int, trial: int) -> list[Row]:
-    X = tf_idf_rows(datasets.corpus(directory, name, terms, limit))
+    X = texts(directory, name, terms, limit)
     rows, held = datasets.parties(X.shape[0], share, M, trial)
-    return summary([topics_gain([X[r] for r in rows], X[held], k)])
+    return summary([topics_gain([X[r] for r in rows], X[held], k, trial)])
 
 
-def topics_gain(tables: list[RowsLike], held: RowsLike, k: int) -> uplift.Uplift:
+def topics_gain(tables: list[RowsLike], held: RowsLike, k: int, seed: int = 0) -> uplift.Uplift:
     """Of PD-NMF; the paper compares with the best local topics: the smallest error of any party's own."""
-    study = local_study(len(tables), algorithm="nmf", rank=k, iterations=50, tol=1e-5, nmf=NmfSettings())
-    T = run_in_threads(tables, study).V
-    own = [uplift.topics_uplift(X_m, held, T, tau=50, tol=1e-5) for X_m in tables]
-    return uplift.Uplift(min(gain.local for gain in own), own[0].joint)
+    T = joined.topics(tables, k, tau=50, tol=1e-5, seed=seed)
+    own = [uplift.local_topics(X_m, k, uplift.own_settings(X_m, 50, 1e-5, None, False)) for X_m in tables]
+    local = min(uplift.topics_error(held, T_m) for T_m in own)
+    return uplift.Uplift(local, uplift.topics_error(held, T))
 
 
 def recommender(directory: Path, k: int, share: float, M: int, trial: int) -> list[Row]:
@@ -56,11 +63,20 @@ def recommender(directory: Path, k: int, share: float, M: int, trial: int) -> li
     rows, _ = datasets.parties(X.shape[0], share, M, trial)
     split = [hold_out(X[r], datasets.HELD_OUT, 1000 + trial) for r in rows]
     penalties = search.tuned(directory, k)
-    settings = NmfSettings(init="random", weighted=True, w_start="nnls", **asdict(penalties))
-    study = local_study(M, algorithm="nmf", rank=k, iterations=30, tol=1e-4, nmf=settings)
-    T = run_in_threads([known for known, _ in split], study).V
+    T = joined.rated_topics([known for known, _ in split], k, penalties, tau=30, tol=1e-4, seed=trial)
     gains = [uplift.recommender_uplift(known, held, T, datasets.STARS, penalties, tau=30) for known, held in split]
     return summary(gains)
+
+
+@cache
+def texts(directory: Path, name: str, terms: int, limit: int) -> RowsLike:
+    """TF-IDF rows of a corpus; kept in runs/, since stemming takes longer than most experiments."""
+    kept = CACHE / f"{name}-{terms}-{limit}-{official.version(directory, name)}.npz"
+    if not kept.is_file():
+        CACHE.mkdir(parents=True, exist_ok=True)
+        with replaced(kept) as temporary, temporary.open("wb") as file:
+            sp.save_npz(file, tf_idf_rows(datasets.corpus(directory, name, terms, limit)))
+    return sp.csr_array(sp.load_npz(kept))
 
 
 def tf_idf_rows(corpus: datasets.Corpus) -> RowsLike:

@@ -4,13 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
-import scipy.sparse as sp
-
 from benchmarks.experiments import datasets, official, uplift
 from pdml_spdz.rows.base import RowsLike
-from pdml_spdz.system.files import replaced
-
-CACHE = Path("runs/privacy/cache")
 
 
 def has(directory: Path, name: str) -> bool:
@@ -18,13 +13,8 @@ def has(directory: Path, name: str) -> bool:
 
 
 def texts(directory: Path, name: str, terms: int, limit: int) -> RowsLike:
-    """TF-IDF rows of a corpus; kept in runs/, since stemming takes longer than most experiments."""
-    kept = CACHE / f"{name}-{terms}-{limit}.npz"
-    if not kept.is_file():
-        CACHE.mkdir(parents=True, exist_ok=True)
-        with replaced(kept) as temporary, temporary.open("wb") as file:
-            sp.save_npz(file, uplift.tf_idf_rows(datasets.corpus(directory, name, terms, limit)))
-    return sp.csr_array(sp.load_npz(kept))
+    """TF-IDF rows of a corpus."""
+    return uplift.texts(directory, name, terms, limit)
 
 
 def ratings(directory: Path) -> RowsLike:

@@ -143,7 +143,7 @@ def new_topic(before: Reals, num: Reals, den: Reals, settings: SweepSettings) ->
         return before
     quotient = num / den[0]
     # The projection is the minimiser on the simplex of what the topic leaves over; of the clipped quotient it is not.
-    return project(np.maximum(quotient, 0.0) if settings.paper_order else quotient)
+    return project(np.maximum(quotient, 0.0) if settings.paper_order else quotient, before)
 
 
 def least_use(d: int, accuracy: Accuracy, settings: SweepSettings) -> float:
@@ -272,15 +272,19 @@ def _started(T: Reals, agree: Agreement) -> SweepState:
     return SweepState(agree(T, (), np.full(T.shape[1], 1e-10))[0])
 
 
-def project(x: Reals) -> Reals:
+def project(x: Reals, near: Reals | None = None) -> Reals:
     """argmin ||y - x||_2 over y >= 0 with sum(y) = 1, exactly: y = [x - theta]_+ for the theta that makes the sum 1.
 
-    Only numbers above max(x) - 1 can stay positive (what is cut off them sums to 1). The theta of a set that contains
-    those that stay is never too large, so what is not above it goes; when nothing goes, it is theta. No sorting.
+    Only numbers above max(x) - 1 can stay positive (what is cut off them sums to 1). The theta of any set is never too
+    large, so what is not above it goes; when nothing goes, it is theta. No sorting.
+    near : (d,), a point that y is probably close to: the theta of its positive entries leaves little to look at
     Ref: Michelot, J. Optim. Theory Appl. 1986; the filter as in Condat, Math. Programming 2016.
     """
     x = x - x.max()  # for accuracy: the same theta, shifted, for numbers of any size
-    kept, count = x[x > -1.0], 0
+    least = -1.0
+    if near is not None and len(some := x[near > 0.0]):
+        least = max(least, (some.sum() - 1.0) / len(some) - 64.0 * EPS)  # below theta, whatever rounding does
+    kept, count = x[x > least], 0
     while len(kept) != count:
         count = len(kept)
         theta = (kept.sum() - 1.0) / count  # below 0, which is the largest number: it never goes

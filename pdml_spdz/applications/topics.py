@@ -151,12 +151,13 @@ def log_likelihood(
     local.fit(T, Penalties())
     words = np.divide(T, w, out=np.zeros_like(T), where=w > 0)
     sizes = local.W @ words.sum(axis=1)
+    W, by_word = np.ascontiguousarray(local.W), np.ascontiguousarray(words.T)  # a row for each entry that is looked up
     scored = as_rows(second).csr().tocoo()
     total = 0.0
     for begin in range(0, scored.nnz, ENTRIES):
         chosen = slice(begin, begin + ENTRIES)
         rows, columns, times = scored.row[chosen], scored.col[chosen], scored.data[chosen]
-        share = np.einsum("ek,ke->e", local.W[rows], words[:, columns])
+        share = np.einsum("ek,ek->e", W[rows], by_word[columns])
         size = sizes[rows]
         p = np.divide(share, size, out=np.full(len(share), 1.0 / d), where=size > 0)  # nothing known: any word
         total += float(times @ np.log((1.0 - smoothing) * p + smoothing / d))

@@ -201,7 +201,8 @@ def sealed(theta: Reals, U: Reals, start: Reals, k: int, settings: SealedSetting
         first = first if checkpoint else ratios
         residual = np.linalg.norm((theta[:, None] - values[:k]) * X[:, :k], axis=0)
         gap = values[:k] - values[k]
-        if np.sum((residual / gap) ** 2) < settings.goal**2:
+        # The first says the same of each column, and that no gap is zero.
+        if np.all(residual < settings.goal * gap) and np.sum((residual / gap) ** 2) < settings.goal**2:
             return Sealed(U @ X[:, :k], ratios, checkpoint, first)
     return Sealed(None, ratios, len(settings.checkpoints), first)
 

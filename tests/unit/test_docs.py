@@ -102,7 +102,10 @@ def test_limits_that_security_states_are_those_of_the_code() -> None:
     text = " ".join((ROOT / "docs" / "security.md").read_text().split())
     assert f"capped at {repeats.LIMIT} uses" in text
     wide, usual = (Precision(3, R=r, f_g=FULL_G, hidden_mean=False) for r in (WIDE_RANGE, USUAL_RANGE))
-    scalars = f"Z_2^{wide.scalar_bits} (scalars; with a hidden mean Z_2^{replace(wide, hidden_mean=True).scalar_bits})"
+    seven, eight = (Precision(M, R=WIDE_RANGE, f_g=FULL_G, hidden_mean=False).scalar_bits for M in (7, 8))
+    assert seven == wide.scalar_bits
+    hidden = replace(wide, hidden_mean=True).scalar_bits
+    scalars = f"Z_2^{seven} (scalars; from eight parties on Z_2^{eight}, with a hidden mean Z_2^{hidden})"
     assert f"in the default window in Z_2^{wide.vector_bits} (vectors) and {scalars}" in text
     assert f"below an agreed bound in Z_2^{usual.vector_bits} and Z_2^{usual.scalar_bits}" in text
     assert f"log2 N of the {Precision(3).G} guard bits" in text

@@ -1,4 +1,5 @@
-"""One screen at the top of each long generated page: what was found, from the tables and verdicts below it.
+"""One screen at the top of each long generated page: what was found, from the tables and verdicts below it; and what
+docs/applications.md says of it.
 
     python -m benchmarks.summaries        writes those of docs/ again
 
@@ -30,6 +31,15 @@ ASKED = {
         "in a fit (k = 7), d = 10^4: iteration online"
     ),
     "An iteration with masked sums: its time over that without any protection": "an iteration with secsum / plain",
+}
+GAINS_BEGIN, GAINS_END = "<!-- gains: from experiments.md and privacy-results.md -->", "<!-- gains: end -->"
+# Of docs/applications.md: application, what is common -> section of docs/experiments.md, reading
+GAINS = {
+    ("low-rank approximation", "V"): ("lra", ""),
+    ("principal component regression, coefficients of all rows", "V and the coefficients"): ("pcr", "Combined rows"),
+    ("the same, coefficients of its own rows", "V"): ("pcr", "Own rows"),
+    ("topics", "T"): ("topics", ""),
+    ("recommendations", "T"): ("recommender", ""),
 }
 EXPERIMENTS = {
     "pcr": "principal component regression",
@@ -69,19 +79,60 @@ def performance(text: str) -> list[str]:
     return [line for line, after in zip(lines, [*lines[1:], ""], strict=True) if line or after]
 
 
-def experiments(text: str) -> list[str]:
-    """The verdicts, by experiment, and which of them rest on a smaller grid than the paper's."""
-    lines, grid = [], ""
+def _sections(text: str) -> list[tuple[str, str, bool]]:
+    """Of docs/experiments.md: name, text, and whether its cells are of the small grid."""
+    found, small = [], False
     for level, section in re.findall(r"^(###?) (.*?)(?=^###? |\Z)", text, re.M | re.S):
         name = section.partition("\n")[0]
-        if level == "##":
-            grid = "small" if name.startswith("The small grid") else "the paper's, as far as it is there"
+        small = name.startswith("The small grid") if level == "##" else small
+        found.append((name, section, small))
+    return found
+
+
+def _verdicts(section: str) -> list[tuple[str, str]]:
+    return re.findall(r"^(?:- ([^:\n]+): )?(Joining helps in .*)$", section, re.M)
+
+
+def experiments(text: str) -> list[str]:
+    """The verdicts, by experiment, and which of them rest on a smaller grid than the paper's."""
+    lines = []
+    for name, section, small in _sections(text):
+        grid = "small" if small else "the paper's, as far as it is there"
         link = f"[{EXPERIMENTS.get(name, name)}](#{re.sub(r'[^a-z0-9 -]', '', name.lower()).replace(' ', '-')})"
-        for which, verdict in re.findall(r"^(?:- ([^:\n]+): )?(Joining helps in .*)$", section, re.M):
+        for which, verdict in _verdicts(section):
             lines.append(f"| {link} | {which or 'joint model against own'} | {verdict} | {grid} |")
         if found := re.search(r"^Hyperband is no worse.*$", section, re.M):
             lines.append(f"| {link} | Hyperband against a grid | {found[0]} | {grid} |")
     return ["| experiment | reading | found | sizes |", "| --- | --- | --- | --- |", *lines] if lines else []
+
+
+def gains(page: str, of_experiments: str, of_privacy: str) -> str:
+    """docs/applications.md with what a party gains by joining, in the place of what it said before."""
+    # The paper's grid comes first on the page, and counts where it has an answer.
+    sections = {name: (section, small) for name, section, small in reversed(_sections(of_experiments))}
+    lines = ["| | what is common | a party gains by joining |", "| --- | --- | --- |"]
+    for (what, common), (name, reading) in GAINS.items():
+        section, small = sections[name]
+        settings = dict(_verdicts(section))[reading].removeprefix("Joining helps ").partition(";")[0]
+        uplift = [
+            float(line[h.index("uplift, %")].split()[0])
+            for h, *rest in tables(section)
+            for line in rest
+            if "uplift, %" in h
+        ]
+        size = f", by {min(uplift):.1f} to {max(uplift):.1f} %" if uplift else ""
+        lines.append(f"| {what} | {common} | {settings}{size}{' (a small grid)' if small else ''} |")
+    claims = table(of_privacy, "claim", "holds here")
+    more = [
+        f"On more mails topics gained {c[1].strip('*')} ([privacy-results.md](privacy-results.md))."
+        for c in claims
+        if c[0] == "Parties of all sizes gain by joining (topics)"
+    ]
+    begin, _, rest = page.partition(GAINS_BEGIN)
+    return (
+        "\n".join([begin + GAINS_BEGIN, "", *lines, "", *more, *([""] if more else []), GAINS_END])
+        + rest.partition(GAINS_END)[2]
+    )
 
 
 def privacy(text: str) -> list[str]:
@@ -116,3 +167,6 @@ if __name__ == "__main__":
     for name, summary in PAGES.items():
         page = DOCS / name
         page.write_text(summarised(page.read_text(encoding="utf-8"), summary), encoding="utf-8")
+    applications, *sources = (DOCS / name for name in ("applications.md", "experiments.md", "privacy-results.md"))
+    texts = [path.read_text(encoding="utf-8") for path in (applications, *sources)]
+    applications.write_text(gains(*texts), encoding="utf-8")

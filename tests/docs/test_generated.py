@@ -43,6 +43,11 @@ def test_summary_names_aims_that_were_missed() -> None:
     assert summaries.summarised(text, summaries.performance) == text
 
 
+def test_applications_say_what_the_experiments_found() -> None:
+    texts = [(ROOT / "docs" / f"{name}.md").read_text() for name in ("applications", "experiments", "privacy-results")]
+    assert summaries.gains(*texts) == texts[0]  # python -m benchmarks.summaries
+
+
 def test_picture_of_levels_is_that_of_its_figures() -> None:
     assert_same_picture((ROOT / "docs" / "levels.svg").read_text(), levels_picture.picture())
 

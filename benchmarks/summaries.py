@@ -64,7 +64,9 @@ def performance(text: str) -> list[str]:
     now, *earlier = [t[1:] for t in tables(text) if t[0][:3] == ["", "wanted", "found"]] or [[]]
     if not now:
         return []
-    before = [c for t in earlier for c in t]
+    measured = {c[0] for c in now}
+    # Of earlier tables the last is the newest.
+    before = list({c[0]: c for t in earlier for c in t if c[0] not in measured}.values())
     asked = [(what, c) for what, begin in ASKED.items() for c in [*now, *before] if c[0].startswith(begin)]
     asked = [(what, c) for i, (what, c) in enumerate(asked) if what not in dict(asked[:i])]
     lines = [f"| {what}{'' if c in now else ' (earlier)'} | {c[2]} | {c[1]} |" for what, c in asked]

@@ -1,4 +1,5 @@
-"""One screen at the top of each long generated page: what was found, from the tables and verdicts below it.
+"""One screen at the top of each long generated page: what was found, from the tables and verdicts below it; and what
+docs/applications.md says of it.
 
     python -m benchmarks.summaries        writes those of docs/ again
 
@@ -13,19 +14,37 @@ from pathlib import Path
 
 DOCS = Path(__file__).parents[1] / "docs"
 BEGIN, END = "<!-- in short: from the tables below -->", "<!-- in short: end -->"
-# Of "Wanted and found": what a reader asks first -> how the line of the table begins.
+# What a reader asks first -> how the line of "Wanted and found" begins, in the newest table that has it.
 ASKED = {
-    "How long does the paper's regression take, from files to result? (the paper: 1.2 hours online)": "PCR (d = 100",
-    "One NormedSecSum of 10,000 numbers against MPyC, offline phase included": (
+    "`make svd`: three parties, 1,797 images of 64 pixels, 7 vectors": "make svd (digits)",
+    "`pdml_spdz.svd` of three small arrays (100 x 10)": "pdml_spdz.svd of three 100 x 10 arrays",
+    "The paper's regression, from files to result (the paper: 1.2 hours, online)": "PCR from files to result, krylov",
+    "The same by the paper's power iteration": "PCR from files to result, power",
+    "A secret sum of 10,000 numbers, normalised: MPyC's time over ours": (
         "cold, d = 10^4: MPyC (f = 31) / embedded with offline"
     ),
-    "A column of a fit, the same": "in a fit (k = 7), d = 10^4: MPyC (f = 31)",
-    "A column of a fit against the paper's own program, online": (
+    "The same within a fit": "in a fit (k = 7), d = 10^4: MPyC (f = 31)",
+    "The same within a fit, 100 numbers, online: time of the paper's own program over ours": (
         "in a fit, d = 100: the paper's program on MP-SPDZ (semi) / embedded, online"
     ),
-    "An iteration on secret shares against one with open sums": "in a fit (k = 7), d = 10^4: iteration online",
-    "An iteration with SecSum against one without any protection": "an iteration with secsum / plain",
-    "Forecast and real run of the regression over a line of 100 Mbit/s, 100 ms": "PCR over 100 Mbit/s",
+    "An iteration on secret shares: its time over that with masked sums (SecSum)": (
+        "in a fit (k = 7), d = 10^4: iteration online"
+    ),
+    "An iteration with masked sums: its time over that without any protection": "an iteration with secsum / plain",
+}
+GAINS_BEGIN, GAINS_END = "<!-- gains: from experiments.md and privacy-results.md -->", "<!-- gains: end -->"
+# Of docs/applications.md: application, what is common -> section of docs/experiments.md, reading
+GAINS = {
+    ("low-rank approximation", "V"): ("lra", ""),
+    ("principal component regression, coefficients of all rows", "V and the coefficients"): ("pcr", "Combined rows"),
+    ("the same, coefficients of its own rows", "V"): ("pcr", "Own rows"),
+    ("topics", "T"): ("topics", ""),
+    ("recommendations", "T"): ("recommender", ""),
+}
+EXPERIMENTS = {
+    "pcr": "principal component regression",
+    "lra": "low-rank approximation",
+    "Hyperband": "search for penalties",
 }
 
 
@@ -42,28 +61,80 @@ def table(text: str, *columns: str) -> list[list[str]]:
 
 
 def performance(text: str) -> list[str]:
-    checks = table(text, "", "wanted", "found")
-    if not checks:
+    now, *earlier = [t[1:] for t in tables(text) if t[0][:3] == ["", "wanted", "found"]] or [[]]
+    if not now:
         return []
-    met = [c for c in checks if c[3] == "yes"]
-    lines = [f"Of {len(checks)} figures that were promised {len(met)} were found."]
-    lines += [f"- **Not**: {c[0]}: wanted {c[1]}, found {c[2]} ({c[3]})" for c in checks if c not in met]
-    asked = [(what, c) for what, begin in ASKED.items() for c in checks if c[0].startswith(begin)]
-    answers = [f"| {what} | {c[2]} | {c[1]} |" for what, c in asked]
-    return [*lines, "", "| | found | wanted |", "| --- | --- | --- |", *answers] if answers else lines
+    measured = {c[0] for c in now}
+    # Of earlier tables the last is the newest.
+    before = list({c[0]: c for t in earlier for c in t if c[0] not in measured}.values())
+    asked = [(what, c) for what, begin in ASKED.items() for c in [*now, *before] if c[0].startswith(begin)]
+    asked = [(what, c) for i, (what, c) in enumerate(asked) if what not in dict(asked[:i])]
+    lines = [f"| {what}{'' if c in now else ' (earlier)'} | {c[2]} | {c[1]} |" for what, c in asked]
+    lines = ["| | found | aim |", "| --- | --- | --- |", *lines, ""] if lines else []
+    for which, checks in (("", now), (" of earlier commits", before)):
+        if checks:
+            met = [c for c in checks if c[3] == "yes"]
+            lines.append(
+                f"Of {len(checks)} aims{which} {len(met)} were met" + (". **Missed**:" if checks != met else ".")
+            )
+            lines += ["", *(f"- {c[0]}: wanted {c[1]}, found **{c[2]}**" for c in checks if c not in met), ""]
+    return [line for line, after in zip(lines, [*lines[1:], ""], strict=True) if line or after]
+
+
+def _sections(text: str) -> list[tuple[str, str, bool]]:
+    """Of docs/experiments.md: name, text, and whether its cells are of the small grid."""
+    found, small = [], False
+    for level, section in re.findall(r"^(###?) (.*?)(?=^###? |\Z)", text, re.M | re.S):
+        name = section.partition("\n")[0]
+        small = name.startswith("The small grid") if level == "##" else small
+        found.append((name, section, small))
+    return found
+
+
+def _verdicts(section: str) -> list[tuple[str, str]]:
+    return re.findall(r"^(?:- ([^:\n]+): )?(Joining helps in .*)$", section, re.M)
 
 
 def experiments(text: str) -> list[str]:
-    """The verdicts, by experiment."""
+    """The verdicts, by experiment, and which of them rest on a smaller grid than the paper's."""
     lines = []
-    for section in re.split(r"^###? ", text, flags=re.M)[1:]:
-        name = section.partition("\n")[0]
-        link = f"[{name}](#{re.sub(r'[^a-z0-9 -]', '', name.lower()).replace(' ', '-')})"
-        for which, verdict in re.findall(r"^(?:- ([^:\n]+): )?(Joining helps in .*)$", section, re.M):
-            lines.append(f"| {link} | {which or 'joint model against own'} | {verdict} |")
+    for name, section, small in _sections(text):
+        grid = "small" if small else "the paper's, as far as it is there"
+        link = f"[{EXPERIMENTS.get(name, name)}](#{re.sub(r'[^a-z0-9 -]', '', name.lower()).replace(' ', '-')})"
+        for which, verdict in _verdicts(section):
+            lines.append(f"| {link} | {which or 'joint model against own'} | {verdict} | {grid} |")
         if found := re.search(r"^Hyperband is no worse.*$", section, re.M):
-            lines.append(f"| {link} | Hyperband against a grid | {found[0]} |")
-    return ["| experiment | reading | found |", "| --- | --- | --- |", *lines] if lines else []
+            lines.append(f"| {link} | Hyperband against a grid | {found[0]} | {grid} |")
+    return ["| experiment | reading | found | sizes |", "| --- | --- | --- | --- |", *lines] if lines else []
+
+
+def gains(page: str, of_experiments: str, of_privacy: str) -> str:
+    """docs/applications.md with what a party gains by joining, in the place of what it said before."""
+    # The paper's grid comes first on the page, and counts where it has an answer.
+    sections = {name: (section, small) for name, section, small in reversed(_sections(of_experiments))}
+    lines = ["| | what is common | a party gains by joining |", "| --- | --- | --- |"]
+    for (what, common), (name, reading) in GAINS.items():
+        section, small = sections[name]
+        settings = dict(_verdicts(section))[reading].removeprefix("Joining helps ").partition(";")[0]
+        uplift = [
+            float(line[h.index("uplift, %")].split()[0])
+            for h, *rest in tables(section)
+            for line in rest
+            if "uplift, %" in h
+        ]
+        size = f", by {min(uplift):.1f} to {max(uplift):.1f} %" if uplift else ""
+        lines.append(f"| {what} | {common} | {settings}{size}{' (a small grid)' if small else ''} |")
+    claims = table(of_privacy, "claim", "holds here")
+    more = [
+        f"On more mails topics gained {c[1].strip('*')} ([privacy-results.md](privacy-results.md))."
+        for c in claims
+        if c[0] == "Parties of all sizes gain by joining (topics)"
+    ]
+    begin, _, rest = page.partition(GAINS_BEGIN)
+    return (
+        "\n".join([begin + GAINS_BEGIN, "", *lines, "", *more, *([""] if more else []), GAINS_END])
+        + rest.partition(GAINS_END)[2]
+    )
 
 
 def privacy(text: str) -> list[str]:
@@ -98,3 +169,6 @@ if __name__ == "__main__":
     for name, summary in PAGES.items():
         page = DOCS / name
         page.write_text(summarised(page.read_text(encoding="utf-8"), summary), encoding="utf-8")
+    applications, *sources = (DOCS / name for name in ("applications.md", "experiments.md", "privacy-results.md"))
+    texts = [path.read_text(encoding="utf-8") for path in (applications, *sources)]
+    applications.write_text(gains(*texts), encoding="utf-8")

@@ -98,9 +98,10 @@ def grid(transcript: Transcript, known: Known) -> Finding:
         tried.append(int(i))
     got = f"a grid in {found} of {len(tried)} columns" + ("" if found else ": nothing shows")
     enough = len(Y) > COORDINATES
+    needed = f"{TRANSCRIPT} and lattice reduction on {COORDINATES} of {len(Y)} features"
     if not enough:
-        got = f"not tried: it needs more than {COORDINATES} coordinates"
-    needed = f"{TRANSCRIPT} and lattice reduction on {COORDINATES} of d = {len(Y)} coordinates"
+        needed = f"{TRANSCRIPT}, lattice reduction and more than {COORDINATES} features"
+        got = f"not tried: there are {len(Y)} features"
     return Finding("norm from the grid", needed, got, found > 0, {"columns": len(tried), "found": found}, tried=enough)
 
 

@@ -86,9 +86,10 @@ def share(told: int, of: int, rows: int | None, chosen: str | None) -> str:
 
     rows : how many there are, None if nobody knows; chosen : "random" or "named"
     """
-    if not _is_sample(of, rows, chosen):
+    if rows is None or not _is_sample(of, rows, chosen):
         return ""
     low, high = _interval(told, of)
+    low, high = max(low, told / rows), min(high, 1.0 - (of - told) / rows)  # those that were looked at are certain
     return f"so {_percent(low)} to {_percent(high)} of all {rows:,} records"
 
 

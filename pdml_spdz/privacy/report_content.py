@@ -14,6 +14,8 @@ from pdml_spdz.programs.render import template_directory
 from pdml_spdz.results.page_words import in_words
 
 RISKY = 15
+USELESS = 0.5  # of sealed runs that end without a result: then the level shows less than the result would
+SEALED = "sealed run"
 Json = dict[str, Any]
 
 
@@ -31,6 +33,7 @@ def content(ksdp: Json | None, attack: Json | None, own: Json | None) -> Json:
     result = named["without_mean"] if run.get("centre") == "hidden" and not settings else named["result"]
     views = [_completed(v) for v in (ksdp or {}).get("views", [])]
     levels = _levels(algorithm, result, views, settings)
+    useless = _useless(settings)
     findings = [*(own or {}).get("findings", []), *(attack or {}).get("findings", [])]
     attacks = _attacks(algorithm, list({f["attack"]: f for f in findings}.values()))
     first = views[0] if views else {}
@@ -40,7 +43,7 @@ def content(ksdp: Json | None, attack: Json | None, own: Json | None) -> Json:
         "file": settings.get("file"),
         "headline": _headline(levels),
         "levels": levels,
-        "uneven": _uneven(levels),
+        "uneven": _uneven([line for line in levels if not (useless and line["view"] == SEALED)]),
         "legend": [{"colour": colour, "word": word, "means": means} for colour, word, means in lights.LEGEND],
         "power": _power(views),
         "records": len(first["records"]) if views else 0,
@@ -48,7 +51,8 @@ def content(ksdp: Json | None, attack: Json | None, own: Json | None) -> Json:
         "chosen": settings.get("chosen"),
         "samples": first.get("samples"),
         "closed": settings.get("closed"),
-        "advice": _advice(levels, attacks),
+        "useless": useless,
+        "advice": _advice(levels, attacks, useless),
         "assumptions": settings.get("assumptions", []) + _run_words(attack, named),
         "views": views,
         "wanted_pi": first.get("wanted_pi"),
@@ -87,6 +91,8 @@ def _levels(algorithm: str, result: str, views: list[Json], settings: Json) -> l
         light = lights.of_view(view, settings.get("rows"), settings.get("chosen"))
         if "view" not in line:
             light = lights.Light(lights.GREY, "not available", "")
+        if line.get("view") == SEALED and _useless(settings) and light.colour != lights.RED:
+            light = lights.Light(lights.GREY, "no result", "most sealed runs of these rows would end without one")
         told, of = (len(view["flagged"]), len(view["records"])) if view else (0, 0)
         found.append(
             {
@@ -103,6 +109,10 @@ def _levels(algorithm: str, result: str, views: list[Json], settings: Json) -> l
             }
         )
     return found
+
+
+def _useless(settings: Json) -> bool:
+    return (settings.get("closed") or 0.0) > USELESS
 
 
 def _headline(levels: list[Json]) -> str:
@@ -158,7 +168,7 @@ def _attacks(algorithm: str, findings: list[Json]) -> list[Json]:
     ]
 
 
-def _advice(levels: list[Json], attacks: list[Json]) -> list[str]:
+def _advice(levels: list[Json], attacks: list[Json], useless: bool) -> list[str]:
     """What a decision may rest on."""
     won = {a["attack"] for a in attacks if a["success"]}
     colours = [line["light"]["colour"] for line in levels if line["view"] is not None]
@@ -170,6 +180,7 @@ def _advice(levels: list[Json], attacks: list[Json]) -> list[str]:
         "nothing": bool(tested) and lights.RED not in colours,
         "weak": _weak(levels),
         "untested": lights.GREY in colours,
+        "closed": useless,
         "attacks": bool(won),
         "scale": "scale from the bound" in won,
         "mean": "mean less own rows" in won,

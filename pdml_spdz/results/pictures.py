@@ -11,7 +11,7 @@ from pdml_spdz.numerics.fixedpoint import Reals
 from pdml_spdz.results.charts import COLOURS, HEIGHT, TOP, WIDTH, svg
 
 CELL, NAME, LETTERS = 16, 190, 28  # pixels of a cell and of a name; letters of a name that are shown
-ARROWS = 10  # features in a biplot
+ARROWS, SHORTEST, LINE = 10, 0.1, 11  # features in a biplot, the shortest of them, and pixels between their names
 BLUE, RED = (33, 102, 172), (178, 24, 43)  # of the smallest and of the largest number; zero is white
 
 
@@ -63,7 +63,7 @@ def bars(title: str, names: Sequence[str], values: Sequence[float]) -> str:
         size = f'width="{abs(value) * unit:.1f}" height="{CELL - 4}"'
         body.append(f'<rect x="{left:.1f}" y="{y + 2}" {size} fill="{colour}"><title>{value:.4g}</title></rect>')
         body.append(_text(NAME + width + 6, y + 0.75 * CELL, f"{value:.3g}"))
-    return svg(title, NAME + width + 60, TOP + len(names) * CELL + 8, body)
+    return svg(title, NAME + width + 75, TOP + len(names) * CELL + 8, body)
 
 
 def biplot(title: str, scores: Reals, names: Sequence[str], loadings: Reals, labels: Sequence[str]) -> str:
@@ -82,10 +82,24 @@ def biplot(title: str, scores: Reals, names: Sequence[str], loadings: Reals, lab
     lengths = np.linalg.norm(loadings, axis=1)
     longest = float(lengths.max(initial=0.0)) or 1.0
     x0, y0 = at(0, 0)
+    ends = []
     for i in np.argsort(-lengths, kind="stable")[:ARROWS]:
-        x1, y1 = at(*(float(v) for v in 0.9 * loadings[i] / longest))
-        body.append(f'<path d="M{x0:.1f} {y0:.1f}L{x1:.1f} {y1:.1f}" stroke="{COLOURS[1]}" stroke-width="1.3"/>')
-        body.append(_text(x1, y1 - 3, shortened(names[i]), "middle"))
+        if lengths[i] >= SHORTEST * longest:
+            x1, y1 = at(*(float(v) for v in 0.9 * loadings[i] / longest))
+            body.append(f'<path d="M{x0:.1f} {y0:.1f}L{x1:.1f} {y1:.1f}" stroke="{COLOURS[1]}" stroke-width="1.3"/>')
+            ends.append((x1, y1 - 3, shortened(names[i])))
+    body += [_text(x, y, name, "middle") for x, y, name in _apart(ends)]
     body.append(_text(side - edge, at(0, 0)[1] + 14, f"{labels[0]} (±{reach:.3g})", "end"))
     body.append(_text(at(0, 0)[0] + 4, TOP + edge + 4, labels[1]))
     return svg(title, max(side, WIDTH), max(side + TOP + 10, HEIGHT), body)
+
+
+def _apart(ends: Sequence[tuple[float, float, str]]) -> list[tuple[float, float, str]]:
+    """Names where arrows end, from top to bottom; one that another would cover is moved down below it."""
+    placed: list[tuple[float, float, str]] = []
+    for x, y, name in sorted(ends, key=lambda end: (end[1], end[0])):
+        for other_x, other_y, other in sorted(placed, key=lambda end: end[1]):
+            if abs(x - other_x) < 3 * (len(name) + len(other)) and abs(y - other_y) < LINE:
+                y = other_y + LINE
+        placed.append((x, y, name))
+    return placed

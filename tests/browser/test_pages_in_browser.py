@@ -209,6 +209,32 @@ def test_pages_of_the_documentation_are_readable_and_fetch_nothing(chromium: Chr
     assert wrong == {}
 
 
+# What a reader does, again until there is an answer: the page may still be starting.
+FOUND_BY_SEARCH = """
+new Promise(done => {
+  document.querySelector('#__search').click();
+  const field = document.querySelector('.md-search__input');
+  field.focus();
+  field.value = 'sealed';
+  const look = () => {
+    field.dispatchEvent(new KeyboardEvent('keyup', {bubbles: true}));
+    const found = [...document.querySelectorAll('.md-search-result__item a')].map(a => a.href);
+    found.length ? done(found) : setTimeout(look, 50);
+  };
+  look();
+})
+"""
+
+
+def test_search_works_in_pages_that_are_opened_as_files(chromium: Chromium, site: list[Path]) -> None:
+    index = next(path for path in site if path.name == "index.html")
+    chromium.open(index.as_uri(), USUAL)
+    found = chromium.evaluate(FOUND_BY_SEARCH)
+    assert any("security.html" in address for address in found)
+    requested = [e["params"]["request"]["url"] for e in chromium.events if e["method"] == "Network.requestWillBeSent"]
+    assert [url for url in requested if not url.startswith(("file:", "data:"))] == []
+
+
 BROKEN = {
     "errors": "<script>console.error('no')</script>",
     "outside": '<link rel="stylesheet" href="http://192.0.2.1/x.css">',

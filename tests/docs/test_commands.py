@@ -48,8 +48,6 @@ NOT_RUN = {
     "make svd ENGINE=mp-spdz": "an installed MP-SPDZ: `make test-spdz`",
     "make test": "this is it",
     "make check": "the same, in part",
-    "pdml-spdz study pack P1.pem P2.pem --algorithm pca --rank 2 --reveal sealed": "the run after it takes a minute; "
-    "tests/parties/test_sealed.py has such studies",
     "python -m benchmarks.": "minutes; each says so, and is there",
 }
 # What other tests run.

@@ -32,13 +32,20 @@ def test_summary_says_what_its_page_says_and_fits_a_screen(name: str) -> None:
     assert 8 < len(short.splitlines()) < 40
 
 
-def test_summary_names_what_was_promised_and_not_found() -> None:
-    page = "# Performance\n\nWords.\n\n| | wanted | found | |\n| --- | --- | --- | --- |\n"
-    page += "| a | at least 2 | 3 | yes |\n| b | at most 5 | 7 | no |\n"
+def test_summary_names_aims_that_were_missed() -> None:
+    head = "| | wanted | found | |\n| --- | --- | --- | --- |\n"
+    page = f"# Performance\n\nWords.\n\n{head}| a | at least 2 | 3 | yes |\n| b | at most 5 | 7 | no |\n"
+    page += f"\n# Measured earlier\n\n{head}| make svd (digits) | 2 s | 1 s | yes |\n"
     text = summaries.summarised(page, summaries.performance)
-    assert "Of 2 figures that were promised 1 were found." in text
-    assert "- **Not**: b: wanted at most 5, found 7 (no)" in text
+    assert "7 vectors (earlier) | 1 s | 2 s |" in text
+    assert "Of 2 aims 1 were met. **Missed**:\n\n- b: wanted at most 5, found **7**\n\n" in text  # a list of its own
+    assert "Of 1 aims of earlier commits 1 were met.\n" in text
     assert summaries.summarised(text, summaries.performance) == text
+
+
+def test_applications_say_what_the_experiments_found() -> None:
+    texts = [(ROOT / "docs" / f"{name}.md").read_text() for name in ("applications", "experiments", "privacy-results")]
+    assert summaries.gains(*texts) == texts[0]  # python -m benchmarks.summaries
 
 
 def test_picture_of_levels_is_that_of_its_figures() -> None:

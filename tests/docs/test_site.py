@@ -39,6 +39,13 @@ def test_site_has_a_page_for_each_of_ours_and_loads_nothing_from_elsewhere(site:
         assert not [a or b for a, b in loaded if re.match(r"https?:|//", a or b)], page
 
 
+def test_lists_are_lists(site: Path) -> None:
+    """A line that begins with a dash within a paragraph: the empty line before it is missing."""
+    for page in site.glob("*.html"):
+        for paragraph in re.findall(r"<p>.*?</p>", page.read_text(encoding="utf-8"), re.S):
+            assert not re.search(r"\n(- |\d+\. )", paragraph), (page.name, paragraph[:200])
+
+
 def test_reference_has_every_public_name_and_every_setting(site: Path) -> None:
     text = (site / "api.html").read_text(encoding="utf-8")
     known = set(re.findall(r'id="([\w.]+)"', text))

@@ -75,6 +75,23 @@ def test_levels_that_nobody_looked_at_are_grey_and_the_others_are_not(algorithm:
     assert [line["told"] for line in lines if line["view"] == name] == [0]
 
 
+def test_sealed_runs_that_end_without_a_result_are_neither_safe_nor_chance() -> None:
+    """They tell fewer records than the result alone, because there is none."""
+
+    def page(closed: float, told: int) -> Any:
+        settings = {"algorithm": "pca", "closed": closed}
+        views = [view(told=4), view("sealed run", told=told), view("sums", told=4)]
+        return report_content.content({"settings": settings, "views": views}, None, None)
+
+    colours = [page(closed, told)["levels"][1]["light"]["colour"] for closed, told in ((0.99, 0), (0.99, 2), (0.1, 0))]
+    assert colours == [lights.GREY, lights.RED, lights.GREEN]
+    assert not page(0.99, 0)["uneven"]
+    assert page(0.1, 0)["uneven"]
+    advice = report_content.words()["advice"]["closed"]
+    assert advice in page(0.99, 0)["advice"]
+    assert advice not in page(0.1, 0)["advice"]
+
+
 @pytest.mark.parametrize(
     ("finding", "colour"),
     [
@@ -112,8 +129,10 @@ BY_COLUMN = {"algorithm": "svd", "normalise": "per-column", "bound": "secsum"}
 
 @pytest.mark.parametrize("settings", [*CASES, SEALED, HIDDEN, BY_COLUMN], ids=str)
 def test_what_a_run_shows_can_be_said_without_letters(settings: dict[str, Any]) -> None:
-    for line in announced(local_study(3, **({"rank": 2} | settings))):
+    lines = set(announced(local_study(3, **({"rank": 2} | settings))))
+    for line in lines:
         assert not LETTERS.search(in_words(line)), line
+    assert len({in_words(line) for line in lines}) == len(lines)  # and different things are not said to be the same
 
 
 def test_both_bits_of_a_sealed_run_are_named() -> None:
@@ -124,6 +143,8 @@ def test_both_bits_of_a_sealed_run_are_named() -> None:
 def test_share_of_all_records_is_an_interval_around_what_was_found() -> None:
     assert lights.share(0, 50, 1000, "random") == "so 0 % to 7 % of all 1,000 records"
     assert lights.share(25, 50, 1000, "random") == "so 36 % to 64 % of all 1,000 records"
+    assert lights.share(2, 50, 60, "random") == "so 3 % to 14 % of all 60 records"  # two are, whatever the others are
+    assert lights.share(1, 50, 51, "random") == "so 2 % to 4 % of all 51 records"
     for rows, chosen in ((50, "random"), (1000, "named"), (None, None)):  # all of them, or chosen for a reason
         assert lights.share(3, 50, rows, chosen) == ""
 

@@ -18,6 +18,7 @@ Steps = tuple[Step, ...]
 RING = 256
 SEALED_PROGRAM = "sealed_svd"
 MOST_FEATURES = 1024
+MOST_PARTIES = 15  # the bits of a norm have no room for more carries
 MOST_COLUMNS = 64
 
 POWERS = 4  # degree of the polynomial between two orthonormalisations
@@ -68,7 +69,7 @@ class SealedPrecision:
 
     def __post_init__(self) -> None:
         for name, value, low, high in (
-            ("parties", self.M, 2, 30),
+            ("parties", self.M, 2, MOST_PARTIES),
             ("columns", self.columns, self.rank + 1, min(self.d, MOST_COLUMNS)),
             ("bits of the accuracy goal", self.goal_bits, 4, 24),
             ("iterations", self.iterations, 1, 10**5),

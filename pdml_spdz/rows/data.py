@@ -23,6 +23,8 @@ from pdml_spdz.rows.names import Names
 from pdml_spdz.rows.reading import Reading, RowSettings, RowsWanted
 from pdml_spdz.rows.triplets import read_triplets
 
+MOST_COLUMNS = 10**8  # one number for each of them is 0.8 GB
+
 
 @dataclass(frozen=True, repr=False)
 class Data:
@@ -182,7 +184,12 @@ def load(path: Path, *, vector: bool = False, wanted: RowsWanted | None = None) 
     if in_pieces(path, wanted.reading):
         from pdml_spdz.rows.piecewise import read_pieces  # with Dask
 
-        return _left(_checked(read_pieces(path, wanted), str(path), path.name, wanted.agreed, vector=vector), wanted)
+        try:
+            loaded = read_pieces(path, wanted)
+        except RecursionError:
+            found = f"{path} cannot be read: what describes it is nested thousands deep."
+            raise InputError(found, "a directory as its library writes it", "write or copy it again") from None
+        return _left(_checked(loaded, str(path), path.name, wanted.agreed, vector=vector), wanted)
     if not path.is_file():
         raise InputError(f"{path} is not there.", "a file with this party's rows", "check the path after --data")
     ending = ending_of(path)
@@ -299,6 +306,8 @@ def _checked(loaded: Loaded, where: str, source: str, agreed: RowSettings, *, ve
         raise InputError(
             f"{where} has {X.shape[0]} rows and {X.shape[1]} columns.", "at least one of each", "leave this party out"
         )
+    if X.shape[1] > MOST_COLUMNS:  # a sparse file of some bytes can say that it has any number
+        raise InputError(f"{where} has {X.shape[1]:,} columns.", f"at most {MOST_COLUMNS:,}", "look at the file's head")
     if features is not None:
         names.check(features, X.shape[1], where)
     rows = as_rows(X, order="C")

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from pdml_spdz.errors import StudyError
-from pdml_spdz.programs.sealed_precision import MOST_COLUMNS, MOST_FEATURES
+from pdml_spdz.programs.sealed_precision import MOST_COLUMNS, MOST_FEATURES, MOST_PARTIES
 from pdml_spdz.study.algorithm import SUMS
 from pdml_spdz.study.fields import shown, want
 from pdml_spdz.study.levels import LEVELS
@@ -36,6 +36,9 @@ def check_sealed(study: Study) -> None:
         study.bound_kind in ("exponent", "agreed"),
         f"{found} and `bound` is {study.bound!r}.",
         "auto, exponent, or a number: a sum of norms would show the scale of the rows, and a window is too wide",
+    )
+    want(
+        study.M <= MOST_PARTIES, f"{found} and there are {study.M} parties.", f"at most {MOST_PARTIES} parties with it"
     )
     goal = f"from {LEAST_GOAL:.0e} to {MOST_GOAL}"
     want(LEAST_GOAL <= study.accuracy_goal <= MOST_GOAL, f"`accuracy_goal` is {shown(study.accuracy_goal)}.", goal)

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+import scipy.sparse as sp
 
 from pdml_spdz.errors import InputError, ResumeError, StockError, StorageError
 from pdml_spdz.offline.numbers import NumberStock
@@ -48,6 +49,23 @@ def test_member_of_an_archive_that_is_no_array_is_refused(
 ) -> None:
     with pytest.raises(InputError, match=found):
         data.load(archive(tmp_path / "x.npz", members))
+
+
+def test_sparse_file_that_claims_any_number_of_columns_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "x.mtx").write_text("%%MatrixMarket matrix coordinate real general\n3 99999999999 1\n1 1 1\n")
+    sp.save_npz(tmp_path / "x.npz", sp.csr_matrix((np.ones(1), ([0], [0])), shape=(3, 10**12)))
+    for name in ("x.mtx", "x.npz"):
+        with pytest.raises(InputError, match=f"{name} has [0-9,]+ columns"):
+            data.load(tmp_path / name)
+
+
+@pytest.mark.parametrize("name", [".zarray", "zarr.json"])
+def test_description_of_a_directory_that_is_nested_thousands_deep_is_refused(tmp_path: Path, name: str) -> None:
+    pytest.importorskip("zarr")
+    (tmp_path / "x.zarr").mkdir()
+    (tmp_path / "x.zarr" / name).write_text(DEEP)
+    with pytest.raises(InputError, match=r"x\.zarr"):
+        data.load(tmp_path / "x.zarr")
 
 
 @pytest.mark.parametrize(

@@ -158,6 +158,8 @@ def test_only_components_can_be_sealed() -> None:
         nmf([np.abs(rows) for rows in PARTIES], rank=2, engine="embedded", reveal="sealed", transport="threads")
     with pytest.raises(StudyError, match="'sealed' for normed-sum"):
         normed_sum([rows[0] for rows in PARTIES], reveal="sealed", transport="threads")
+    with pytest.raises(StudyError, match="'sealed' for 16 parties"):
+        svd([PARTIES[0]] * 16, **QUICK)
 
 
 @pytest.mark.usefixtures("dealt")

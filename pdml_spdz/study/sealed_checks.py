@@ -37,9 +37,7 @@ def check_sealed(study: Study) -> None:
         f"{found} and `bound` is {study.bound!r}.",
         "auto, exponent, or a number: a sum of norms would show the scale of the rows, and a window is too wide",
     )
-    want(
-        study.M <= MOST_PARTIES, f"{found} and there are {study.M} parties.", f"at most {MOST_PARTIES} parties with it"
-    )
+    want(study.M <= MOST_PARTIES, f"{found} for {study.M} parties.", f"at most {MOST_PARTIES} parties")
     goal = f"from {LEAST_GOAL:.0e} to {MOST_GOAL}"
     want(LEAST_GOAL <= study.accuracy_goal <= MOST_GOAL, f"`accuracy_goal` is {shown(study.accuracy_goal)}.", goal)
     want(0.01 <= study.decay <= 0.99, f"`decay` is {shown(study.decay)}.", "from 0.01 to 0.99")

@@ -15,7 +15,7 @@ LEVELS = {
     level.VECTORS: ("V_k alone", "no level: what nothing can hide"),
     level.SEALED_LESS: (
         "`--reveal sealed`, without ratios",
-        "V_k to 24 bits; at which checkpoint the gate opened; a blurred power of two of the scale",
+        "V_k to the bits of its goal; at which checkpoint the gate opened; a blurred power of two of the scale",
     ),
     level.SEALED: ("`--reveal sealed`", "the same, and the ratios of b = 2k Ritz values"),
     level.BY_POWER: (

@@ -15,7 +15,7 @@ LEVELS = {
     level.VECTORS: ("V_k alone", "no level: what nothing can hide"),
     level.SEALED_LESS: (
         "`--reveal sealed`, without ratios",
-        "V_k to 24 bits; at which checkpoint the gate opened; a blurred power of two of the scale",
+        "V_k to the bits of its goal; at which checkpoint the gate opened; a blurred power of two of the scale",
     ),
     level.SEALED: ("`--reveal sealed`", "the same, and the ratios of b = 2k Ritz values"),
     level.BY_POWER: (
@@ -64,32 +64,48 @@ def named(cell: tuple[str, str]) -> str:
     return f"{cell[0]} {percent(cell[1])}"
 
 
-def together(*grids: list[Row]) -> list[Row]:
-    """Of several grids of the same databases and records: each cell's views, from the first grid that has them."""
-    found: dict[tuple[str, ...], Row] = {}
-    for row in (row for rows in grids for row in rows):
-        found.setdefault(tuple(row[n] for n in ("data", "k", "party_share", "documents", "samples", "view")), row)
-    return list(found.values())
+OF_SEALED = (level.SEALED_LESS, level.SEALED)
 
 
-def level_table(rows: list[Row]) -> list[str]:
-    cells = cells_of(of(rows, view=level.SEALED))
-    records = {cell: of(rows, view=level.SEALED, data=cell[0], party_share=cell[1])[0]["records"] for cell in cells}
+def level_table(rows: list[Row], again: list[Row]) -> list[str]:
+    """again : of sealed and V_k alone, on databases of their own, where there are any"""
+    cells = cells_of(of(again or rows, view=level.SEALED))
+    records = {c: of(again or rows, view=level.SEALED, data=c[0], party_share=c[1])[0]["records"] for c in cells}
     lines = []
     for view, (name, sees) in LEVELS.items():
-        told = [of(rows, view=view, data=data, party_share=share) for data, share in cells]
-        lines.append([name, sees, *(found[0]["flagged"] if found else "-" for found in told)])
+        told = []
+        for data, share in cells:
+            mine = of(rows, view=view, data=data, party_share=share) if view not in OF_SEALED or not again else []
+            found = mine or of(again, view=view, data=data, party_share=share)
+            told.append(found[0]["flagged"] if found else "-")
+        lines.append([name, sees, *told])
     return table(["level", "every party sees", *(f"{named(cell)}, of {records[cell]}" for cell in cells)], lines)
 
 
-def difference_table(rows: list[Row]) -> list[str]:
+def difference_table(rows: list[Row], again: list[Row]) -> list[str]:
+    """Each difference is of the same records in the same databases."""
     lines = []
-    for cell in cells_of(of(rows, view=level.SEALED)):
-        by_view = {row["view"]: row for row in of(rows, data=cell[0], party_share=cell[1])}
-        alone = by_view[level.VECTORS]
-        lines.append([named(cell), *(_beyond(by_view[v], alone) if v in by_view else "-" for v in list(LEVELS)[1:])])
+    for cell in cells_of(of(again or rows, view=level.SEALED)):
+        by_grid = [
+            {row["view"]: row for row in of(grid, data=cell[0], party_share=cell[1])} for grid in (again or rows, rows)
+        ]
+        found = []
+        for view in list(LEVELS)[1:]:
+            mine = by_grid[view not in OF_SEALED]
+            found.append(_beyond(mine[view], mine[level.VECTORS]) if view in mine else "-")
+        lines.append([named(cell), *found])
     heads = ["sealed, no ratios", "sealed", "normed, power", "normed, krylov", "sum", "all of c S"]
     return table(["cell", *heads], lines)
+
+
+def again_table(again: list[Row]) -> list[str]:
+    lines = []
+    for cell in cells_of(again):
+        by_view = {row["view"]: row for row in of(again, data=cell[0], party_share=cell[1])}
+        views = (level.VECTORS, *OF_SEALED)
+        rows = f"{int(by_view[level.SEALED]['rows']):,}"
+        lines.append([named(cell), rows, *(f"{by_view[v]['flagged']} ({float(by_view[v]['auc']):.2f})" for v in views)])
+    return table(["cell", "mails at each party", "V_k alone", "sealed, no ratios", "sealed"], lines)
 
 
 def _beyond(row: Row, alone: Row) -> str:
@@ -118,12 +134,21 @@ def _error(value: str) -> str:
     return "-" if value == "nan" else f"{float(value):.0e}"
 
 
-def sections(svd: list[Row], shows: list[Row], runs: list[Row]) -> list[str]:
-    """runs : recorded ones of sealed, beside what the mechanism computes"""
+def sections(svd: list[Row], shows: list[Row], again: list[Row], runs: list[Row]) -> list[str]:
+    """again : sealed by its present program; runs : recorded ones of sealed, beside what the mechanism computes"""
     lines = []
-    if of(svd, view=level.SEALED):
-        lines += ["", "## What each level shows of single records", "", words("levels").rstrip(), "", *level_table(svd)]
-        lines += ["", "Records told beyond those by V_k alone, with a 95 % interval:", "", *difference_table(svd)]
+    if of(again or svd, view=level.SEALED):
+        lines += ["", "## What each level shows of single records", "", words("levels").rstrip(), ""]
+        lines += level_table(svd, again)
+        lines += [
+            "",
+            "Records told beyond those by V_k alone, with a 95 % interval:",
+            "",
+            *difference_table(svd, again),
+        ]
+    if again:
+        lines += ["", "### Sealed and V_k alone, in the same databases", "", words("sealed").rstrip(), ""]
+        lines += again_table(again)
     if runs:
         lines += ["", "### The mechanism of sealed beside recorded runs", "", words("sealed-runs").rstrip(), ""]
         lines += sealed_runs.section(runs)

@@ -155,8 +155,8 @@ def write(
         lines += ["", "## PD-NMF: the adversary knows the victim's own sums (M = 2)", "", *nmf_table(results["nmf"])]
         lines += ["", "### What T, num and den tell, each", "", words("sums"), *levels.of_sums(results["nmf"])]
         lines += ["", levels.sums_verdict(results["nmf"])]
-    by_level = levels.together(*(results.get(grid, []) for grid in ("sealed", "levels", "svd")))
-    lines += levels.sections(by_level, results.get("shows", []), results.get("sealed-runs", []))
+    of_levels = (results.get(grid, []) for grid in ("levels", "shows", "sealed", "sealed-runs"))
+    lines += levels.sections(*of_levels)
     if results.get("svd"):
         lines += ["", "## PD-SVD (mail) and PD-PCA (songs)", "", *svd_table(results["svd"]), ""]
         lines += svd_figures(results["svd"], page.parent)

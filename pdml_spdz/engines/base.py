@@ -85,12 +85,18 @@ class Engine(Protocol):
         """
 
     def sealed(
-        self, precision: SealedPrecision, own: OwnRows, V: Reals, shown: Callable[[SealedCheckpoint], None]
+        self,
+        precision: SealedPrecision,
+        own: OwnRows,
+        V: Reals,
+        shown: Callable[[SealedCheckpoint], None],
+        opened: Callable[[str], None],
     ) -> SealedCheckpoint:
         """A sealed fit up to its first open gate, or to its last checkpoint.
 
         own : this party's matrix, over the bound; for a hidden mean also its sums, over the root of n times the bound
-        V : the start, which all have; shown : called at every checkpoint
+        V : the start, which all have
+        shown : called at every checkpoint; opened : with each observable, as soon as it has been seen
         """
 
     def facts(self) -> dict[str, Any]:
@@ -122,7 +128,12 @@ class EngineBase:
         raise EngineError(f"the engine {self.name} has no secret shares to run programs on.", "another engine")
 
     def sealed(
-        self, precision: SealedPrecision, own: OwnRows, V: Reals, shown: Callable[[SealedCheckpoint], None]
+        self,
+        precision: SealedPrecision,
+        own: OwnRows,
+        V: Reals,
+        shown: Callable[[SealedCheckpoint], None],
+        opened: Callable[[str], None],
     ) -> SealedCheckpoint:
         raise EngineError(f"the engine {self.name} has no sealed fits.", "another engine")
 

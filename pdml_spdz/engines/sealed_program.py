@@ -11,6 +11,7 @@ from collections.abc import Callable, Sequence
 import numpy as np
 
 from pdml_spdz.engines.base import OwnRows, SealedCheckpoint
+from pdml_spdz.engines.openings.sealed import GATE, RESULT, RITZ, SCALE
 from pdml_spdz.numerics import ring
 from pdml_spdz.numerics.fixedpoint import Reals
 from pdml_spdz.offline.mask_products import Integers
@@ -45,28 +46,41 @@ class SealedProgram(ABC):
         """The next n numbers that the program opens, given this party's inputs, and numbers that all have."""
 
     def __call__(
-        self, own: OwnRows, V: Reals, shown: Callable[[SealedCheckpoint], None] = lambda seen: None
+        self,
+        own: OwnRows,
+        V: Reals,
+        shown: Callable[[SealedCheckpoint], None] = lambda seen: None,
+        opened: Callable[[str], None] = lambda what: None,
     ) -> SealedCheckpoint:
-        """V : the start, which all have"""
+        """V : the start, which all have; shown, opened : as of `Engine.sealed`"""
         p = self.precision
         turns = [haar(p.columns, p.f_a).reshape(-1) for _ in p.checkpoints]
         inputs = [*_inputs(own, p.f_s), *turns]
         publics = [int(z) for z in integers(V.T.reshape(-1), p.f_v)]
         for _ in p.checkpoints:
-            seen = self._checkpoint(inputs, publics)
+            seen = self._checkpoint(inputs, publics, opened)
             shown(seen)
             if seen.passed or seen.ritz is None:
                 break
             inputs, publics = [], []
         return seen
 
-    def _checkpoint(self, inputs: list[Integers], publics: list[int]) -> SealedCheckpoint:
+    def _checkpoint(
+        self, inputs: list[Integers], publics: list[int], opened: Callable[[str], None]
+    ) -> SealedCheckpoint:
         p = self.precision
-        if not self._opened(inputs, publics, 1)[0]:
+        (normal,) = self._opened(inputs, publics, 1)
+        opened(SCALE)
+        if not normal:
             return SealedCheckpoint(None, False, None)
-        ritz, publics = self._eigenvectors(self._opened([], [], p.columns * (p.columns + 1) // 2))
-        if not self._opened([], publics, 1)[0]:
+        H = self._opened([], [], p.columns * (p.columns + 1) // 2)
+        opened(RITZ)
+        ritz, publics = self._eigenvectors(H)
+        (passed,) = self._opened([], publics, 1)
+        opened(GATE)
+        if not passed:
             return SealedCheckpoint(ritz, False, None)
+        opened(RESULT)  # before it is: another party may have it where this one loses its link
         found = np.array(self._opened([], [], p.d * p.rank), float) - self.bias
         return SealedCheckpoint(ritz, True, found.reshape(p.d, p.rank) * 2.0**-p.f_out)
 

@@ -67,10 +67,8 @@ def fit_sealed(run: PartyRun, data: Data, link: Link, engine: Engine, rows: View
 
     def shown(seen: SealedCheckpoint) -> None:
         checkpoints.append(seen)
-        run.show(SCALE)
         run.see("scale", np.array([float(seen.ritz is not None)]))
         if seen.ritz is not None:
-            run.show(RITZ, GATE)
             run.see("ritz", seen.ritz)
             run.see("gate", np.array([float(seen.passed)]))
         done, most = (precision.iterations_at(i) for i in (len(checkpoints) - 1, len(precision.checkpoints) - 1))
@@ -81,11 +79,10 @@ def fit_sealed(run: PartyRun, data: Data, link: Link, engine: Engine, rows: View
     if rows.sums is not None:
         assert rows.n is not None
         own = OwnRows(S / scale, rows.sums / np.sqrt(scale), Fraction(rows.n, max(1, rows.X.shape[0])))
-    seen = engine.sealed(precision, own, V, shown)
+    seen = engine.sealed(precision, own, V, shown, run.show)
     if seen.V is None:
         raise _closed(precision, study) if seen.ritz is not None else _too_small(precision, study)
     engine.finish()
-    run.show(RESULT)
     Q, _ = orthonormalise(fix_signs(seen.V))
     result = agree(Q, (), np.full(study.rank, 1e-9))[0]
     run.see("V", result)

@@ -174,10 +174,12 @@ class SealedPrecision:
         yield "projection", 2 * self.f_v + 3, most, "exact before it is truncated"
         noise = 2 * max(GROW_BITS, self.scale) + 10
         yield "rounding of a step", noise, self.f_a, "it grows as rows do, from the first step on"
+        # Eigenvalues that are 0 become negative by carries of up to M in each of n terms, and grow with every step.
+        yield "carries of a step", self.M * max(self.blocks), 48, "beyond, eigenvalues that are 0 diverge"
         yield "columns", GROW_BITS + self.goal_bits + 16, self.f_v, "what is left of the weakest direction"
         # The least gap is 2^-weight_bits of an eighth of the trace, which is at least 1/sqrt(d); d errors add up to
-        # sqrt(d).
-        fine = self.goal_bits + self.weight_bits + 3 + ceil(log2(self.d)) + 3
+        # sqrt(d), and carries of M parties, which are not zero on the average, to M / 2 times that where d is large.
+        fine = self.goal_bits + self.weight_bits + 3 + ceil(log2(self.d)) + 3 + ceil(log2(self.M))
         yield "C", fine, self.f_c, "its rounding, over the smallest gap"
         yield "S", fine + self.scale, self.f_s, "the same"
         yield "rotation", self.f_t + self.f_a + 2 * self.t_bits + 6, most, "times the trace's inverse"

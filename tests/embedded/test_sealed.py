@@ -323,7 +323,13 @@ def test_every_number_stays_within_its_mask(monkeypatch: pytest.MonkeyPatch) -> 
         return rounded
 
     monkeypatch.setattr(MatrixParty, "round", recording)
-    for spectrum in ([1.0] * 6, [1.0, 0, 0, 0, 0, 0], [0.0] * 6, [1.0, 1e-4, 1e-4, 1e-8, 1e-8, 0]):
+    for spectrum in (
+        [1.0] * 6,
+        [1.0, 0, 0, 0, 0, 0],
+        [1.0, 0.9, 0.8, 0, 0, 0],
+        [0.0] * 6,
+        [1.0, 1e-4, 1e-4, 1e-8, 1e-8, 0],
+    ):
         S, _ = of_spectrum(spectrum)
         sealed_fit(split_psd(S, [0.4, 0.6]), P)
     assert len(values[0]) > 1000

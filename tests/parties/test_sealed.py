@@ -13,10 +13,10 @@ import pytest
 from pdml_spdz import nmf, normed_sum, pca, svd
 from pdml_spdz.engines.embedded import engine
 from pdml_spdz.engines.embedded.sealed_forecast import forecast
-from pdml_spdz.engines.embedded.sealed_run import sealed_plan
+from pdml_spdz.engines.embedded.sealed_run import SealedRun, sealed_plan
 from pdml_spdz.engines.openings.sealed import GATE, RESULT, RITZ, SCALE
 from pdml_spdz.engines.spec import sealed_precision_of
-from pdml_spdz.errors import PdmlError, QuotaError, RangeExceeded, StockError, StudyError
+from pdml_spdz.errors import PdmlError, ProtocolError, QuotaError, RangeExceeded, StockError, StudyError
 from pdml_spdz.estimators import PDPCA
 from pdml_spdz.fits import sealed_fit
 from pdml_spdz.fits.announced import announced
@@ -117,6 +117,36 @@ def test_closed_gate_is_an_error_that_says_what_was_seen() -> None:
 
 
 @pytest.mark.usefixtures("dealt")
+@pytest.mark.parametrize(("step", "more"), [("_eigenvectors", set()), ("V", {GATE, RESULT})])
+def test_what_was_seen_before_a_run_broke_is_said(step: str, more: set[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    opened: list[str] = []
+    original, told = SealedRun._opened, SealedRun.__call__
+
+    def broken(*arguments: Any) -> Any:
+        raise ProtocolError("P1 sent something else.", culprit=1)
+
+    def last(this: SealedRun, inputs: Any, publics: Any, n: int) -> Any:
+        return broken() if n == 6 * 2 else original(this, inputs, publics, n)  # V
+
+    def listening(this: SealedRun, own: Any, V: Any, shown: Any, seen: Callable[[str], None]) -> Any:
+        def both(what: str) -> None:
+            opened.append(what)
+            seen(what)
+
+        return told(this, own, V, shown, both)
+
+    monkeypatch.setattr(SealedRun, "__call__", listening)
+    if step == "_eigenvectors":
+        monkeypatch.setattr(SealedRun, step, broken)
+    else:
+        monkeypatch.setattr(SealedRun, "_opened", last)
+    with pytest.raises(ProtocolError) as error:
+        svd(PARTIES, **QUICK)
+    assert set(opened) == {SCALE, RITZ} | more
+    assert "Ritz values" in str(error.value)
+
+
+@pytest.mark.usefixtures("dealt")
 @pytest.mark.parametrize("centre", ["none", "hidden"])
 def test_bound_that_was_agreed(centre: str) -> None:
     X_ = X if centre == "none" else X - X.mean(axis=0)
@@ -143,7 +173,7 @@ def test_bound_that_was_agreed(centre: str) -> None:
         (svd, {"decay": 1.0}, "decay"),
         (svd, {"block": 2}, "block"),
         (svd, {"rank": 6}, "rank"),
-        (svd, {"d": 5000}, "5000"),
+        (svd, {"d": 5000}, "d is 5000 .* at least 9 GB and compute for 47 minutes"),
         (svd, {"reveal": "normed"}, "accuracy_goal"),
     ],
 )

@@ -68,14 +68,19 @@ class EmbeddedEngine(EngineBase):
         return EmbeddedRunner(self._masked, plan.precision, scale, self._material, plan.lots)
 
     def sealed(
-        self, precision: SealedPrecision, own: OwnRows, V: Reals, shown: Callable[[SealedCheckpoint], None]
+        self,
+        precision: SealedPrecision,
+        own: OwnRows,
+        V: Reals,
+        shown: Callable[[SealedCheckpoint], None],
+        opened: Callable[[str], None],
     ) -> SealedCheckpoint:
         Agreement(self.link).digest("program", sealed_plan(precision)[0].text.encode())
         stored = self._stored(self.link, precision)
         self._sealed = run = SealedRun(self._masked, precision, self._products(self.link), stored=stored)
         assumed = "ring-LWE, decisional Diffie-Hellman on ristretto255, AES; TLS 1.3 channels"
         self.security = Security(f"semi-honest, computational ({assumed})", False, "any M - 1 parties")
-        return run(own, V, shown)
+        return run(own, V, shown, opened)
 
     def facts(self) -> dict[str, Any]:
         if self._sealed is not None:

@@ -90,7 +90,12 @@ class MpSpdzEngine(EngineBase):
         return self._start(plan.layout.program, plan.compiled, plan.shape.d, scale)
 
     def sealed(
-        self, precision: SealedPrecision, own: OwnRows, V: Reals, shown: Callable[[SealedCheckpoint], None]
+        self,
+        precision: SealedPrecision,
+        own: OwnRows,
+        V: Reals,
+        shown: Callable[[SealedCheckpoint], None],
+        opened: Callable[[str], None],
     ) -> SealedCheckpoint:
         place, p, program = self.place, self.place.protocol, render_sealed(precision)
         compiled = compile_program(program, precision, p, place.home, note=place.note)
@@ -101,7 +106,7 @@ class MpSpdzEngine(EngineBase):
             f"{kind} for the iteration (MP-SPDZ {p.name}: {p.security}), semi-honest for start and bound; TLS channels"
         )
         self.security = Security(model, p.malicious, p.corruptions)
-        return SealedExecution(runner.start(program), precision)(own, V, shown)
+        return SealedExecution(runner.start(program), precision)(own, V, shown, opened)
 
     def _start(self, program: Program, compiled: Compiled, d: int, scale: float) -> MpSpdzRunner:
         self._program, self._compiled = program, compiled

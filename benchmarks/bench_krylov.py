@@ -77,11 +77,20 @@ def iterations_of_power(X: RowsLike, goal: float = GOAL, most: int = 5_000) -> i
     raise ValueError(f"power's sine is above {goal} after {most} iterations")
 
 
-def run(X: RowsLike, solver: str, engine: str) -> dict[str, Any]:
-    """krylov stops by its bound, power after `iterations_of_power`."""
+def openings_of_krylov(X: RowsLike, by_bound: int) -> int:
+    """The same for krylov, which stops later by its bound, after `by_bound`: counted on the engine plain."""
+    n = by_bound
+    while n > 1 and run(X, "krylov", "plain", n - 1)["sine"] <= GOAL:
+        n -= 1
+    return n
+
+
+def run(X: RowsLike, solver: str, engine: str, iterations: int = 0) -> dict[str, Any]:
+    """krylov stops by its bound, power after `iterations_of_power`; or both after so many."""
     n = X.shape[0]
     parts = [X[i * n // M : (i + 1) * n // M] for i in range(M)]
-    stop = {"iterations": iterations_of_power(X), "tol": 0.0} if solver == "power" else {"tol": GOAL}
+    iterations = iterations or (iterations_of_power(X) if solver == "power" else 0)
+    stop = {"iterations": iterations, "tol": 0.0} if iterations else {"tol": GOAL}
     study = local_study(M, rank=K, engine=engine, solver=solver, start="seed", seed=SEED, **stop)
     began = time.perf_counter()
     done = run_in_threads(parts, study)

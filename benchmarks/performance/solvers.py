@@ -64,7 +64,7 @@ NOTES = (
     "the exact vectors of the pooled rows, of what they span together.",
     f"krylov stops when its bound of the sine is below {GOAL:g}; power after as many iterations as take its true sine "
     f"to {GOAL:g}, counted beforehand with the exact vectors: no run could know them. So krylov's result is the more "
-    f"accurate, for its bound is above the truth. {LARGE} has a row more, in which krylov, too, is stopped where its true "
+    f"accurate, for its bound is above the truth. {LARGE} has a row more, in which krylov, too, stops where its true "
     f"sine is {GOAL:g}: equal accuracy on both sides.",
     "Power's material comes from LPN, which makes many numbers for little more than few: its bytes fell with krylov's.",
 )

@@ -34,7 +34,7 @@ def measure(step: Step = lambda done, of, text: None) -> Measurement:
         found: dict[str, dict[str, Any]] = {}
         for solver in ("krylov", *(["power"] if name in BOTH else []), *([SAME] if name == LARGE else [])):
             step(i, len(there), f"{name}, {solver}")
-            openings = openings_of_krylov(X, int(found["krylov"]["openings"])) if solver == SAME else 0
+            openings = openings_of_krylov(X) if solver == SAME else 0
             found[solver] = row = run(X, solver.split(",")[0], "embedded", openings)
             key: dict[str, str | int] = {"table": name, "solver": solver, "M": M, "d": X.shape[1], "k": K}
             cells.append(Cell(key, {value: exact(row[at]) for value, at in VALUES.items()}))

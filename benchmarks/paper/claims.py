@@ -16,6 +16,7 @@ from benchmarks.privacy.claims import Answer, of
 from benchmarks.privacy.text import percent, table
 
 HOLDS, FALSE, MIXED, OPEN = "holds", "does not hold", "mixed", "cannot be judged"
+ENOUGH = 10  # cells: a difference within 3 sigma_mu of fewer says nothing
 
 
 @dataclass(frozen=True)
@@ -154,8 +155,8 @@ def _duel(rows: list[Row], text: str, rival: str, wanted: int, count: Count) -> 
 
     In all three measures of the paper it holds, in its first (the error) and not in all it is mixed.
     """
-    if not rows:
-        return Claim("Table 1", text, OPEN, "no cell", count.text)
+    if count.full < ENOUGH:
+        return Claim("Table 1", text, OPEN, "no cell" if not rows else "too few cells", count.text)
     agreed, texts = [], []
     for name, _, sign in table_1.MEASURES:
         found, above = _compared(rows, name, rival, sign)
@@ -179,7 +180,8 @@ def _on_ratings(rows: list[Row], wanted: list[tuple[str, int]], found: Sources) 
     if rows:
         compared = {rival: (_compared(rows, "rmse", rival, 1), sign) for rival, sign in wanted}
         agreed = [result == sign for (result, _), sign in compared.values()]
-        verdict = so_far(HOLDS if all(agreed) else MIXED if any(agreed) else FALSE, count)
+        if count.full >= ENOUGH:
+            verdict = so_far(HOLDS if all(agreed) else MIXED if any(agreed) else FALSE, count)
         shown = "; ".join(f"{rival} {above}" for rival, ((_, above), _) in compared.items())
         figures = f"RMSE against PD-NMF-Init's after {pooled.SWEEPS} sweeps (± 3 σ_μ): {shown}"
     return Claim("§5.1", claim, verdict, figures, count.text)

@@ -13,6 +13,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
+from numpy.typing import NDArray
 from scipy.optimize import linprog
 
 from benchmarks.experiments.cells import Cell, Row
@@ -43,9 +44,9 @@ def swept(X: RowsLike, others: RowsLike, k: int, sweeps: int, seed: int) -> tupl
     return victim, adversary, T, replace(settings, tau=1)
 
 
-def solved(T: Reals, t: int, num: Reals) -> tuple[float, Reals, Reals, Reals]:
+def solved(T: Reals, t: int, num: Reals) -> tuple[float, Reals, Reals, NDArray[np.int64]]:
     """(D, the victim's num, u, features that they are of) from T after the turn of topic t and the adversary's num."""
-    places = np.flatnonzero(T[t] > 0)
+    places = np.flatnonzero(T[t] > 0).astype(np.int64)
     A = np.column_stack([T[t, places], np.ones(len(places)), np.delete(T, t, axis=0)[:, places].T])
     sizes = np.maximum(np.linalg.norm(A, axis=0), 1e-300)
     limits = [(0, None), (None, None), *[(0, None)] * (len(T) - 1)]

@@ -6,14 +6,17 @@ The sums of PD-NMF between parties are those over all their rows, so its topics 
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import replace
+
 import numpy as np
 import scipy.sparse as sp
 import scipy.sparse.linalg as sla
 
-from benchmarks.experiments.pooled import noise
+from benchmarks.experiments.pooled import FEW, FITTED, noise
 from pdml_spdz.algorithms.nmf import SweepSettings, SweepState, pd_nmf_iter
-from pdml_spdz.algorithms.nmf_start import own_topics, rri_nmf
-from pdml_spdz.algorithms.rri import FullPart, Penalties
+from pdml_spdz.algorithms.nmf_start import nnsvd, own_topics, rri_nmf
+from pdml_spdz.algorithms.rri import FullPart, ObservedPart, Penalties
 from pdml_spdz.numerics.fixedpoint import Reals
 from pdml_spdz.primitives.normed_sum import Alone, own_sum
 from pdml_spdz.rows.base import RowsLike
@@ -33,13 +36,18 @@ def topics(tables: list[RowsLike], k: int, *, tau: int, tol: float, seed: int) -
     parties
     """
     X = sp.csr_array(sp.vstack(tables))
-    alone = SweepSettings(INIT_SWEEPS, tol, max(float(X.data @ X.data), 1.0))
+    settings = SweepSettings(tau, tol, max(float(X.data @ X.data), 1.0))
+    return rri_nmf(X, init(tables, k, tol=tol, seed=seed), settings)[1]
+
+
+def init(tables: list[RowsLike], k: int, *, tol: float, seed: int) -> Reals:
+    """T_init of PD-NMF-Init: topics of the parties' own topics."""
+    alone = SweepSettings(INIT_SWEEPS, tol, 1.0)
     own = [own_topics(X_m, k, alone) for X_m in tables]
     That = np.concatenate([lengths[:, None] * T for lengths, T in own])
-    on_topics = SweepSettings(INIT_SWEEPS, tol, 4.0 * alone.bound)
-    start = SweepState(noise(X.shape[1], k, len(tables), (seed, 1)))
-    T = pd_nmf_iter(FullPart(That, k), start, on_topics, own_sum, Alone(), clock=Clock()).T
-    return rri_nmf(X, T, SweepSettings(tau, tol, alone.bound))[1]
+    on_topics = SweepSettings(INIT_SWEEPS, tol, max(float(np.vdot(That, That)), 1.0))
+    start = SweepState(noise(That.shape[1], k, len(tables), (seed, 1)))
+    return pd_nmf_iter(FullPart(That, k), start, on_topics, own_sum, Alone(), clock=Clock()).T
 
 
 def rated_topics(tables: list[RowsLike], k: int, penalties: Penalties, *, tau: int, tol: float, seed: int) -> Reals:
@@ -47,3 +55,54 @@ def rated_topics(tables: list[RowsLike], k: int, penalties: Penalties, *, tau: i
     X = sp.csr_array(sp.vstack(tables))
     settings = SweepSettings(tau, tol, max(float(X.data @ X.data), 1.0), penalties, weighted=True)
     return rri_nmf(X, noise(X.shape[1], k, len(tables), (seed, 0)), settings, w_start="nnls")[1]
+
+
+def rated_paths(
+    tables: list[RowsLike], k: int, penalties: Penalties, taus: Iterable[int], seed: int
+) -> Iterator[tuple[str, int, Reals]]:
+    """(start, tau, T) of all starts; `random 2x` is the run of `random` after twice as many sweeps."""
+    X, taus = sp.csr_array(sp.vstack(tables)), sorted(taus)
+    settings = SweepSettings(2 * taus[-1], 0.0, max(float(X.data @ X.data), 1.0), penalties, weighted=True)
+
+    def best_of_M() -> Reals:
+        short = SweepSettings(INIT_SWEEPS, 0.0, 1.0, penalties, weighted=True)
+        return _best([own_topics(X_m, k, short)[1] for X_m in tables], X, penalties)
+
+    starts: dict[str, Callable[[], Reals]] = {
+        "best_of_M": best_of_M,
+        "nnsvd": lambda: nnsvd(X, k),
+        "random": lambda: noise(X.shape[1], k, len(tables), (seed, 0)),
+        "PD-NMF-Init": lambda: init(tables, k, tol=0.0, seed=seed),
+    }
+    for name, start in starts.items():
+        last = (2 if name == "random" else 1) * taus[-1]
+        kept = _swept(X, start(), replace(settings, tau=last))
+        yield from ((name, tau, kept[tau]) for tau in taus)
+        if name == "random":
+            yield from (("random 2x", tau, kept[2 * tau]) for tau in taus)
+
+
+def _swept(X: RowsLike, T: Reals, settings: SweepSettings) -> dict[int, Reals]:
+    """T after every sweep, W fitted to the start first."""
+    part, kept = ObservedPart(X, len(T)), {}
+
+    def keep(state: SweepState) -> None:
+        kept[state.t] = state.T
+
+    part.fit(T, settings.penalties)
+    pd_nmf_iter(part, SweepState(T), settings, own_sum, Alone(), clock=Clock(), done=keep)
+    return kept
+
+
+def _best(candidates: list[Reals], X: RowsLike, penalties: Penalties) -> Reals:
+    """Those topics that explain all ratings best; where there are many users, of the best three on some of them."""
+
+    def error(T: Reals, rows: RowsLike) -> float:
+        part = ObservedPart(rows, len(T))
+        part.fit(T, penalties, tol=FITTED)
+        return part.error(T)
+
+    if X.shape[0] > FEW:
+        some = X[np.linspace(0, X.shape[0] - 1, FEW).astype(int)]
+        candidates = [candidates[i] for i in np.argsort([error(T, some) for T in candidates])[:3]]
+    return min(candidates, key=lambda T: error(T, X))

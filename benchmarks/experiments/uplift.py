@@ -71,12 +71,16 @@ def recommender(directory: Path, k: int, share: float, M: int, trial: int) -> li
 @cache
 def texts(directory: Path, name: str, terms: int, limit: int) -> RowsLike:
     """TF-IDF rows of a corpus; kept in runs/, since stemming takes longer than most experiments."""
-    kept = CACHE / f"{name}-{terms}-{limit}-{official.version(directory, name)}.npz"
+    kept = kept_texts(directory, name, terms, limit)
     if not kept.is_file():
         CACHE.mkdir(parents=True, exist_ok=True)
         with replaced(kept) as temporary, temporary.open("wb") as file:
             sp.save_npz(file, tf_idf_rows(datasets.corpus(directory, name, terms, limit)))
     return sp.csr_array(sp.load_npz(kept))
+
+
+def kept_texts(directory: Path, name: str, terms: int, limit: int) -> Path:
+    return CACHE / f"{name}-{terms}-{limit}-{official.version(directory, name)}.npz"
 
 
 def tf_idf_rows(corpus: datasets.Corpus) -> RowsLike:

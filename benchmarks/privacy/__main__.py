@@ -9,7 +9,7 @@ from pathlib import Path
 
 from benchmarks.experiments import cells
 from benchmarks.experiments.cells import Cell, Row
-from benchmarks.privacy import measure, noise, page, ratings, recorded, sealed_runs, shows
+from benchmarks.privacy import measure, noise, only_topics, page, ratings, recorded, sealed_runs, shows
 
 RESULTS = Path(__file__).parent / "results"
 
@@ -25,7 +25,9 @@ def main() -> None:
         "--full", action="store_true", help="the paper's grid; small cells stand in for those not there"
     )
     parser.add_argument("--reduced", action="store_true", help="the paper's grid with fewer records and samples")
-    parser.add_argument("--only", nargs="*", help="nmf, svd, levels, sealed, sealed-runs, shows, noise, ..")
+    parser.add_argument(
+        "--only", nargs="*", help="nmf, svd, levels, sealed, sealed-runs, shows, only_topics, noise, .."
+    )
     parser.add_argument("--so-far", action="store_true", help="compute nothing: a page of what is there")
     parser.add_argument("--jobs", type=int, default=os.cpu_count() or 1)
     given = parser.parse_args()
@@ -50,7 +52,7 @@ def all_grids(directory: Path, size: str) -> dict[str, list[Cell]]:
     """Those that there is data for."""
     grids = measure.cells(directory, size=size)
     grids |= {"shows": shows.cells(directory), "noise": noise.cells(directory, full=size != "small")}
-    grids["sealed-runs"] = sealed_runs.cells(directory)
+    grids |= {"sealed-runs": sealed_runs.cells(directory), "only_topics": only_topics.cells(directory)}
     grids |= {"ratings": ratings.cells(directory), "attacks": recorded.cells(directory)}
     return {name: grid for name, grid in grids.items() if grid}
 
@@ -73,6 +75,7 @@ SAME = {
     "sealed": ("data", "party_share"),
     "sealed-runs": ("data", "size", "seed"),
     "shows": ("data", "solver"),
+    "only_topics": ("data", "k", "party_share"),
     "noise": ("experiment", "data"),
     "ratings": ("data", "k", "party_share"),
     "attacks": ("case", "engine", "algorithm"),

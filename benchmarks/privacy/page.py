@@ -8,7 +8,7 @@ from pathlib import Path
 from benchmarks import summaries
 from benchmarks.experiments.cells import Row
 from benchmarks.experiments.figures import Figures, grouped, mean_and_error
-from benchmarks.privacy import claims, levels, noise
+from benchmarks.privacy import claims, levels, noise, only_topics
 from benchmarks.privacy.text import percent, table, words
 from pdml_spdz.results.charts import Curve, chart
 
@@ -155,6 +155,9 @@ def write(
         lines += ["", "## PD-NMF: the adversary knows the victim's own sums (M = 2)", "", *nmf_table(results["nmf"])]
         lines += ["", "### What T, num and den tell, each", "", words("sums"), *levels.of_sums(results["nmf"])]
         lines += ["", levels.sums_verdict(results["nmf"])]
+    if results.get("only_topics"):
+        lines += ["", "### What opening nothing but T would hide", "", words("only_topics")]
+        lines += only_topics.lines(results["only_topics"])
     of_levels = (results.get(grid, []) for grid in ("levels", "shows", "sealed", "sealed-runs"))
     lines += levels.sections(*of_levels)
     if results.get("svd"):

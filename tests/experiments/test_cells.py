@@ -10,8 +10,9 @@ from typing import Any
 
 import numpy as np
 import pytest
+import scipy.sparse as sp
 
-from benchmarks.experiments import cells, datasets, pcr, pooled, search, starts, uplift
+from benchmarks.experiments import cells, datasets, joined, pcr, pooled, search, starts, uplift
 from benchmarks.experiments.cells import Cell, Row
 from benchmarks.paper import table_1
 from pdml_spdz.applications import topics
@@ -19,6 +20,9 @@ from pdml_spdz.applications import uplift as applied
 from pdml_spdz.applications.recommender import hold_out
 from pdml_spdz.applications.text import tf_idf
 from pdml_spdz.applications.uplift import Uplift
+from pdml_spdz.local.joint import local_study
+from pdml_spdz.local.threads import run_in_threads
+from pdml_spdz.numerics.linalg import sine
 
 
 def computed(directory: Path, k: int) -> list[Row]:
@@ -163,11 +167,19 @@ def test_terms_of_equal_frequency_are_in_the_order_of_their_names(tmp_path: Path
     assert found.documents[1].tolist() == [-1] * 2 + [*range(21, 11, -1)]
 
 
-def test_low_rank_and_topics_of_tiny_corpora(corpora: Path) -> None:
+def test_low_rank_and_topics_of_tiny_corpora(corpora: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(uplift, "CACHE", tmp_path / "cache")
     for compute in (uplift.lra, uplift.topics):
         (row,) = compute(corpora, "20NG", 0, 30, 2, 0.05, 3, 0)
         assert row["joint"] > 0
         assert row["local"] > 0
+
+
+def test_singular_vectors_of_pooled_rows_are_those_that_parties_find() -> None:
+    X = sp.csr_array(np.random.default_rng(0).gamma(0.3, 1.0, (60, 25)))
+    study = local_study(3, algorithm="svd", rank=3, engine="secsum", iterations=300, tol=1e-7)
+    V = run_in_threads([X[m::3] for m in range(3)], study).V
+    assert sine(V, joined.singular_vectors(X, 3)) < 1e-6
 
 
 @pytest.fixture

@@ -109,6 +109,17 @@ def test_claims_on_starts_follow_the_rows(above: tuple[float, ...], equivalent: 
     assert [c.verdict for c in found[:3]] == [equivalent, equivalent, better]
 
 
+@pytest.mark.parametrize(("cells", "verdict"), [(9, "cannot be judged"), (10, "mixed, so far"), (135, "mixed")])
+def test_starts_on_ratings_are_judged_from_enough_cells(cells: int, verdict: str) -> None:
+    names = {"data": "ML-1M", "M": "3", "party_share": "0.03", "k": "7", "tau": "20"}
+    rows = [names | {"trial": str(t), "start": s, "rmse": "0.9"} for s in table_1.PAPER for t in range(cells)]
+    counts = {"table_1": Count(0, 0, 405), "starts_ratings": Count(cells, 0, 135)}
+    (found,) = [
+        c for c in claims.starts(Sources({}, {"table_1": [], "starts_ratings": rows}, counts)) if "ratings" in c.claim
+    ]
+    assert found.verdict == verdict  # as good as all: what should be equivalent is, what should be worse is not
+
+
 def test_verdicts_are_four_and_marked_where_they_rest_on_little() -> None:
     words = {"yes": "holds", "yes, on reduced cells": "holds", "no": "does not hold", "mixed: in 1 of 2 cells": "mixed"}
     words |= {"not measured": "cannot be judged", "no difference found": "cannot be judged", "in 1 of 4 sizes": "mixed"}

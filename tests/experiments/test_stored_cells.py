@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from benchmarks.experiments import cells, datasets, official, pooled
+from benchmarks.experiments import cells, datasets, official, pooled, starts, uplift
 from benchmarks.experiments.cells import Cell, Row
 from benchmarks.paper import sources
 from benchmarks.privacy import claims, measure
@@ -71,6 +71,29 @@ def test_a_cell_of_regression() -> None:
     # V comes from sums of 31 bits, with masks that differ from run to run.
     for name in ("local", "uplift_percent", "own_beta_percent"):
         assert float(found[0][name]) == pytest.approx(float(kept[0][name]), abs=1e-3)
+
+
+@pytest.mark.parametrize(("experiment", "name"), [("lra", "20NG"), ("topics", "Enron")], ids=["low-rank", "topics"])
+def test_a_cell_of_uplift_on_documents(experiment: str, name: str) -> None:
+    if not official.has(DATA, name) or not uplift.kept_texts(DATA, name, 10_000, 0).is_file():
+        pytest.skip(f"no rows of {name} are kept in {uplift.CACHE}: stemming takes a minute")
+    wanted = {"data": name, "k": 7, "party_share": 0.01, "trial": 0}
+    kept = stored(experiment, **wanted)
+    found = again(experiment, wanted, lambda directory: uplift.cells(directory, full=True)[experiment])
+    compare(found, kept, ("local", "joint", "uplift_percent"))
+
+
+@needs("ML-1M")
+def test_cells_of_ratings() -> None:
+    wanted = {"data": "ML-1M", "M": 3, "party_share": 0.03, "k": 7, "trial": 0}
+    kept = stored("starts_ratings", **wanted)
+    found = again("starts_ratings", wanted, lambda directory: starts.cells(directory, full=True)["starts_ratings"])
+    assert [(row["start"], str(row["tau"])) for row in found] == [(row["start"], row["tau"]) for row in kept]
+    compare(found, kept, ("rmse",))
+    wanted = {"data": "ML-1M", "k": 7, "party_share": 0.01, "trial": 0}
+    kept = stored("recommender", **wanted)
+    found = again("recommender", wanted, lambda directory: uplift.cells(directory, full=True)["recommender"])
+    compare(found, kept, ("local", "joint", "uplift_percent"))
 
 
 @needs("Songs")

@@ -25,9 +25,7 @@ def main() -> None:
         "--full", action="store_true", help="the paper's grid; small cells stand in for those not there"
     )
     parser.add_argument("--reduced", action="store_true", help="the paper's grid with fewer records and samples")
-    parser.add_argument(
-        "--only", nargs="*", help="nmf, svd, levels, sealed, sealed-runs, shows, only_topics, noise, .."
-    )
+    parser.add_argument("--only", nargs="*", help="nmf, svd, levels, sealed, shows, only_topics, noise, ..")
     parser.add_argument("--so-far", action="store_true", help="compute nothing: a page of what is there")
     parser.add_argument("--jobs", type=int, default=os.cpu_count() or 1)
     given = parser.parse_args()

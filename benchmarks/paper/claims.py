@@ -198,6 +198,8 @@ def gains(found: Sources) -> list[Claim]:
         rows, count, more = found.rows[name], found.counts[name], ""
         if not rows:
             rows, more = of(of(found.rows["noise"], experiment=name), method="exact"), "; k = 7 of the grid with DP"
+        if name == "recommender" and any(float(row["uplift_percent"]) < -50.0 for row in rows):
+            more = "; some of k = 28, where all common topics died ([experiments.md](experiments.md#recommender))"
         claims += _gains(where, what, rows, "uplift_percent", count, more)
     for value, what in (("uplift_percent", "PCR, beta of all rows"), ("own_beta_percent", "PCR, beta of own rows")):
         rows = _of_paper(found.rows["pcr"])

@@ -33,6 +33,7 @@ ELSEWHERE = {
     "bench ": "minutes: `make bench`, and tests/parties/test_benchmarks.py with small numbers",
     "mp-spdz install": "a release: tests/unit/test_mp_spdz_install.py",
     "mp-spdz list --mp-spdz": "an installed MP-SPDZ: tests/spdz",
+    "svd a.csv b.csv --rank 1 --engine mp-spdz": "an installed MP-SPDZ: tests/spdz/test_sealed_fit.py",
     "party ": "all parties at once: tests/parties",
     "offline make study.toml": "all parties at once: tests/parties/test_offline.py",
     "join study.bundle": "a person at a terminal: tests/parties/test_organisations.py",

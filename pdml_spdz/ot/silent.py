@@ -40,7 +40,7 @@ class Budget:
 
 
 @dataclass(frozen=True)
-class Noise:
+class BlockNoise:
     """VOLE of the noise of some blocks: everything of their numbers that does not depend on r.
 
     rest : (n, c), what is added to A times the secret's rest; at : (blocks,), where the noisy numbers are
@@ -51,10 +51,10 @@ class Noise:
     at: NDArray[np.int64]
     odd: Uncarried
 
-    def part(self, first: int, last: int) -> Noise:
+    def part(self, first: int, last: int) -> BlockNoise:
         """Some of the blocks."""
         block, cut = len(self.rest) // len(self.at), slice(first, last)
-        return Noise(self.rest[block * first : block * last], self.at[cut] - block * first, self.odd[cut])
+        return BlockNoise(self.rest[block * first : block * last], self.at[cut] - block * first, self.odd[cut])
 
 
 class Source:
@@ -93,7 +93,7 @@ class Source:
             noise = self._noise(*others) if others else noise.part(self._lpn.kept, first)
         return self._combine(noise)
 
-    def _noise(self, blocks: int) -> Noise:
+    def _noise(self, blocks: int) -> BlockNoise:
         """For so many further blocks.
 
         1. each party draws for every block the place of its noise and an odd number, the same for all its receivers;
@@ -136,9 +136,9 @@ class Source:
             leaves = ggm.receive(forest, made.keys[peer], made.choices, depth, message[:cut])
             got = _add_leaves(rest, forest, leaves, -1.0, holes)
             rest[at] -= theirs + digits(noise.v[peer], self._bits) - got
-        return Noise(rest, at, digits(odd, self._bits))
+        return BlockNoise(rest, at, digits(odd, self._bits))
 
-    def _combine(self, noise: Noise) -> Correlation:
+    def _combine(self, noise: BlockNoise) -> Correlation:
         """Step 5, some blocks at a time."""
         rest, at, odd = noise.rest, noise.at, noise.odd
         n, c = rest.shape

@@ -66,7 +66,7 @@ def _same_version(workers: ClusterWorkers) -> None:
             f"{len(other)} workers at {workers.where} have another version: {name} has {has}, and this machine has "
             f"{own}.",
             "the same version everywhere",
-            f"pip install pdml-spdz=={own} where the workers are, and start them again",
+            f"install version {own} where the workers are, and start them again",
         )
 
 

@@ -66,7 +66,9 @@ def commit(
         transcript.save(directory / transcripts.FILE)
     for name, array in arrays.items():
         save_array(directory / name, array)
-    report["digests"]["arrays"] = {name: _digest(array, name) for name, array in arrays.items() if name not in OWN}
+    report.setdefault("digests", {})["arrays"] = {
+        name: _digest(array, name) for name, array in arrays.items() if name not in OWN
+    }
     save_json(directory / REPORT, report)
 
 

@@ -31,10 +31,10 @@ M, MOST_COMMANDS = 5, 3
 FEATURES = ["age", "weight, kg", "height", "pressure", "pulse", "=glucose"]
 
 
-def printed(heading: str) -> list[str]:
-    """The commands of a section of the README, as it prints them."""
-    section = README.partition(f"## {heading}\n")[2].partition("\n## ")[0]
-    return re.findall(r"^    (pdml-spdz .+)$", section, re.MULTILINE)
+def printed(before: str) -> list[str]:
+    """The commands of the README that stand behind a text, as it prints them, without remarks."""
+    (block,) = re.findall(rf"{re.escape(before)}.*?\n\n((?:    [^\n]+\n)+)", README, re.DOTALL)
+    return [line.partition("    # ")[0].strip() for line in block.splitlines()]
 
 
 def ordinary(m: int) -> pd.DataFrame:
@@ -99,7 +99,7 @@ def organisations(tmp_path: Path) -> Iterator[list[tuple[Organisation, str]]]:
 def test_five_organisations_have_a_result_after_three_commands_each_and_one_code(
     organisations: list[tuple[Organisation, str]],
 ) -> None:
-    make, pack, join, party = printed("One party on each machine")
+    make, pack, join, party = printed("**One party on each machine**")
     first, *others = [organisation for organisation, _ in organisations]
     for i, (organisation, address) in enumerate(organisations):
         filled = make.replace("--id I", f"--id {i}").replace("NAME", f"Clinic {i}").replace("HOST:PORT", address)
@@ -155,7 +155,7 @@ def check_results(everybody: list[Organisation]) -> None:
 
 
 def test_three_files_become_a_page_by_the_printed_commands(tmp_path: Path) -> None:
-    commands = printed("Three files to a page")
+    commands = printed("## Three hospitals, three files, one page\n\nThree hospitals")
     assert len(commands) <= MOST_COMMANDS
     here = Organisation(tmp_path, None, [])
     for m, name in enumerate("abc"):

@@ -36,7 +36,8 @@ def is_number(text: str) -> bool:
     return True
 
 
-names = words.filter(lambda w: w and not is_number(w) and w.lower() not in NONE)
+REFUSED = ("#", "sep=")  # what a file that begins with it says of itself
+names = words.filter(lambda w: w and not is_number(w) and not w.lower().startswith(REFUSED) and w.lower() not in NONE)
 
 
 @st.composite

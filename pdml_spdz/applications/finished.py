@@ -22,7 +22,7 @@ from pdml_spdz.rows.data import Data, ending_of, in_pieces, load
 from pdml_spdz.rows.formats import TABLES
 from pdml_spdz.rows.names import Names
 from pdml_spdz.rows.reading import READ_AS_FOUND, Reading, RowSettings, RowsWanted
-from pdml_spdz.run.output import REPORT, finished, kept_array
+from pdml_spdz.run.output import REPORT, finished, kept_array, kept_result
 from pdml_spdz.study.algorithm import ALGORITHMS, IDS, Algorithm
 from pdml_spdz.system.files import parse_json
 
@@ -55,7 +55,7 @@ class FinishedRun:
                 "the --out of a run, or party-<i> in it",
                 "`pdml-spdz pca a.csv b.csv --rank 2 --out runs/mine` makes one",
             )
-        result = kept_array(found, ALGORITHMS[report["algorithm"]].result, report)
+        result = kept_result(found, report)
         return cls(found, report, result, *(_array(found, name, report) for name in ("mean.npy", "scale.npy")))
 
     @property

@@ -107,12 +107,14 @@ def party(
         supervised_run(run)
         return
     from pdml_spdz.cli.show import Screen, Watcher, show_result  # a supervised party is watched by a process
-    from pdml_spdz.results.result_page import write_page
+    from pdml_spdz.results import result_page
+    from pdml_spdz.run.output import kept_result
 
     console = Screen(stderr=as_json)
     with resumable(out), Watcher(console) as watcher:
         report = run(lambda event: watcher(me if event["event"] != "iteration" else 0, event))
-        write_page(out / f"party-{me}", report)
+        own = out / f"party-{me}"
+        result_page.write(own, report, kept_result(own, report), private=True)
     if as_json:
         echo(json.dumps(report))
     else:

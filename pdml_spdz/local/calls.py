@@ -64,7 +64,8 @@ def run_all(algorithm: str, given: dict[str, Any]) -> Any:
 
 def _run_one(given: dict[str, Any]) -> Any:
     """Run one party over the network. given : all parameters of the function, by name"""
-    from pdml_spdz.results.result_page import write_page
+    from pdml_spdz.results import result_page
+    from pdml_spdz.run.output import kept_result
     from pdml_spdz.run.party import (
         run_party as run_here,  # with all fits and engines: the functions above start others for them
     )
@@ -86,7 +87,7 @@ def _run_one(given: dict[str, Any]) -> Any:
         transcript = Transcript() if recorded else None
         run = PartyRun(agreed, me, rows, **given, notify=lambda event: watch(me, event), transcript=transcript)
         report = run_here(run)
-    write_page(run.directory, report)
+    result_page.write(run.directory, report, kept_result(run.directory, report), private=True)
     warn_of_columns(report["warnings"], CALLER)
     return result_of(gathered(agreed, [run.directory], [report], recorded=recorded))
 

@@ -25,7 +25,7 @@ from pdml_spdz.rows.coefficients import read_parquet_parts
 from pdml_spdz.rows.data import Data, in_pieces, vector_settings
 from pdml_spdz.rows.reading import READ_AS_FOUND, Reading
 from pdml_spdz.run.context import Event, rows_of, stock_root
-from pdml_spdz.run.output import commit, finished, refuse_finished
+from pdml_spdz.run.output import commit, finished, kept_result, refuse_finished
 from pdml_spdz.study.algorithm import DEFAULT
 from pdml_spdz.study.model import PartyEntry, Study, choose_engine
 from pdml_spdz.system.files import locked
@@ -225,7 +225,7 @@ def _checked(given: RowsLike | str | Path, run: LocalRun, m: int) -> Path | Data
 
 def gathered(study: Study, parts: Sequence[Path], reports: Reports, *, recorded: bool) -> LocalResult:
     """What the parties, or one of them, have left on the disk. parts : their directories"""
-    V = np.load(parts[0] / study.spec.result)
+    V = kept_result(parts[0], reports[0])
     there = [name for name in study.spec.kept if any((p / name).exists() for p in parts)]
     arrays = {name: [_kept_array(p / name) for p in parts] for name in there}
     written = parts[0] / transcripts.FILE

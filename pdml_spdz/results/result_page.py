@@ -71,11 +71,6 @@ def write(
     save_text(directory / PAGE, page(report, loadings, private=private, pictures=pictures), private=private)
 
 
-def write_page(directory: Path, report: dict[str, Any]) -> None:
-    """The same of one party's own directory, as a run has left it."""
-    write(directory, report, np.load(directory / ALGORITHMS[report["algorithm"]].result), private=True)
-
-
 def page(report: dict[str, Any], loadings: Loadings, *, private: bool, pictures: Sequence[str] = ()) -> str:
     spec = ALGORITHMS[report["algorithm"]]
     mapped, listed = loadings.largest(MAPPED), loadings.largest(LISTED)

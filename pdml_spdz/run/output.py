@@ -72,6 +72,11 @@ def commit(
     save_json(directory / REPORT, report)
 
 
+def kept_result(directory: Path, report: Mapping[str, Any]) -> Reals:
+    """The array of the algorithm's file, as the run has written it, or InputError."""
+    return kept_array(directory, ALGORITHMS[report["algorithm"]].result, report)
+
+
 def kept_array(directory: Path, name: str, report: Mapping[str, Any]) -> Reals:
     """An array of a finished run, as the run has written it, or InputError."""
     path = directory / name

@@ -83,7 +83,7 @@ class World:
         self._rename(old, new)
 
     def _rename(self, old: Path, new: Path) -> None:
-        within = {path for path in self.synced if path.is_relative_to(old)}
+        within = {path for path in tuple(self.synced) if path.is_relative_to(old)}
         self.synced |= {new / path.relative_to(old): self.synced.pop(path) for path in within}
 
     def black_out(self) -> None:
@@ -92,7 +92,7 @@ class World:
                 old.parent.mkdir(parents=True, exist_ok=True)  # its removal was not synced either
                 new.rename(old)
                 self._rename(new, old)
-        for path, size in self.synced.items():
+        for path, size in tuple(self.synced.items()):
             with suppress(FileNotFoundError):
                 os.truncate(path, size)
 

@@ -1,12 +1,14 @@
-"""What a sealed fit takes, and how right it is.
+r"""What a sealed fit takes, and how right it is.
 
-    PDML_DATA=DIR python -m benchmarks.bench_sealed [--dealt | --curves | --measured-curves | --engines] [name ...]
+    PDML_DATA=DIR python -m benchmarks.bench_sealed [--dealt | --curves | --measured-curves | --engines] [--hidden] \
+        [name ...]
 
 Three parties on this machine, processes with TLS between them, k = 7, the default goal: seconds, bytes that a party
 sends, rounds, the sine of V's error against the pooled SVD; and what was forecast from public numbers. --dealt: threads
 that take the products of their masks from a dealer of the tests, to see V alone. --curves: forecasts over d, b, T, M.
 --measured-curves: runs beside them, where they are short. --engines: embedded and MP-SPDZ on the same few
-features, with what each trusts.
+features, with what each trusts. --hidden: without the ratios of Ritz values. Names after an option choose among its
+lines.
 """
 
 from __future__ import annotations
@@ -69,12 +71,22 @@ def dealt(X: np.ndarray) -> dict[str, Any]:
 
 
 def measured(X: np.ndarray, M: int = M, **settings: Any) -> dict[str, Any]:
-    chosen = {"decay": 0.6, "block": 2 * K} | settings
+    chosen = {"decay": 0.6, "block": 2 * K, "ratios": "hidden" if "--hidden" in sys.argv else "open"} | settings
     load, began, before = os.getloadavg()[0], time.perf_counter(), _cpu_of_parties()
     result = pdml_spdz.svd(np.array_split(X, M), rank=K, reveal="sealed", seed=1, offline="on-demand", **chosen)
     wall, report = time.perf_counter() - began, result.report
     T = iterations_for(1e-6, chosen["decay"])
-    expected = forecast(SealedPrecision(M, X.shape[1], K, chosen["block"], iterations=T, decay=chosen["decay"]))
+    expected = forecast(
+        SealedPrecision(
+            M,
+            X.shape[1],
+            K,
+            chosen["block"],
+            iterations=T,
+            decay=chosen["decay"],
+            hidden_ratios=chosen["ratios"] == "hidden",
+        )
+    )
     return {
         "s": wall,
         "load before": load,
@@ -95,6 +107,12 @@ def _cpu_of_parties() -> float:
     return used.ru_utime + used.ru_stime
 
 
+def _wanted(name: str) -> bool:
+    """Whether a line was asked for: all are, where none is named."""
+    names = [name for name in sys.argv[1:] if not name.startswith("-")]
+    return not names or name in names
+
+
 def measured_curves() -> dict[str, Any]:
     """Runs around d = 64, b = 14, T = 17, M = 3."""
     cases: dict[str, tuple[int, int, dict[str, Any]]] = {
@@ -109,6 +127,8 @@ def measured_curves() -> dict[str, Any]:
     }
     found = {}
     for name, (d, parties, settings) in cases.items():
+        if not _wanted(name):
+            continue
         found[name] = row = measured(spectrum(d), parties, **settings)
         print(f"{name}: {row}", flush=True)
     return found
@@ -125,6 +145,8 @@ def engines(d: int = 4, k: int = 1) -> dict[str, Any]:
         "mp-spdz, semi": {"engine": "mp-spdz", "protocol": "semi"},
     }
     for name, settings in asked.items():
+        if not _wanted(name):
+            continue
         for _ in range(2):  # the first one compiles
             began = time.perf_counter()
             result = pdml_spdz.svd(
@@ -173,10 +195,9 @@ def main() -> None:
         if option in sys.argv:
             save(f"sealed{option[1:]}", compute())
             return
-    names = [name for name in sys.argv[1:] if not name.startswith("-")]
     found = {}
     for name, X in tables(Path(os.environ.get("PDML_DATA", "data"))):
-        if names and name not in names:
+        if not _wanted(name):
             continue
         found[name] = row = dealt(X) if "--dealt" in sys.argv else measured(X)
         print(f"{name} (d = {X.shape[1]}): {row}", flush=True)

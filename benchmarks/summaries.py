@@ -60,16 +60,22 @@ def table(text: str, *columns: str) -> list[list[str]]:
     return next((t[1:] for t in tables(text) if t[0][: len(columns)] == list(columns)), [])
 
 
+BEFORE = "(earlier)"  # of a part that the page's last run has not measured again
+
+
+def promised(text: str) -> list[list[str]]:
+    """The lines of docs/performance.md that say what was wanted and found, the newest first."""
+    return [line for t in tables(text) if t[0][:3] == ["", "wanted", "found"] for line in t[1:]]
+
+
 def performance(text: str) -> list[str]:
-    now, *earlier = [t[1:] for t in tables(text) if t[0][:3] == ["", "wanted", "found"]] or [[]]
-    if not now:
+    every = promised(text)
+    if not every:
         return []
-    measured = {c[0] for c in now}
-    # Of earlier tables the last is the newest.
-    before = list({c[0]: c for t in earlier for c in t if c[0] not in measured}.values())
+    now, before = ([c for c in every if c[-1].endswith(BEFORE) == earlier] for earlier in (False, True))
     asked = [(what, c) for what, begin in ASKED.items() for c in [*now, *before] if c[0].startswith(begin)]
     asked = [(what, c) for i, (what, c) in enumerate(asked) if what not in dict(asked[:i])]
-    lines = [f"| {what}{'' if c in now else ' (earlier)'} | {c[2]} | {c[1]} |" for what, c in asked]
+    lines = [f"| {what}{'' if c in now else f' {BEFORE}'} | {c[2]} | {c[1]} |" for what, c in asked]
     lines = ["| | found | aim |", "| --- | --- | --- |", *lines, ""] if lines else []
     for which, checks in (("", now), (" of earlier commits", before)):
         if checks:

@@ -46,6 +46,7 @@ def svd(
     accuracy_goal: float = 1e-6,
     decay: float = 0.6,
     block: int = 0,
+    ratios: str = "open",
     bound: str | float = "auto",
     seed: int | None = None,
     start: str | None = None,
@@ -100,6 +101,7 @@ def svd(
     accuracy_goal : sealed: sine of V's error that its gate lets pass; V is opened no finer
     decay : sealed: lambda_(b+1) / lambda_k that the number of iterations is meant for
     block : sealed: b, the columns that are iterated; 0: twice the rank
+    ratios : sealed: "open", all parties see the ratios of b Ritz values; "hidden", nobody does, at about twice the cost
     bound : "auto", "window", "exponent", "secsum", a number or "rows:R,N", as `--bound`
     seed : start from a public seed instead of one drawn by all parties
     start : "secsum" or "seed"; by default "seed" if there is a seed
@@ -161,6 +163,7 @@ def pca(
     accuracy_goal: float = 1e-6,
     decay: float = 0.6,
     block: int = 0,
+    ratios: str = "open",
     bound: str | float = "auto",
     seed: int | None = None,
     start: str | None = None,

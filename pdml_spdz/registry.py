@@ -11,6 +11,7 @@ pyproject.toml:
 from __future__ import annotations
 
 import importlib
+from collections.abc import Iterator
 from functools import cached_property
 from typing import Generic, NamedTuple, TypeVar
 
@@ -48,6 +49,12 @@ class Registry(Generic[T]):
         """Our own, in the order of their lines, then those of other packages."""
         return (*self._known, *(name for name in self._others if name not in self._known))
 
+    def __iter__(self) -> Iterator[str]:
+        return iter(self.names())
+
+    def __len__(self) -> int:
+        return len(self.names())
+
     def __contains__(self, name: object) -> bool:
         return name in self._known or name in self._others
 
@@ -57,6 +64,10 @@ class Registry(Generic[T]):
             module, _, attribute = self._line(name).where.partition(":")
             self._loaded[name] = getattr(importlib.import_module(module), attribute)
         return self._loaded[name]
+
+    def module(self, name: str) -> str:
+        """Where the thing of that name is defined."""
+        return self._line(name).where.partition(":")[0]
 
     def _line(self, name: str) -> Line:
         found = self._known.get(name) or self._others.get(name)

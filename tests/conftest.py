@@ -12,6 +12,12 @@ from hypothesis import settings
 # Parties are processes, by the thousand: what the first of them compiles serves the others.
 os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
 
+# Several tests and their parties run side by side, each of which BLAS would give all cores: its threads then wait for
+# each other, in loops (tests/nmf and three files of linear algebra took three times the processor time, on a loaded
+# machine). NumPy reads this when it is imported, so it has to be here, before anything imports it.
+for _name in ("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS", "MKL_NUM_THREADS"):
+    os.environ.setdefault(_name, "1")
+
 # Speed belongs in benchmarks: on a loaded machine a deadline fails at random.
 settings.register_profile("tests", deadline=None)
 settings.load_profile("tests")

@@ -8,7 +8,7 @@ from fractions import Fraction
 
 import numpy as np
 
-from pdml_spdz.engines.base import OwnRows, SealedCheckpoint
+from pdml_spdz.engines.base import OwnRows, SealedCheckpoint, SealedWatch
 from pdml_spdz.engines.embedded.sealed_run import SealedRun
 from pdml_spdz.primitives.masks import Keys
 from pdml_spdz.primitives.sec_sum import MaskedSum
@@ -60,7 +60,7 @@ def sealed_fit(
         if rows is not None:
             n, mine = sum(map(len, rows)), rows[link.me]
             own = OwnRows(own.S, mine.sum(axis=0) / np.sqrt(n * scale), Fraction(n, len(mine)))
-        run(own, V, seen.append)
+        run(own, V, SealedWatch(seen.append))
         return seen, link.traffic.rounds, sum(link.traffic.sent.values())
 
     results = between_threads(M, party, wire.tap(mesh(M)))

@@ -16,7 +16,9 @@ from pdml_spdz.applications.recommender import RatingScale
 from pdml_spdz.applications.text import Columns, Terms, Vocabulary, columns
 from pdml_spdz.numerics.fixedpoint import Reals
 from pdml_spdz.rows.base import RowsLike
+from pdml_spdz.system.files import replaced
 
+CACHE = Path("runs/experiments/cache")
 HELD_OUT = 0.2
 STARS = RatingScale(1.0, 5.0)
 
@@ -31,10 +33,27 @@ class Corpus:
 
 @cache
 def corpus(directory: Path, name: str, terms: int, limit: int) -> Corpus:
-    """Stemmed words without stop words; the vocabulary is the most frequent ones, a public list.
+    """Stemmed words without stop words; the vocabulary is the most frequent ones, a public list. Kept in runs/, since
+    stemming takes longer than most experiments.
 
     limit : so many documents at most, spread over the file; 0: all
     """
+    kept = kept_corpus(directory, name, terms, limit)
+    if not kept.is_file():
+        CACHE.mkdir(parents=True, exist_ok=True)
+        made = _stemmed(directory, name, terms, limit)
+        with replaced(kept) as temporary, temporary.open("wb") as file:
+            ends = np.cumsum([len(document) for document in made.documents])
+            np.savez(file, columns=np.concatenate(made.documents), ends=ends, d=made.d)
+    with np.load(kept) as found:
+        return Corpus(np.split(found["columns"], found["ends"][:-1]), int(found["d"]))
+
+
+def kept_corpus(directory: Path, name: str, terms: int, limit: int) -> Path:
+    return CACHE / f"{name}-{terms}-{limit}-{official.version(directory, name)}-terms.npz"
+
+
+def _stemmed(directory: Path, name: str, terms: int, limit: int) -> Corpus:
     make = Terms()
     texts = [text for text in official.texts(directory, name) if text.strip()]
     step = max(1, len(texts) // limit) if limit else 1

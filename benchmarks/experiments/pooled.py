@@ -35,7 +35,6 @@ SWEEPS = 20  # the paper does not say how many; `random 2x` makes twice as many
 TERMS = 10_000
 FITTED = 1e-3  # coefficients of an error change by less, relative to the largest: 1e-10 of the error
 FEW = 8000  # rows that candidates are compared on before the best of them are on all
-CACHE = Path("runs/experiments/cache")
 
 
 @dataclass(frozen=True)
@@ -60,7 +59,7 @@ def held_out(directory: Path, name: str, trial: int) -> HeldOut:
     corpus, X = datasets.corpus(directory, name, TERMS, 0), counts(directory, name)
     held = datasets.parties(X.shape[0], 0.0, 1, trial)[1]
     documents = [corpus.documents[i] for i in held]
-    seen = [windows.counted(documents, corpus.d, size, CACHE) for size in (None, topics.C_V_WINDOW)]
+    seen = [windows.counted(documents, corpus.d, size, datasets.CACHE) for size in (None, topics.C_V_WINDOW)]
     return HeldOut(*topics.split_documents(X[held], trial), *seen)
 
 

@@ -10,7 +10,6 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import scipy.sparse as sp
 
 from benchmarks.experiments import datasets, joined, official, search
 from benchmarks.experiments.cells import Cell, Row
@@ -18,9 +17,6 @@ from pdml_spdz.applications import low_rank, uplift
 from pdml_spdz.applications.recommender import hold_out
 from pdml_spdz.applications.text import document_frequencies, idf, term_counts, tf_idf
 from pdml_spdz.rows.base import RowsLike
-from pdml_spdz.system.files import replaced
-
-CACHE = Path("runs/experiments/cache")
 
 
 def summary(gains: list[uplift.Uplift]) -> list[Row]:
@@ -70,21 +66,8 @@ def recommender(directory: Path, k: int, share: float, M: int, trial: int) -> li
 
 @cache
 def texts(directory: Path, name: str, terms: int, limit: int) -> RowsLike:
-    """TF-IDF rows of a corpus; kept in runs/, since stemming takes longer than most experiments."""
-    kept = kept_texts(directory, name, terms, limit)
-    if not kept.is_file():
-        CACHE.mkdir(parents=True, exist_ok=True)
-        with replaced(kept) as temporary, temporary.open("wb") as file:
-            sp.save_npz(file, tf_idf_rows(datasets.corpus(directory, name, terms, limit)))
-    return sp.csr_array(sp.load_npz(kept))
-
-
-def kept_texts(directory: Path, name: str, terms: int, limit: int) -> Path:
-    return CACHE / f"{name}-{terms}-{limit}-{official.version(directory, name)}.npz"
-
-
-def tf_idf_rows(corpus: datasets.Corpus) -> RowsLike:
-    """With the IDF of all documents, as SecSum gives it."""
+    """TF-IDF rows of a corpus, with the IDF of all documents, as SecSum gives it."""
+    corpus = datasets.corpus(directory, name, terms, limit)
     counts = term_counts(corpus.documents, corpus.d)
     return tf_idf(counts, idf(*document_frequencies(counts)))
 

@@ -38,7 +38,10 @@ def write(directory: Path, page: Path, questions: Mapping[str, str]) -> list[Pat
     if "normed-sum" in results:
         question, table = results["normed-sum"]
         results["normed-sum"] = question, with_kept(table)
-    lines = [HEAD, *_origin([r for _, r in results.values()]), "", "## Wanted and found", "", *_checks(results)]
+    before = page.read_text(encoding="utf-8") if page.is_file() else ""
+    earlier, kept = _earlier(before, set(results))
+    lines = [HEAD, *_origin([r for _, r in results.values()]), "", "## Wanted and found", ""]
+    lines += _checks(results, before, kept)
     files = [page]
     for name, (question, result) in results.items():
         lines += ["", f"## {name}: {question}", ""]
@@ -48,7 +51,7 @@ def write(directory: Path, page: Path, questions: Mapping[str, str]) -> list[Pat
         for grid in grids(result):
             lines += [f"{grid.title}:", "", *grid.markdown(), ""]
         lines += [f"- {note}" for note in result.notes]
-    lines += _earlier(page, set(results))
+    lines += earlier
     with replaced(page) as temporary:
         text = summarised("\n".join(lines).rstrip() + "\n", summaries.performance)
         temporary.write_text(text, encoding="utf-8")
@@ -58,25 +61,32 @@ def write(directory: Path, page: Path, questions: Mapping[str, str]) -> list[Pat
 EARLIER = "# Measured earlier"
 
 
-def _earlier(page: Path, measured: set[str]) -> list[str]:
-    """What the page has of benchmarks that are not among these results, with where it comes from and what was promised
-    then; nothing once all have been measured again."""
-    if not page.is_file():
-        return []
-    now, _, before = page.read_text(encoding="utf-8").partition(f"\n{EARLIER}\n")
+def _earlier(page: str, measured: set[str]) -> tuple[list[str], set[str]]:
+    """What a page has of benchmarks that are not among these results, with where it comes from, and their names;
+    nothing once all have been measured again. What was promised of them goes into the one table (`_checks`)."""
+    now, _, before = page.partition(f"\n{EARLIER}\n")
     head, *parts = (before or now).split("\n## ")
-    promised = [part for part in parts if part.startswith("Wanted and found")]
-    kept = [part for part in parts if part not in promised and part.split(":")[0] not in measured]
+    kept = [part for part in parts if _is_kept(part, measured)]
     if before:
-        since, _, *others = now.split("\n## ")
-        if again := [part for part in others if part.split(":")[0] not in measured]:  # since then, but not this time
+        since, *others = now.split("\n## ")
+        if again := [part for part in others if _is_kept(part, measured)]:  # since then, but not this time
             head, kept = since + head, again + kept
     if not kept:
-        return []
+        return [], set()
     origins = [line for line in head.splitlines() if line.startswith("- ")]
     words = "At the commits below, and not again since: other parts of the package have changed."
-    sections = [f"## {part.rstrip()}" for part in (*promised, *kept)]
-    return ["", EARLIER, "", words, "", *origins, "", "\n\n".join(sections)]
+    sections = [f"## {part.rstrip()}" for part in kept]
+    return ["", EARLIER, "", words, "", *origins, "", "\n\n".join(sections)], {_name(part) for part in kept}
+
+
+def _name(part: str) -> str:
+    return part.partition(":")[0]
+
+
+def _is_kept(part: str, measured: set[str]) -> bool:
+    """Whether it is a benchmark of its own, and has not been measured again."""
+    title = part.partition("\n")[0]
+    return ":" in title and _name(title) not in measured
 
 
 def _origin(results: Sequence[Measurement]) -> list[str]:
@@ -96,13 +106,24 @@ def _origin(results: Sequence[Measurement]) -> list[str]:
     return list(dict.fromkeys(lines))
 
 
-def _checks(results: dict[str, tuple[str, Measurement]]) -> list[str]:
-    lines = ["| | wanted | found | |", "| --- | --- | --- | --- |"]
-    for _, result in results.values():
+def _checks(results: dict[str, tuple[str, Measurement]], page: str, kept: set[str]) -> list[str]:
+    """One table of all that was promised: found now, and below it what the page has of the benchmarks that it keeps."""
+    lines = ["| | wanted | found | met | part |", "| --- | --- | --- | --- | --- |"]
+    for name, (_, result) in results.items():
         for c in result.checks:
             wanted = f"{'at least' if c.at_least else 'at most'} {c.wanted:.4g}{c.unit}"
             found = f"{'~' if c.scaled else ''}{c.found:.4g}{c.unit}"
-            lines.append(f"| {c.what} | {wanted} | {found} | {c.verdict} |")
+            lines.append(f"| {c.what} | {wanted} | {found} | {c.verdict} | {name} |")
+    measured = {c.what for _, result in results.values() for c in result.checks}
+    seen = set[tuple[str, str]]()
+    for cells in summaries.promised(page):
+        part = (
+            cells[4].removesuffix(summaries.BEFORE).strip() if len(cells) > 4 else ""
+        )  # once there was no such column
+        of_kept = part in kept if part else bool(kept) and cells[0] not in measured
+        if of_kept and (part, cells[0]) not in seen:
+            seen.add((part, cells[0]))
+            lines.append(f"| {' | '.join(cells[:4])} | {f'{part} {summaries.BEFORE}'.strip()} |")
     return lines
 
 

@@ -81,12 +81,13 @@ def sealed(directory: Path, name: str, terms: int, k: int, share: float, documen
 def measured(
     X: RowsLike, mechanism: Mechanism, size: int, documents: int, samples: int, store: Path = SAMPLES
 ) -> list[Row]:
-    """A row for each view. Samples are kept until the cell is done: an interrupted one goes on."""
+    """A row for each view. Statistics of samples are kept until the cell is done: an interrupted one goes on."""
     chosen = np.random.default_rng(2).choice(X.shape[0], documents, replace=False)
     plan = make_plan(X.shape[0], [int(i) for i in np.sort(chosen)], size, samples, seed=3, group=documents)
     name = hashlib.sha256(repr((mechanism.settings(), plan, X.shape)).encode()).hexdigest()[:16]
-    found = judge(run(Experiment(X, plan, mechanism, store=store / name)), plan.documents)
-    shutil.rmtree(store / name)  # gigabytes for a cell of the paper's size
+    # Whole samples of a cell of the paper's size would be gigabytes.
+    found = judge(run(Experiment(X, plan, mechanism, store=store / name, whole=False)), plan.documents)
+    shutil.rmtree(store / name)
     return [_row(view, size) for view in found]
 
 

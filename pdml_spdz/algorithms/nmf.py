@@ -9,6 +9,7 @@ from dataclasses import dataclass, field, replace
 from typing import Protocol
 
 import numpy as np
+from numpy.typing import NDArray
 
 from pdml_spdz.algorithms.rri import CAP, Penalties
 from pdml_spdz.errors import ProtocolError, QuotaError
@@ -272,22 +273,32 @@ def _started(T: Reals, agree: Agreement) -> SweepState:
     return SweepState(agree(T, (), np.full(T.shape[1], 1e-10))[0])
 
 
-def project(x: Reals, near: Reals | None = None) -> Reals:
+def project(x: Reals, near: Reals | None = None, last: float = 1.0) -> Reals:
     """argmin ||y - x||_2 over y >= 0 with sum(y) = 1, exactly: y = [x - theta]_+ for the theta that makes the sum 1.
 
     Only numbers above max(x) - 1 can stay positive (what is cut off them sums to 1). The theta of any set is never too
     large, so what is not above it goes; when nothing goes, it is theta. No sorting.
-    near : (d,), a point that y is probably close to: the theta of its positive entries leaves little to look at
+    x : (..., d), each of its vectors by itself
+    near : a point that y is probably close to: the theta of its positive entries leaves few steps
+    last : the last number stands for so many equal ones
     Ref: Michelot, J. Optim. Theory Appl. 1986; the filter as in Condat, Math. Programming 2016.
     """
-    x = x - x.max()  # for accuracy: the same theta, shifted, for numbers of any size
-    least = -1.0
-    if near is not None and len(some := x[near > 0.0]):
-        least = max(least, (some.sum() - 1.0) / len(some) - 64.0 * EPS)  # below theta, whatever rounding does
-    kept, count = x[x > least], 0
-    while len(kept) != count:
-        count = len(kept)
-        theta = (kept.sum() - 1.0) / count  # below 0, which is the largest number: it never goes
-        kept = kept[kept > theta]
-    y = np.maximum(x - theta, 0.0)
-    return np.asarray(y / y.sum())
+
+    def total(values: Reals | NDArray[np.bool_]) -> Reals:
+        return np.asarray(values.sum(axis=-1, keepdims=True) + (last - 1.0) * values[..., -1:])
+
+    x = x - x.max(axis=-1, keepdims=True)  # for accuracy: the same theta, shifted, for numbers of any size
+    y, theta = np.empty_like(x), np.full((*x.shape[:-1], 1), -1.0)
+    if near is not None:
+        size = np.maximum(total(near > 0.0), EPS)  # of no numbers: far below -1
+        of_near = (total(np.multiply(x, near > 0.0, out=y)) - 1.0) / size
+        theta = np.maximum(theta, of_near - 64.0 * EPS)  # below theta, whatever rounding does
+    size = np.zeros_like(theta)
+    while True:
+        np.maximum(np.subtract(x, theta, out=y), 0.0, out=y)
+        count = total(y > 0.0)
+        if np.array_equal(count, size):
+            y /= total(y)
+            return y
+        # Below 0, which is the largest number: it never goes.
+        theta, size = np.maximum(theta, theta + (total(y) - 1.0) / count), count

@@ -171,7 +171,7 @@ def main() -> NoReturn:
     try:
         code: Any = cli.main(standalone_mode=False)
         sys.exit(code if isinstance(code, int) else 0)
-    except click.exceptions.Abort as stopped:
+    except (click.exceptions.Abort, KeyboardInterrupt) as stopped:
         _complain(" ".join(["pdml-spdz: stopped.", *map(str, stopped.args)]))
         sys.exit(INTERRUPTED)
     except click.ClickException as error:
@@ -189,6 +189,9 @@ def main() -> NoReturn:
 
         _complain(traceback.format_exc())
         sys.exit(PdmlError.code)
+    finally:
+        if process := sys.modules.get("pdml_spdz.system.process"):  # a command has begun
+            process.ignore_signals()
 
 
 def _of_files(error: OSError) -> PdmlError | None:

@@ -67,7 +67,11 @@ MEASURE: list[Option] = [
     ),
     click.option("--sweeps", type=_positive, default=20, show_default=True, help="Number of NMF sweeps."),
     click.option("--start", type=click.Choice(STARTS), default="random", show_default=True, help="Start of NMF."),
-    click.option("--weighted", is_flag=True, help="NMF: entries that a sparse file does not store are missing."),
+    click.option(
+        "--weighted",
+        is_flag=True,
+        help="NMF: what a sparse file does not store, and zeros of a dense one, are missing.",
+    ),
     click.option(
         "--statistic", "statistics", multiple=True, metavar="FILE.py:NAME", help="One more: f(seen, x) -> number."
     ),

@@ -31,6 +31,7 @@ _parties = click.option("--parties", "-M", type=click.IntRange(2, 30), default=3
 @click.option("--columns", type=click.IntRange(1), default=1, show_default=True, help="Vectors in one call.")
 @click.option("--iterations", type=click.IntRange(1), default=1, show_default=True, help="Calls of scaled_sum.")
 @options(PRECISION)
+@click.option("--hidden-ratios", is_flag=True, help="sealed_svd: of `--ratios hidden`.")
 @click.option("--own-masks", is_flag=True, help="Truncate under masks that the parties input (semi-honest).")
 @click.option("--out", type=click.Path(path_type=Path), help="Write it here instead of standard output.")
 def render(
@@ -41,6 +42,7 @@ def render(
     iterations: int,
     bits: int,
     range_: int,
+    hidden_ratios: bool,
     own_masks: bool,
     out: Path | None,
 ) -> None:
@@ -53,7 +55,8 @@ def render(
       pdml-spdz render sealed_svd --dim 16 --columns 4 --iterations 17        half as many components as columns
     """
     if name == SEALED_PROGRAM:
-        sealed = SealedPrecision(parties, dim, max(1, columns // 2), columns, iterations=iterations)
+        half = max(1, columns // 2)
+        sealed = SealedPrecision(parties, dim, half, columns, iterations=iterations, hidden_ratios=hidden_ratios)
         program = programs.render_sealed(sealed)
     else:
         precision = Precision(parties, bits, range_ or USUAL_RANGE, hidden_mean=name == programs.CENTRED)

@@ -12,7 +12,7 @@ import click
 
 SECTIONS = {
     "Privacy": (
-        "reveal accuracy_goal decay block engine protocol centre variance bound objective record_transcript "
+        "reveal ratios accuracy_goal decay block engine protocol centre variance bound objective record_transcript "
         "insecure_benchmark exclude"
     ),
     "Rows": (

@@ -36,13 +36,26 @@ class OwnRows:
 class SealedCheckpoint:
     """What a checkpoint of a sealed fit has shown.
 
-    ritz : Ritz values over their sum, largest first; None if V^T S V is too small to be normalised, and was not opened
+    normal : whether S and V^T S V are large enough to be normalised; if not, nothing else was opened
+    ritz : Ritz values over their sum, largest first; None if they were not opened
     passed : whether its gate is open; V : then, the result
     """
 
+    normal: bool
     ritz: Reals | None
     passed: bool
     V: Reals | None
+
+
+@dataclass(frozen=True)
+class SealedWatch:
+    """Who is told what a sealed fit has shown.
+
+    shown : called at every checkpoint; opened : with each observable, as soon as it may have been seen
+    """
+
+    shown: Callable[[SealedCheckpoint], None] = lambda seen: None
+    opened: Callable[[str], None] = lambda what: None
 
 
 @dataclass(frozen=True)
@@ -84,19 +97,11 @@ class Engine(Protocol):
         scale : what inputs are divided by
         """
 
-    def sealed(
-        self,
-        precision: SealedPrecision,
-        own: OwnRows,
-        V: Reals,
-        shown: Callable[[SealedCheckpoint], None],
-        opened: Callable[[str], None],
-    ) -> SealedCheckpoint:
+    def sealed(self, precision: SealedPrecision, own: OwnRows, V: Reals, watch: SealedWatch) -> SealedCheckpoint:
         """A sealed fit up to its first open gate, or to its last checkpoint.
 
         own : this party's matrix, over the bound; for a hidden mean also its sums, over the root of n times the bound
         V : the start, which all have
-        shown : called at every checkpoint; opened : with each observable, as soon as it has been seen
         """
 
     def facts(self) -> dict[str, Any]:
@@ -127,14 +132,7 @@ class EngineBase:
     def programs(self, plan: OfflinePlan, scale: float) -> Runner:
         raise EngineError(f"the engine {self.name} has no secret shares to run programs on.", "another engine")
 
-    def sealed(
-        self,
-        precision: SealedPrecision,
-        own: OwnRows,
-        V: Reals,
-        shown: Callable[[SealedCheckpoint], None],
-        opened: Callable[[str], None],
-    ) -> SealedCheckpoint:
+    def sealed(self, precision: SealedPrecision, own: OwnRows, V: Reals, watch: SealedWatch) -> SealedCheckpoint:
         raise EngineError(f"the engine {self.name} has no sealed fits.", "another engine")
 
     def facts(self) -> dict[str, Any]:

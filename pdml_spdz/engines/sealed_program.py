@@ -10,7 +10,7 @@ from collections.abc import Callable, Sequence
 
 import numpy as np
 
-from pdml_spdz.engines.base import OwnRows, SealedCheckpoint
+from pdml_spdz.engines.base import OwnRows, SealedCheckpoint, SealedWatch
 from pdml_spdz.engines.openings.sealed import GATE, RESULT, RITZ, SCALE
 from pdml_spdz.numerics import ring
 from pdml_spdz.numerics.fixedpoint import Reals
@@ -26,14 +26,16 @@ class SealedProgram(ABC):
     bias : by so many units rounding makes an opened number larger, on the average
 
     1. party m inputs S_m / B and, at every checkpoint, a rotation that it has drawn
-    2. one bit is opened: whether H is normalised; the run ends if it is not
+    2. one bit is opened: whether H is normalised; the run ends if it is not. With hidden ratios U is found under
+       sharing, from H and a direction that the rotations make, and 4 is next
     3. H is opened; U, Theta <- its leading eigenvectors and eigenvalues; all take those of party 0
     4. U, U / gaps and Theta / gaps go to the program as public numbers; the gate's bit is opened, and V_k if it is 1
 
-    Reveals: at each checkpoint that is reached the bit of 2, the eigenvalues of V^T S V over their sum, to f_open bits,
-    and the gate's bit; V_k to f_out bits.
+    Reveals: at each checkpoint that is reached the bit of 2, the eigenvalues of V^T S V over their sum, to f_open bits
+    (unless ratios are hidden), and the gate's bit; V_k to f_out bits.
     Cost: rounds: 1 for each product with S, 2 for each step of an inverse root, b / block of these one after the other
-    for each orthonormalisation.
+    for each orthonormalisation. Hidden ratios: about 7 for each of 15 squarings of a b by b matrix, k + 1 times.
+    Ref: docs/security.md. Powers by squaring: Householder 1964, 7.2; 3 x^2 - 2 x^3: McWeeny, Rev. Mod. Phys. 32, 1960.
     """
 
     bias = 0.0
@@ -45,22 +47,16 @@ class SealedProgram(ABC):
     def _opened(self, inputs: list[Integers], publics: list[int], n: int) -> Sequence[int]:
         """The next n numbers that the program opens, given this party's inputs, and numbers that all have."""
 
-    def __call__(
-        self,
-        own: OwnRows,
-        V: Reals,
-        shown: Callable[[SealedCheckpoint], None] = lambda seen: None,
-        opened: Callable[[str], None] = lambda what: None,
-    ) -> SealedCheckpoint:
-        """V : the start, which all have; shown, opened : as of `Engine.sealed`"""
+    def __call__(self, own: OwnRows, V: Reals, watch: SealedWatch) -> SealedCheckpoint:
+        """V : the start, which all have"""
         p = self.precision
         turns = [haar(p.columns, p.f_a).reshape(-1) for _ in p.checkpoints]
         inputs = [*_inputs(own, p.f_s), *turns]
         publics = [int(z) for z in integers(V.T.reshape(-1), p.f_v)]
         for _ in p.checkpoints:
-            seen = self._checkpoint(inputs, publics, opened)
-            shown(seen)
-            if seen.passed or seen.ritz is None:
+            seen = self._checkpoint(inputs, publics, watch.opened)
+            watch.shown(seen)
+            if seen.passed or not seen.normal:
                 break
             inputs, publics = [], []
         return seen
@@ -69,20 +65,23 @@ class SealedProgram(ABC):
         self, inputs: list[Integers], publics: list[int], opened: Callable[[str], None]
     ) -> SealedCheckpoint:
         p = self.precision
+        ritz: Reals | None
         (normal,) = self._opened(inputs, publics, 1)
         opened(SCALE)
         if not normal:
-            return SealedCheckpoint(None, False, None)
-        H = self._opened([], [], p.columns * (p.columns + 1) // 2)
-        opened(RITZ)
-        ritz, publics = self._eigenvectors(H)
+            return SealedCheckpoint(False, None, False, None)
+        ritz, publics = None, []
+        if not p.hidden_ratios:
+            H = self._opened([], [], p.columns * (p.columns + 1) // 2)
+            opened(RITZ)
+            ritz, publics = self._eigenvectors(H)
         (passed,) = self._opened([], publics, 1)
         opened(GATE)
         if not passed:
-            return SealedCheckpoint(ritz, False, None)
+            return SealedCheckpoint(True, ritz, False, None)
         opened(RESULT)  # before it is: another party may have it where this one loses its link
         found = np.array(self._opened([], [], p.d * p.rank), float) - self.bias
-        return SealedCheckpoint(ritz, True, found.reshape(p.d, p.rank) * 2.0**-p.f_out)
+        return SealedCheckpoint(True, ritz, True, found.reshape(p.d, p.rank) * 2.0**-p.f_out)
 
     def _eigenvectors(self, H: Sequence[int]) -> tuple[Reals, list[int]]:
         """Ritz values over their sum, and the public numbers that the gate wants: first whether there is no gap."""
@@ -95,8 +94,8 @@ class SealedProgram(ABC):
         agreed, _ = Agreement(self.link).offered(own, (), lambda offer, said: _diagonalise(offer, h))
         theta, U = agreed[0], agreed[1:, : p.rank]
         gaps = theta[: p.rank] - theta[p.rank]
-        hopeless = int(not gaps[-1] > 2.0**-p.weight_bits)
-        weights = 1 / np.maximum(gaps, 2.0**-p.weight_bits)
+        hopeless = int(not gaps[-1] > p.least_gap)
+        weights = 1 / np.maximum(gaps, p.least_gap)
         numbers = (U, U * weights, weights * theta[: p.rank])
         publics = [int(z) for x in numbers for z in integers(x.reshape(-1), p.f_u)]
         return theta / theta.sum(), [hopeless, *publics]

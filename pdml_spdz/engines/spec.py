@@ -144,6 +144,8 @@ class EngineSpec:
     f_g : fraction bits of public directions that they have room for
     needs_processes : parties cannot be threads of one process
     in_the_clear : every party sees the addends of every other
+    imports : modules that its parties will import, and functions that they will call first ("module:function"), for
+        one process that does it for all of them
     """
 
     name: str
@@ -160,6 +162,7 @@ class EngineSpec:
     f_g: int = FULL_G
     needs_processes: bool = False
     in_the_clear: bool = False
+    imports: tuple[str, ...] = ()
 
     @cached_property
     def levels(self) -> tuple[str, ...]:
@@ -192,6 +195,7 @@ def sealed_precision_of(study: Study, d: int) -> SealedPrecision:
         iterations=iterations_for(study.accuracy_goal, study.decay),
         decay=study.decay,
         hidden_mean=_hidden_mean(study),
+        hidden_ratios=study.ratios == "hidden",
     )
 
 

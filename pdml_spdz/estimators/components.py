@@ -31,15 +31,16 @@ class Linear(Distributed):
     scale_: Reals | None
     singular_values_: Reals | None
 
-    def _seal(self, reveal: str | None, accuracy_goal: float, decay: float, block: int) -> None:
+    def _seal(self, reveal: str | None, accuracy_goal: float, decay: float, block: int, ratios: str) -> None:
         """Parameters of a sealed fit."""
         self.reveal = reveal
         self.accuracy_goal = accuracy_goal
         self.decay = decay
         self.block = block
+        self.ratios = ratios
 
     def _sealed(self) -> dict[str, Any]:
-        return {name: getattr(self, name) for name in ("reveal", "accuracy_goal", "decay", "block")}
+        return {name: getattr(self, name) for name in ("reveal", "accuracy_goal", "decay", "block", "ratios")}
 
     def transform(self, X: Any) -> Any:
         """(X - mean) / scale V, of shape (n, n_components); a DataFrame if X is one."""
@@ -82,6 +83,7 @@ class PDSVD(Linear):
     accuracy_goal : sealed: sine of V's error that its gate lets pass; V is opened no finer
     decay : sealed: lambda_(b+1) / lambda_k that the number of iterations is meant for
     block : sealed: b, the columns that are iterated; 0: twice the rank
+    ratios : sealed: "open", all parties see the ratios of b Ritz values; "hidden", nobody does, at about twice the cost
     bound : "auto" (none is shown, or with "secsum" the sum of the parties' norms), or the largest ||X_m^T X_m||_F of a
         party, "rows:R,N", or another that a study may have
     random_state : None for a start that all parties draw together; otherwise it makes a public seed
@@ -114,6 +116,7 @@ class PDSVD(Linear):
         accuracy_goal: float = 1e-6,
         decay: float = 0.6,
         block: int = 0,
+        ratios: str = "open",
         bound: str | float = "auto",
         random_state: Any = None,
         transport: str = "processes",
@@ -121,7 +124,7 @@ class PDSVD(Linear):
     ) -> None:
         super().__init__(n_components, max_iter, tol, engine, bound, random_state, transport, record_transcript)
         self.solver = solver
-        self._seal(reveal, accuracy_goal, decay, block)
+        self._seal(reveal, accuracy_goal, decay, block, ratios)
 
     def fit(self, X: Any, y: Any = None, *, parties: Sequence[Any] | None = None) -> Self:
         """parties : numbers of consecutive rows, or a label for each row; by default three equal parts"""
@@ -169,6 +172,7 @@ class PDPCA(Linear):
         accuracy_goal: float = 1e-6,
         decay: float = 0.6,
         block: int = 0,
+        ratios: str = "open",
         bound: str | float = "auto",
         random_state: Any = None,
         transport: str = "processes",
@@ -176,7 +180,7 @@ class PDPCA(Linear):
     ) -> None:
         super().__init__(n_components, max_iter, tol, engine, bound, random_state, transport, record_transcript)
         self.solver = solver
-        self._seal(reveal, accuracy_goal, decay, block)
+        self._seal(reveal, accuracy_goal, decay, block, ratios)
         self.centre = centre
         self.variance = variance
         self.scale = scale
@@ -236,7 +240,7 @@ class PDNMF(Distributed):
     max_iter : maximum number of sweeps
     tol : stop when no topic changes by more in a sweep (l1)
     init : "pd" (from the parties' own topics), "random", or "nnsvd" (by PD-SVD); random_state takes its place
-    weighted : entries that a sparse X does not store are missing, not zero
+    weighted : entries that a sparse X does not store are missing, not zero; and so are the zeros of a dense X
     alpha : penalty on ||T||_1
     beta : penalty on ||T||_F^2/2
     gamma : penalty on ||W||_1

@@ -199,7 +199,7 @@ def _check_size(found: Examined, data: Data, study: Study, me: int | None) -> No
         size = (solver.columns(study.rank, data.d), min(study.iterations, solver.expected))
         norm, what = covariance(rows, *size).norm_bound(), f"{GRAM}, or {SQUARES}"
     elif study.spec.vector:
-        norm, what = float(np.sqrt(rows.squares())), study.spec.measure
+        norm, what = float(np.linalg.norm(rows.column_sums())), study.spec.measure
     else:
         norm, what = rows.squares(), SQUARES
     bounds.check_norm(norm, most, what)
@@ -223,5 +223,8 @@ def _suspects(found: Examined, data: Data, study: Study | None) -> None:
         found.note(NOTE, "constant", f"{listed(constant)}: adds nothing to a PCA")
     centred = study is None or ("centre" in study.spec.own and study.centre != "none")
     ends = [(np.nan, np.nan) if c.least is None or c.largest is None else (c.least, c.largest) for c in found.columns]
+    zeros = [] if study is None else prepare.suspected_zeros(data, study)
+    for warning in zeros:
+        found.note(NOTE, "zeros", warning)
     for warning in [*identifiers(known), *codes(data, np.array(ends)), *dominant_column(known, centred=centred)]:
         found.note(NOTE, "columns", warning)

@@ -27,6 +27,8 @@ from pdml_spdz.transport.base import Link
 def fit(run: PartyRun, data: Data, link: Link, engine: Engine) -> Fitted:
     """u = s/||s|| for s = sum_m x_m, where x_m is this party's one row.
 
+    Of rows that are not loaded whole x_m is the sums of their columns.
+
     1. this use of x_m is counted, and refused beyond the limit
     2. g <- a direction from the run's public coin, which no party chose
     3. u <- NormedSecSum(x_m) along g
@@ -37,7 +39,7 @@ def fit(run: PartyRun, data: Data, link: Link, engine: Engine) -> Fitted:
     """
     if run.resume:  # one call has nothing to go on from
         Checkpoints(run.directory / "checkpoint").common(link)
-    x = data.rows.dense().reshape(-1, 1)
+    x = data.rows.column_sums().reshape(-1, 1)  # of one row: the row itself
     uses = repeats.count(x.tobytes(), run.repeats)
     bound = find_bound(run, float(np.linalg.norm(x)), engine, link, data.d)
     coin = Agreement(link).coin()
@@ -80,7 +82,7 @@ def check(study: Study, want: Want) -> None:
 
 def reference(result: Any, files: list[Path]) -> dict[str, Any]:
     """The sum of the pooled vectors."""
-    vectors = [result.rows_of_file(path).dense()[0] for path in files]
+    vectors = [result.rows_of_file(path).column_sums() for path in files]
     s = np.sum(vectors, axis=0)
     angle = sine((s / np.linalg.norm(s))[:, None], result.V[:, None])
     return {"reference": "the sum of the pooled vectors", "largest_angle_sine": angle}
@@ -88,8 +90,9 @@ def reference(result: Any, files: list[Path]) -> dict[str, Any]:
 
 HELP = """The direction s/||s|| of the sum s of one vector from each party, one party for each of FILES.
 
-A file holds one vector: a .npy array of one dimension, or a table with a single row. Sums of small integers
-(counts) can be told from their direction: see docs/security.md before using this on such vectors.
+A file holds one vector: a .npy array of one dimension, or a table with a single row. Of a directory or pattern of
+Parquet files, and of Zarr, it is the sums of the columns over all rows. Sums of small integers (counts) can be told
+from their direction: see docs/security.md before using this on such vectors.
 
 \b
 Examples:

@@ -23,7 +23,7 @@ from pdml_spdz.primitives.bound import Bound
 from pdml_spdz.rows.base import Rows
 from pdml_spdz.rows.data import Data
 from pdml_spdz.rows.names import Names, positions
-from pdml_spdz.rows.suspects import dominant_column, identifiers
+from pdml_spdz.rows.suspects import dominant_column, identifiers, zeros_as_missing
 from pdml_spdz.run.context import PartyRun
 from pdml_spdz.study.algorithm import GRAM
 from pdml_spdz.study.model import Study
@@ -113,7 +113,13 @@ def agreed(data: Data, study: Study) -> Data:
     rows = replace(data, rows=moved(data, study))
     centred = "centre" in study.spec.own and study.centre != "none"
     dominant = dominant_column(replace(rows, rows=rows.known), centred=centred) if study.scale == "agreed" else []
-    return replace(rows, warnings=(*data.warnings, *identifiers(replace(data, rows=data.known)), *dominant))
+    found = [*identifiers(replace(data, rows=data.known)), *dominant, *suspected_zeros(data, study)]
+    return replace(rows, warnings=(*data.warnings, *found))
+
+
+def suspected_zeros(data: Data, study: Study) -> list[str]:
+    """A warning, if the study is about entries that are there and these rows do not say which."""
+    return zeros_as_missing(data) if study.nmf.weighted else []
 
 
 def offsets_and_scales(study: Study, data: Data) -> tuple[Reals, Reals]:

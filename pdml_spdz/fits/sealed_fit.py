@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 
 from pdml_spdz.algorithms.solver import start_by_sec_sum, start_by_seed
-from pdml_spdz.engines.base import Engine, OwnRows, SealedCheckpoint
-from pdml_spdz.engines.openings.sealed import GATE, RESULT, RITZ, SCALE
+from pdml_spdz.engines.base import Engine, OwnRows, SealedCheckpoint, SealedWatch
+from pdml_spdz.engines.openings.sealed import seen as observables
 from pdml_spdz.engines.spec import sealed_precision_of
 from pdml_spdz.errors import RangeExceeded
 from pdml_spdz.fits.limits import find_bound
@@ -42,7 +42,7 @@ def fit_sealed(run: PartyRun, data: Data, link: Link, engine: Engine, rows: View
     3. V <- what it has opened, orthonormal to the last bit
 
     Reveals: the bound (its blurred exponent, unless it is agreed); at each checkpoint that is reached whether S is
-    large enough beside it, b Ritz values over their sum, and the gate's bit; V.
+    large enough beside it, b Ritz values over their sum (unless ratios are hidden), and the gate's bit; V.
     Cost: that of the program. Ref: -
     """
     study, d = run.study, data.d
@@ -67,9 +67,10 @@ def fit_sealed(run: PartyRun, data: Data, link: Link, engine: Engine, rows: View
 
     def shown(seen: SealedCheckpoint) -> None:
         checkpoints.append(seen)
-        run.see("scale", np.array([float(seen.ritz is not None)]))
+        run.see("scale", np.array([float(seen.normal)]))
         if seen.ritz is not None:
             run.see("ritz", seen.ritz)
+        if seen.normal:
             run.see("gate", np.array([float(seen.passed)]))
         done, most = (precision.iterations_at(i) for i in (len(checkpoints) - 1, len(precision.checkpoints) - 1))
         run.notify({"event": "iteration", "t": done, "of": most, "change": float("nan")})
@@ -79,15 +80,15 @@ def fit_sealed(run: PartyRun, data: Data, link: Link, engine: Engine, rows: View
     if rows.sums is not None:
         assert rows.n is not None
         own = OwnRows(S / scale, rows.sums / np.sqrt(scale), Fraction(rows.n, max(1, rows.X.shape[0])))
-    seen = engine.sealed(precision, own, V, shown, run.show)
+    seen = engine.sealed(precision, own, V, SealedWatch(shown, run.show))
     if seen.V is None:
-        raise _closed(precision, study) if seen.ritz is not None else _too_small(precision, study)
+        raise _closed(precision, study) if seen.normal else _too_small(precision, study)
     engine.finish()
     Q, _ = orthonormalise(fix_signs(seen.V))
     result = agree(Q, (), np.full(study.rank, 1e-9))[0]
     run.see("V", result)
     digest = agree.digest("result", result.tobytes())
-    outcome = Outcome(data, digest, [], [SCALE, RITZ, GATE, RESULT])
+    outcome = Outcome(data, digest, [], observables(hidden_ratios=precision.hidden_ratios))
     report = run_report(study, engine, link, bound, outcome)
     report["seconds"]["loop"] = round(time.perf_counter() - began, 6)
     report["bound"]["measure"] = "trace" if study.bound_kind == "exponent" else form.measure
@@ -101,7 +102,6 @@ def _facts(study: Study, precision: SealedPrecision, checkpoints: list[SealedChe
     reached, known = len(checkpoints), 2.0**-precision.goal_bits
     counts = [precision.iterations_at(i) for i in range(len(precision.checkpoints))]
     ritz = checkpoints[-1].ritz
-    assert ritz is not None  # the gate is open
     return {
         "solver": None,
         "rank": study.rank,
@@ -118,13 +118,19 @@ def _facts(study: Study, precision: SealedPrecision, checkpoints: list[SealedChe
             "columns": precision.columns,
             "checkpoints": counts,
             "reached": reached,
-            "ritz_values": [float(x) for x in ritz],
+            "ratios": study.ratios,
+            "ritz_values": None if ritz is None else [float(x) for x in ritz],
         },
     }
 
 
-def _column_errors(ritz: Reals, known: float, p: SealedPrecision) -> list[float]:
-    """The gate knows of the span: columns of close Ritz values are mixed by what rounding of H, of trace 8, does."""
+def _column_errors(ritz: Reals | None, known: float, p: SealedPrecision) -> list[float]:
+    """The gate knows of the span: columns of close Ritz values are mixed by what rounding of H, of trace 8, does.
+
+    Where nobody has seen these, columns that are mixed are not orthonormal, which the gate does know of.
+    """
+    if ritz is None:
+        return [known] * p.rank
     unit = p.M * p.columns * 2.0 ** -(p.f_open + 3)
     gaps = [float(np.abs(np.delete(ritz, i) - ritz[i]).min()) for i in range(p.rank)]
     return [min(1.0, known + unit / max(gap, 1e-300)) for gap in gaps]
@@ -157,11 +163,15 @@ def _too_small(precision: SealedPrecision, study: Study) -> RangeExceeded:
 
 def _closed(precision: SealedPrecision, study: Study) -> RangeExceeded:
     total = precision.iterations_at(len(precision.checkpoints) - 1)
+    gap, ratios = "with a gap below the last one", ""
+    if precision.hidden_ratios:
+        gap = f"with a gap of 2^-{precision.relative_gap_bits} of itself below each"
+        ratios = ", or --ratios open, with which components may be close to each other"
     return RangeExceeded(
         f"after {total} iterations the gate is still closed: V is not known to {study.accuracy_goal:g}, and was not "
         "opened.",
-        f"{study.rank} components, each above 2^-{REACH} of the root of the sum of all lambda^2, with a gap "
-        f"below the last one, and lambda_(b+1) / lambda_k of at most about {study.decay:g} (b = {precision.columns})",
+        f"{study.rank} components, each above 2^-{REACH} of the root of the sum of all lambda^2, {gap}, "
+        f"and lambda_(b+1) / lambda_k of at most about {study.decay:g} (b = {precision.columns})",
         "ask for fewer components, a larger --block or --decay, or a larger --accuracy-goal; standardise the features "
-        "(--scale) where a few have nearly all of the variance",
+        f"(--scale) where a few have nearly all of the variance{ratios}",
     )

@@ -7,12 +7,11 @@ import os
 import queue
 import shutil
 import socket
-import subprocess
 import tempfile
 import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import ExitStack
+from contextlib import AbstractContextManager, ExitStack, nullcontext
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -23,14 +22,19 @@ from pdml_spdz.local.private import private_directory
 from pdml_spdz.rows import handover
 from pdml_spdz.rows.data import Data
 from pdml_spdz.run.context import Event
+from pdml_spdz.study.algorithm import ALGORITHMS
 from pdml_spdz.study.file import write
+from pdml_spdz.study.levels import OPENINGS
 from pdml_spdz.study.model import Study
+from pdml_spdz.study.solvers import SOLVERS
 from pdml_spdz.system import process
 from pdml_spdz.system.files import writing
+from pdml_spdz.system.forks import ForkServer
 from pdml_spdz.transport import certs
 
 LINGER = 10.0  # seconds that parties have to end after one that failed: it told them why, or they lost it
 LOGS = "pdml-spdz-logs-"
+IMPORTS = ("pdml_spdz.cli.party", "pdml_spdz.run.handshake:build_digest", "numpy.random", "encodings.idna")
 THREAD_SETTINGS = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS")
 
 
@@ -45,6 +49,7 @@ class PartyCommands:
     environment : variables of party m's process besides those of this one
     rows : for each party that has no file of its own, its rows
     logs_go : with the run; those of one that failed are kept elsewhere
+    meanwhile : called before the first party is there: one process imports for all of them then, and this one waits
     """
 
     study: Study
@@ -54,6 +59,7 @@ class PartyCommands:
     environment: Callable[[int], dict[str, str]] = field(default=lambda party: {})
     rows: Mapping[int, Data] = field(default_factory=dict, repr=False)
     logs_go: bool = False
+    meanwhile: Callable[[], object] = field(default=lambda: None)
 
 
 @dataclass
@@ -69,14 +75,14 @@ def supervise(commands: PartyCommands) -> list[dict[str, Any]]:
     with writing(commands.logs):
         for m in range(commands.study.M):
             (commands.logs / f"party-{m}").mkdir(parents=True, exist_ok=True)
-    with private_directory() as private:
-        outcomes = _run_processes(commands, private)
+    with private_directory() as private, _server(commands) as server:
+        outcomes = _run_processes(commands, private, server)
     if any(o.code != 0 or o.report is None for o in outcomes):
         raise _failure(commands, outcomes)
     return [o.report for o in outcomes if o.report is not None]
 
 
-def _run_processes(commands: PartyCommands, private: Path) -> list[_Ended]:
+def _run_processes(commands: PartyCommands, private: Path, server: ForkServer | None) -> list[_Ended]:
     M = commands.study.M
     # Bound before the study is written, and handed over: no other program can take the port in between.
     listeners = [socket.create_server(("127.0.0.1", 0), backlog=128) for _ in range(M)]
@@ -86,11 +92,12 @@ def _run_processes(commands: PartyCommands, private: Path) -> list[_Ended]:
     parties = tuple(replace(p, port=port, fingerprint=f) for p, port, f in entries)
     study_file = private / "study.toml"
     write(study_file, replace(commands.study, parties=parties))
+    commands.meanwhile()
     events: queue.SimpleQueue[tuple[int, Event | None]] = queue.SimpleQueue()
-    children: list[subprocess.Popen[str]] = []
+    children: list[process.Child] = []
     try:
         for m, listener in enumerate(listeners):
-            child = _start(commands, m, study_file, private / f"P{m}", listener)
+            child = _start(commands, m, study_file, private / f"P{m}", listener, server)
             children.append(child)
             threading.Thread(target=_follow, args=(m, child, events), daemon=True).start()
         for listener in listeners:
@@ -102,21 +109,35 @@ def _run_processes(commands: PartyCommands, private: Path) -> list[_Ended]:
         process.end(children)
 
 
+def _server(commands: PartyCommands) -> AbstractContextManager[ForkServer | None]:
+    """It imports what every party will, while this process makes keys."""
+    study = commands.study
+    if any(commands.environment(m) for m in range(study.M)):
+        return nullcontext()  # variables of a party's own may concern imports, too
+    modules = [*IMPORTS, ALGORITHMS.module(study.algorithm), OPENINGS.module(study.level.opening(study))]
+    modules += [] if "solver" in study.spec.idle else [SOLVERS.module(study.solver)]
+    return process.fork_server([*modules, *study.engine_spec.imports], _threads(study.M))
+
+
 def _start(
-    commands: PartyCommands, m: int, study_file: Path, certificates: Path, listener: socket.socket
-) -> subprocess.Popen[str]:
+    commands: PartyCommands,
+    m: int,
+    study_file: Path,
+    certificates: Path,
+    listener: socket.socket,
+    server: ForkServer | None,
+) -> process.Child:
     arguments = [*commands.command(m, study_file), "--certs", str(certificates), "--supervised"]
     inherited = {"--listen-fd": listener.fileno()}
     with ExitStack() as held:
         if m in commands.rows:
             inherited["--rows-fd"] = held.enter_context(handover.offered(commands.rows[m]))
-        for option, descriptor in inherited.items():
-            arguments += [option, str(descriptor)]
         return process.start(
             arguments,
             log=commands.logs / f"party-{m}" / "log",
             environment=_threads(commands.study.M) | commands.environment(m),
-            keep=list(inherited.values()),
+            descriptors=inherited,
+            server=server,
         )
 
 
@@ -138,7 +159,7 @@ def _threads(M: int) -> dict[str, str]:
     return dict.fromkeys(THREAD_SETTINGS, str(max(1, (os.cpu_count() or 1) // M)))
 
 
-def _follow(m: int, child: subprocess.Popen[str], events: queue.SimpleQueue[tuple[int, Event | None]]) -> None:
+def _follow(m: int, child: process.Child, events: queue.SimpleQueue[tuple[int, Event | None]]) -> None:
     assert child.stdout is not None
     for line in child.stdout:
         try:
@@ -150,7 +171,7 @@ def _follow(m: int, child: subprocess.Popen[str], events: queue.SimpleQueue[tupl
 
 
 def _collect(
-    commands: PartyCommands, children: list[subprocess.Popen[str]], events: queue.SimpleQueue[tuple[int, Event | None]]
+    commands: PartyCommands, children: list[process.Child], events: queue.SimpleQueue[tuple[int, Event | None]]
 ) -> list[_Ended]:
     outcomes = [_Ended() for _ in children]
     running, last_end, alive = set(range(len(children))), 0.0, time.monotonic()
@@ -179,7 +200,7 @@ def _collect(
     return outcomes
 
 
-def _end_left(children: list[subprocess.Popen[str]], outcomes: list[_Ended], running: set[int]) -> bool:
+def _end_left(children: list[process.Child], outcomes: list[_Ended], running: set[int]) -> bool:
     """End parties that stay after others have ended: stopped ones, and all of a run that has failed. Whether any was.
 
     One that is still at work after the others ended well, such as on its results, is left in peace.
@@ -252,5 +273,13 @@ def run_processes(run: LocalRun, rows: Sequence[Path | Data], out: Path) -> list
         arguments += [] if m in handed else run.reading.options()
         return arguments + [text for option, path in own.items() if path for text in (option, str(path))]
 
-    commands = PartyCommands(run.study, out, command, run.notify, run.environment, handed, logs_go=run.out is None)
-    return supervise(commands)
+    kept = run.out is not None
+    commands = PartyCommands(run.study, out, command, run.notify, run.environment, handed, logs_go=not kept)
+    return supervise(replace(commands, meanwhile=_load_pages) if kept else commands)
+
+
+def _load_pages() -> None:
+    """What is written for people in the end."""
+    from pdml_spdz.results import result_page  # not where nothing is kept
+
+    result_page.load()

@@ -46,6 +46,11 @@ def _sodium() -> Any:
     return library
 
 
+def load() -> None:
+    """The library, ahead of its first use: it is looked for, and unpacked."""
+    _sodium()
+
+
 def random_scalar() -> bytes:
     return bytes(_sodium().crypto_core_ristretto255_scalar_random())
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -113,7 +114,7 @@ def _send(hashing: BlockHash, pairs: Blocks, a: ring.Vector) -> tuple[ring.Vecto
         keys = pairs[low * n : (low + GROUP) * n]
         e0, e1 = (_pad(hashing, keys[:, side], bits - low) for side in (0, 1))
         t = ring.add(ring.sub(e0, e1), np.tile(a[:, : e0.shape[1]], (GROUP, 1)))
-        message.append(ring.pack(t, bits - low).tobytes())
+        message += [ring.pack(t[rows], width).tobytes() for rows, width in _halves(n, bits - low)]
         _accumulate(digits, e0, low)
     return _carry(digits), b"".join(message)
 
@@ -130,17 +131,27 @@ def _receive(hashing: BlockHash, keys: Blocks, choices: NDArray[np.bool_], n: in
         )
     digits, offset = np.zeros((n, bits // GROUP)), 0
     for low in range(0, bits, GROUP):
-        group, size = slice(low * n, (low + GROUP) * n), n * GROUP * (bits - low) // 8
+        group = slice(low * n, (low + GROUP) * n)
         e = _pad(hashing, keys[group], bits - low)
-        t = ring.unpack(message[offset : offset + size], n * GROUP, bits - low)
+        t = np.empty_like(e)
+        for rows, width in _halves(n, bits - low):
+            size = n * width
+            t[rows] = ring.unpack(message[offset : offset + size], 8 * n, width)
+            offset += size
         _accumulate(digits, ring.add(e, np.where(choices[group, None], t, 0)), low)
-        offset += size
     return _carry(digits)
 
 
 def message_size(n: int, bits: int) -> int:
     """Bytes that a party sends to a peer for n triples, the OTs apart."""
-    return sum(n * GROUP * (bits - low) // 8 for low in range(0, bits, GROUP))
+    return sum(n * width for low in range(0, bits, GROUP) for _, width in _halves(n, bits - low))
+
+
+def _halves(n: int, width: int) -> Iterator[tuple[slice, int]]:
+    """Of the t of a group, those that are sent with the same number of bits: whole bytes, for eight weights at a time,
+    so that n numbers of each take n * width bytes."""
+    for i in range(GROUP // 8):
+        yield slice(8 * n * i, 8 * n * (i + 1)), width - 8 * i
 
 
 def _pad(hashing: BlockHash, keys: Blocks, bits: int) -> ring.Vector:

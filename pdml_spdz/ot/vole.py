@@ -52,15 +52,16 @@ class Digits:
 
     def words(self, i: int) -> int:
         """Limbs that the number of weight 2^(kappa i) needs."""
-        return -(-(self.bits - self.kappa * i) // 64)
+        return -(-self.width(i) // 64)
 
-    def size(self, i: int) -> int:
-        """Bytes of a correction of weight 2^(kappa i)."""
-        return -(-(self.bits - self.kappa * i) // 8)
+    def width(self, i: int) -> int:
+        """Bits of a correction of weight 2^(kappa i)."""
+        return self.bits - self.kappa * i
 
     def message_size(self, n: int) -> int:
         """Bytes that `VoleSender.extend(n)` sends."""
-        return HEADER.size + (n + n % 2) * sum(self.size(i) for i in range(len(self)))
+        lengths, widths = chunks(n), [self.width(i) for i in range(len(self))]
+        return HEADER.size + sum(packed_size(length, width) for length in lengths for width in widths)
 
 
 class Sums:
@@ -106,7 +107,7 @@ class VoleSender:
             leaves = self.sums.of(i, start)
             for part, length in enumerate(lengths):
                 u_i, weighted = leaves.next(length)
-                message.append(_pack(to_words(settle(columns[part][: len(u_i)] - u_i)), digits.size(i)))
+                message.append(_pack(to_words(settle(columns[part][: len(u_i)] - u_i)), digits.width(i)))
                 v[part].step(-weighted)
         return _join([part.words() for part in v], n, digits.bits), b"".join(message)
 
@@ -134,12 +135,13 @@ class VoleReceiver:
         lengths, offset = chunks(n), HEADER.size
         w = [Horner(self.digits.kappa, length) for length in lengths]
         for i in range(len(self.digits) - 1, -1, -1):
-            hole, size = self._holes[i], self.digits.size(i)
+            hole, width = self._holes[i], self.digits.width(i)
             leaves = self.sums.of(i, start)
             for part, length in enumerate(lengths):
                 u_i, weighted = leaves.next(length)
-                u_i += to_columns(_unpack(message[offset : offset + length * size], size, length))
-                offset += length * size
+                size = packed_size(length, width)
+                u_i += to_columns(_unpack(message[offset : offset + size], width, length))
+                offset += size
                 # delta_i * u + v_i: the missing leaf's part of u_i counts delta_i - delta_i = 0 times.
                 w[part].step(hole * u_i - weighted)
         return _join([part.words() for part in w], n, self.digits.bits)
@@ -271,13 +273,13 @@ def extend(link: Link, ends: VoleEnds, u: Vector) -> Extended:
 
     1. (sender)   has u of length n, any numbers, the same for all its receivers;
     2. (sender)   u_i = sum_j x_ij, v_i = -sum_j j x_ij; v = sum_i 2^(kappa i) v_i;
-    3. (sender)   sends u - u_i mod 2^(k - kappa i), in whole bytes: the weight 2^(kappa i) removes what is above;
+    3. (sender)   sends u - u_i mod 2^(k - kappa i): the weight 2^(kappa i) removes what is above;
     4. (receiver) w_i = sum_{j != delta_i} (delta_i - j) x_ij + delta_i (u - u_i), which is delta_i u + v_i;
                   w = sum_i 2^(kappa i) w_i = u*delta + v.
 
     *Reveals:* nothing: each message is masked by the stream of the leaf that this receiver lacks, another one for each
     receiver, so that even all receivers together do not learn u.
-    *Cost:* 1 round; about n * k^2 / (16 kappa) bytes, 4.2 MB for n = 10^4, k = 160, kappa = 4 (`Digits.message_size`).
+    *Cost:* 1 round; about n * k^2 / (16 kappa) bytes, 4.1 MB for n = 10^4, k = 160, kappa = 4 (`Digits.message_size`).
     *Ref:* Roy, "SoftSpokenOT", CRYPTO 2022; Baum, Braun, Munch-Hansen, Scholl, "MozZ2karella", CRYPTO 2022
     (VOLE over Z_2^k); the truncated corrections after Gilboa, CRYPTO 1999.
     """
@@ -331,20 +333,34 @@ def _join(parts: list[Words], n: int, bits: int) -> Vector:
     return out
 
 
-def _pack(words: Words, size: int) -> bytes:
-    """The lowest `size` bytes of each number: whole limbs one after the other, then the rest of the highest."""
-    whole, rest = divmod(size, 8)
-    raw = words[:whole].tobytes()
-    if rest:
-        raw += words[whole].view(np.uint8).reshape(-1, 8)[:, :rest].tobytes()
+def packed_size(n: int, bits: int) -> int:
+    """Bytes of n numbers of so many bits (`_pack`)."""
+    return n * (bits // 8) + -(-n * (bits % 8) // 8)
+
+
+def _pack(words: Words, bits: int) -> bytes:
+    """The lowest bits of each number: whole limbs one after the other, whole bytes of the highest, and what is left of
+    less than a byte, side by side."""
+    whole, rest = divmod(bits // 8, 8)
+    raw, over = words[:whole].tobytes(), bits % 8
+    if rest or over:
+        high = words[whole].view(np.uint8).reshape(-1, 8)
+        raw += high[:, :rest].tobytes()
+        if over:
+            some = np.unpackbits(high[:, rest : rest + 1], axis=1, count=over, bitorder="little")
+            raw += np.packbits(some, bitorder="little").tobytes()
     return raw
 
 
-def _unpack(raw: memoryview, size: int, n: int) -> Words:
-    whole, rest = divmod(size, 8)
-    words = np.zeros((whole + (rest > 0), n), np.uint64)
+def _unpack(raw: memoryview, bits: int, n: int) -> Words:
+    whole, rest = divmod(bits // 8, 8)
+    over, end = bits % 8, n * (bits // 8)
+    words = np.zeros((whole + bool(rest or over), n), np.uint64)
     words[:whole] = np.frombuffer(raw[: 8 * n * whole], np.uint64).reshape(whole, n)
-    if rest:
-        high = np.frombuffer(raw[8 * n * whole :], np.uint8).reshape(n, rest)
-        words[whole].view(np.uint8).reshape(n, 8)[:, :rest] = high
+    if rest or over:
+        high = words[whole].view(np.uint8).reshape(n, 8)
+        high[:, :rest] = np.frombuffer(raw[8 * n * whole : end], np.uint8).reshape(n, rest)
+    if over:
+        some = np.unpackbits(np.frombuffer(raw[end:], np.uint8), count=n * over, bitorder="little").reshape(n, over)
+        high[:, rest] = np.packbits(some, axis=1, bitorder="little")[:, 0]
     return words

@@ -98,11 +98,16 @@ class Agreement:
 
     def digest(self, what: str, content: bytes) -> str:
         """A digest that all parties have in common, or ProtocolError."""
-        own = hashlib.sha256(what.encode() + b"|" + content).digest()
+        own = bytes.fromhex(digest_of(what, content))
         for peer, theirs in self.link.all_to_all(f"digest:{what}", own).items():
             if bytes(theirs) != own:
                 raise _differ(f"has another {what}", peer)
         return own.hex()
+
+
+def digest_of(what: str, content: bytes) -> str:
+    """As in `Agreement.digest`, and as reports have it of results."""
+    return hashlib.sha256(what.encode() + b"|" + content).hexdigest()
 
 
 def check_verdict(said: Iterable[int], possible: Iterable[Collection[int]]) -> None:

@@ -26,7 +26,7 @@ import numpy as np
 
 from pdml_spdz.errors import InputError, ResumeError
 from pdml_spdz.numerics.fixedpoint import Reals
-from pdml_spdz.privacy.mechanism import Mechanism, Statistic, evaluate, load_statistic
+from pdml_spdz.privacy.mechanism import Content, Mechanism, Statistic, evaluate, load_statistic
 from pdml_spdz.rows.base import RowsLike, as_rows
 from pdml_spdz.rows.data import Data
 from pdml_spdz.system.files import replaced, save_json, writing
@@ -40,6 +40,7 @@ class Experiment:
     """X : the population that databases are drawn from; user : more statistics, functions or "file.py:function"
 
     store : where samples are kept for resuming and for further statistics; None: nowhere
+    whole : all of each sample is kept; or only its statistics, which are all that resuming needs
     """
 
     X: RowsLike
@@ -47,6 +48,7 @@ class Experiment:
     mechanism: Mechanism
     user: tuple[Statistic | str, ...] = ()
     store: Path | None = None
+    whole: bool = True
 
 
 @dataclass(frozen=True)
@@ -65,29 +67,53 @@ Outcome = tuple[list[dict[str, float]], list[dict[str, Reals]]]
 
 
 def compute(experiment: Experiment, unit: Unit) -> Outcome:
-    """Statistics and features of one sample, for every document of its group; the sample comes from the store, or is
-    made now.
+    """Statistics and features of one sample, for every document of its group; the sample, or what was made of it, comes
+    from the store, or is made now.
     """
-    plan, mechanism = experiment.plan, experiment.mechanism
-    documents = [plan.documents[i] for i in plan.groups()[unit.g]]
-    records = experiment.X[documents]
     store = None if experiment.store is None else Store(experiment.store)
-    content = None if store is None else store.load(unit)
-    if content is None:
-        rng = generator(plan, unit)
-        X = experiment.X[np.sort(database(plan, experiment.X.shape[0], unit, rng))]
-        with_x = unit.arm == WITH
-        content = mechanism.sample_with(X, records, rng) if with_x else mechanism.sample_without(X, rng)
-        if store is not None:
-            store.save(unit, content)
+    kept = None if store is None else store.load(unit)
+    if kept is not None and not experiment.whole:
+        return _unpacked(kept)
+    content = _sample(experiment, unit) if kept is None else kept
+    if store is not None and kept is None and experiment.whole:
+        store.save(unit, content)  # before anybody works on it
+    found = _judged(experiment, unit, content)
+    if store is not None and not experiment.whole:
+        store.save(unit, _packed(found))
+    return found
+
+
+def _sample(experiment: Experiment, unit: Unit) -> Content:
+    plan, mechanism = experiment.plan, experiment.mechanism
+    rng = generator(plan, unit)
+    X = experiment.X[np.sort(database(plan, experiment.X.shape[0], unit, rng))]
+    if unit.arm == WITH:
+        return mechanism.sample_with(X, experiment.X[plan.documents_of(unit)], rng)
+    return mechanism.sample_without(X, rng)
+
+
+def _judged(experiment: Experiment, unit: Unit, content: Content) -> Outcome:
+    mechanism, documents = experiment.mechanism, experiment.plan.documents_of(unit)
     user = [load_statistic(s) if isinstance(s, str) else s for s in experiment.user]
     values, features = [], []
     for i, document in enumerate(documents):
-        x = as_rows(records[[i]]).dense()[0]
+        x = as_rows(experiment.X[[document]]).dense()[0]
         seen = mechanism.observables(content, i if unit.arm == WITH else None, x)
         values.append(evaluate(mechanism, user, seen, x, f"document {document}, sample {unit.j} ({unit.name})"))
         features.append(mechanism.features(seen, x))
     return values, features
+
+
+def _packed(found: Outcome) -> Content:
+    values, features = found
+    numbers = {f"of {view}": np.array([f[view] for f in features]) for view in features[0]}
+    return {"names": np.array([*values[0]]), "values": np.array([[*v.values()] for v in values]), **numbers}
+
+
+def _unpacked(content: Content) -> Outcome:
+    views = {name.removeprefix("of "): numbers for name, numbers in content.items() if name.startswith("of ")}
+    values = [dict(zip(content["names"].tolist(), v.tolist(), strict=True)) for v in content["values"]]
+    return values, [{view: numbers[i] for view, numbers in views.items()} for i in range(len(values))]
 
 
 def run(experiment: Experiment, *, jobs: int = 1, progress: Progress = lambda done, of: None) -> Samples:
@@ -96,7 +122,8 @@ def run(experiment: Experiment, *, jobs: int = 1, progress: Progress = lambda do
     """
     plan = experiment.plan
     if experiment.store is not None:
-        Store(experiment.store).begin(plan, experiment.mechanism.settings(), digest(experiment.X))
+        kept = {} if experiment.whole else {"kept": "statistics"}
+        Store(experiment.store).begin(plan, experiment.mechanism.settings() | kept, digest(experiment.X))
     units = plan.units()
     outcomes: dict[Unit, Outcome] = {}
     for unit, outcome in _computed(experiment, units, jobs):
@@ -175,6 +202,9 @@ class SamplePlan:
         step = self.group or len(self.documents)
         return [tuple(range(i, min(i + step, len(self.documents)))) for i in range(0, len(self.documents), step)]
 
+    def documents_of(self, unit: Unit) -> list[int]:
+        return [self.documents[i] for i in self.groups()[unit.g]]
+
     def units(self) -> list[Unit]:
         return [
             Unit(g, arm, j) for g in range(len(self.groups())) for arm in (WITH, WITHOUT) for j in range(self.samples)
@@ -220,8 +250,7 @@ def generator(plan: SamplePlan, unit: Unit) -> np.random.Generator:
 
 def database(plan: SamplePlan, n: int, unit: Unit, rng: np.random.Generator) -> Any:
     """Rows of the population in this sample: without x all of them, with x all but x itself."""
-    group = [plan.documents[i] for i in plan.groups()[unit.g]]
-    pool = np.setdiff1d(np.arange(n), group)
+    pool = np.setdiff1d(np.arange(n), plan.documents_of(unit))
     if unit.arm == WITH:
         return rng.choice(pool, plan.size - 1, replace=False)
     # The paper has a random row in the place of x, or a new database: the same in law, as one population is drawn from.

@@ -4,19 +4,21 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field, replace
+from operator import mul
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from pdml_spdz.algorithms.nmf import Summands, SweepSettings, SweepState, pd_nmf_iter
-from pdml_spdz.algorithms.nmf_start import own_topics
 from pdml_spdz.algorithms.rri import Penalties, part
 from pdml_spdz.errors import InputError
 from pdml_spdz.numerics.fixedpoint import Reals
 from pdml_spdz.primitives.normed_sum import Alone, own_sum
+from pdml_spdz.privacy import nmf_runs
 from pdml_spdz.privacy.ksdp import digest
 from pdml_spdz.privacy.mechanism import Content, Mechanism, Observables
+from pdml_spdz.privacy.nmf_runs import Runs, swept
 from pdml_spdz.rows.base import RowsLike, as_rows, stacked
 from pdml_spdz.transport.base import Clock
 
@@ -24,6 +26,7 @@ STARTS = ("random", "pd")
 SEEN = ("T", "den", "num")
 ALL, TOPICS, WITH_DEN, WITH_NUM = "pd-nmf", "topics", "topics and den", "topics and num"
 NMF_VIEWS = {ALL: SEEN, TOPICS: ("T",), WITH_DEN: ("T", "den"), WITH_NUM: ("T", "num")}
+NUMBERS = 1 << 19  # of T, of the runs that are made at once
 ROOM = 1e6  # numbers that are not encoded need no bound: one that is never met
 
 
@@ -67,38 +70,50 @@ class NmfMechanism(Mechanism):
 
     def run(self, X: RowsLike, seed: int) -> Content:
         """T and the victim's num and den of the last sweep (and of Init's), for the victim's rows X."""
-        k, d = self.k, X.shape[1]
-        T = np.random.default_rng(seed).uniform(size=(k, d))
-        T /= T.sum(axis=1, keepdims=True)
-        seen: Content = {}
-        if self.start == "pd":
-            if "topics" not in self._own:
-                self._own["topics"] = self._own_topics(self.others)
-            first = _swept((self._own_topics(X), self._own["topics"]), T, SweepSettings(self.sweeps, 0.0, 1.0))
-            seen, T = {f"init_{name}": value for name, value in first.items()}, first["T"]
-        penalties = self.penalties if self.weighted else Penalties()
-        return seen | _swept((X, self.others), T, SweepSettings(self.sweeps, 0.0, 1.0, penalties, self.weighted))
+        found = self._runs(X, np.zeros((1, 0, X.shape[1])), seed)
+        return {name: value[0] for name, value in found.items()}
 
-    def _own_topics(self, X: RowsLike) -> Reals:
-        """That (k, d) of PD-NMF-Init: k rows that stand for X."""
-        lengths, T = own_topics(X, self.k, SweepSettings(self.sweeps, 0.0, 1.0))
-        return np.asarray(lengths[:, None] * T)
+    def _runs(self, X: RowsLike, own: Reals, seed: int) -> Content:
+        """The same of b runs, each with rows of its own besides X: (b, m, d). One T_0 for all of them, as it does not
+        depend on rows.
+        """
+        T = np.random.default_rng(seed).uniform(size=(self.k, X.shape[1]))
+        T /= T.sum(axis=1, keepdims=True)
+        size = max(1, NUMBERS // T.size)
+        pieces = [self._at_once(X, own[i : i + size], T) for i in range(0, len(own), size)]
+        return {name: np.concatenate([piece[name] for piece in pieces]) for name in pieces[0]}
+
+    def _at_once(self, X: RowsLike, own: Reals, T_0: Reals) -> Content:
+        k, d = T_0.shape
+        T, seen = np.repeat(T_0[None], len(own), axis=0), {}
+        if self.start == "pd":
+            nothing = np.zeros((0, d))
+            if "topics" not in self._own:
+                self._own["topics"] = nmf_runs.own_topics(self.others, nothing[None], k, self.sweeps)[0]
+            That = Runs(nothing, nmf_runs.own_topics(X, own, k, self.sweeps), k)
+            first = vars(swept(That, self._own["topics"], T, self.sweeps))
+            seen, T = {f"init_{name}": value for name, value in first.items()}, first["T"]
+        if not self.weighted:
+            return seen | vars(swept(Runs(X, own, k), self.others, T, self.sweeps))
+        settings = SweepSettings(self.sweeps, 0.0, 1.0, self.penalties, weighted=True)
+        found = [_swept((stacked([X, rows]), self.others), T_b, settings) for rows, T_b in zip(own, T, strict=True)]
+        return seen | {name: np.array([one[name] for one in found]) for name in SEEN}
 
     def sample_without(self, X: RowsLike, rng: np.random.Generator) -> Content:
         return self.run(X, int(rng.integers(2**63)))
 
     def sample_with(self, X: RowsLike, records: RowsLike, rng: np.random.Generator) -> Content:
-        seed = int(rng.integers(2**63))  # one T_0 for all records of this sample, as it does not depend on rows
-        found = [self.run(stacked([X, records[[i]]]), seed) for i in range(records.shape[0])]
-        return {name: np.array([one[name] for one in found]) for name in found[0]}
+        return self._runs(X, as_rows(records).dense()[:, None], int(rng.integers(2**63)))
 
     def observables(self, content: Content, i: int | None, x: Reals) -> Observables:
         return content if i is None else {name: value[i] for name, value in content.items()}
 
     def statistics(self, seen: Observables, x: Reals) -> dict[str, float]:
-        found = topic_statistics(seen, x, self._own["features"])
+        known = self._own["features"]
+        found = topic_statistics(seen, x, self._coefficients(seen["T"], x), known)
         if "init_T" in seen:
-            first = topic_statistics({name: seen[f"init_{name}"] for name in SEEN}, x, self._own["features"])
+            first_seen = {name: seen[f"init_{name}"] for name in SEEN}
+            first = topic_statistics(first_seen, x, box_coefficients(first_seen["T"], x), known)
             found = {what: found[what] | {f"init {n}": v for n, v in first[what].items()} for what in found}
         return {
             f"{view}/{name}": value
@@ -107,26 +122,31 @@ class NmfMechanism(Mechanism):
             for name, value in found[what].items()
         }
 
+    def _coefficients(self, T: Reals, x: Reals) -> Reals:
+        """The last ones are kept: statistics and features of a record both need them."""
+        last = self._own.get("last")
+        if last is None or last[0] is not T or last[1] is not x:
+            last = self._own["last"] = T, x, box_coefficients(T, x)
+        return np.asarray(last[2])
+
     def features(self, seen: Observables, x: Reals) -> dict[str, Reals]:
-        a = box_coefficients(seen["T"], x)
+        a = self._coefficients(seen["T"], x)
         by = {"T": np.sort(a), "den": np.sort(a * seen["den"]), "num": np.sort(seen["num"] @ x)}
         return {view: np.concatenate([by[what] for what in NMF_VIEWS[view]]) for view in self.views}
 
 
 def _swept(tables: tuple[RowsLike, RowsLike], T: Reals, settings: SweepSettings) -> Content:
-    """T of PD-NMF-Iter, and the victim's (the first table's) own num and den of the last sweep, den in one number for
-    each topic.
+    """`nmf_runs.swept` of one run where entries are missing: its residuals are its own, nothing is shared with others.
 
-    Sums over all rows are the sums of both parties' sums, so all but the last sweep are made on all rows at once.
+    den : in one number for each topic
     """
-    k, n, weighted = len(T), tables[0].shape[0], settings.weighted
-    rows = part(stacked(tables), k, weighted=weighted)
+    k, n = len(T), tables[0].shape[0]
+    rows = part(stacked(tables), k, weighted=True)
     settings = replace(settings, bound=ROOM * (rows.norm() + 1.0))
-    if weighted:
-        rows.fit(T, settings.penalties, sweeps=5)
+    rows.fit(T, settings.penalties, sweeps=5)
     if settings.tau > 1:
         T = Joined([rows]).iterate(T, replace(settings, tau=settings.tau - 1))
-    parts = [part(table, k, weighted=weighted) for table in tables]
+    parts = [part(table, k, weighted=True) for table in tables]
     for p, W in zip(parts, (rows.W[:n], rows.W[n:]), strict=True):
         p.restore(W, T)
     both = Joined(parts)
@@ -140,30 +160,31 @@ def _swept(tables: tuple[RowsLike, RowsLike], T: Reals, settings: SweepSettings)
 
 def box_coefficients(T: Reals, x: Reals, sweeps: int = 500) -> Reals:
     """argmin over u in [0, 1]^k of ||x - u T||^2, by coordinates: exact in the limit, and k is small."""
-    G, b = T @ T.T, T @ x
-    size = np.diag(G)
-    u = np.zeros(len(b))
+    G, b = (T @ T.T).tolist(), (T @ x).tolist()  # numbers of Python: faster for so few
+    u, used = [0.0] * len(b), [t for t, row in enumerate(G) if row[t] > 0]
     for _ in range(sweeps):
-        before = u.copy()
-        for t in np.flatnonzero(size > 0):
-            u[t] = min(1.0, max(0.0, u[t] + (b[t] - G[t] @ u) / size[t]))
-        if np.max(np.abs(u - before), initial=0.0) <= 1e-12:
+        change = 0.0
+        for t in used:
+            left = b[t] - sum(map(mul, G[t], u))
+            before, u[t] = u[t], min(1.0, max(0.0, u[t] + left / G[t][t]))
+            change = max(change, abs(u[t] - before))
+        if change <= 1e-12:
             break
-    return u
+    return np.array(u)
 
 
-def topic_statistics(seen: Observables, x: Reals, known: NDArray[np.bool_]) -> dict[str, dict[str, float]]:
-    """The paper's statistic and others, by what they need. known : (d,), features that the adversary's rows have
+def topic_statistics(seen: Observables, x: Reals, a: Reals, known: NDArray[np.bool_]) -> dict[str, dict[str, float]]:
+    """The paper's statistic and others, by what they need. a : `box_coefficients` of x; known : (d,), features that
+    the adversary's rows have
 
     T: residual, ||x - a T||^2;  coefficients, the sum of a;  best cosine, of x to any topic;
     topic support, the share of x's features in any topic;  new features, of those that the adversary has not
-    den: weighted coefficients, a.w^2, a the box-constrained coefficients of x, w^2 the victim's den  [PDML]
+    den: weighted coefficients, a.w^2, w^2 the victim's den  [PDML]
     total weight, sum of w^2;  weighted cosine, mean cosine by w^2
     likelihood, mean log-probability of x's words in the victim's mixture of topics, smoothed
     num: num projection, largest x.num_t/||x||;  num support, share of features of x whose num at the victim is positive
     """
     T, den, num = seen["T"], seen["den"], seen["num"]
-    a = box_coefficients(T, x)
     norm, weight = max(float(np.linalg.norm(x)), 1e-300), max(float(den.sum()), 1e-300)
     left = x - a @ T
     lengths = np.maximum(np.linalg.norm(T, axis=1), 1e-300)

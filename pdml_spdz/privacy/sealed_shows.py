@@ -148,9 +148,11 @@ def _checkpoint(C: _Scaled, V: Reals, p: SealedPrecision) -> tuple[Reals, Reals,
     values, U = values[:, ::-1], U[:, :, ::-1]
     X, SX = V @ U[:, :, : p.rank], CV @ U[:, :, : p.rank] * (8 / trace)
     gaps = values[:, : p.rank] - values[:, [p.rank]]
-    weights = 1 / np.maximum(gaps, 2.0**-p.weight_bits)
+    if p.hidden_ratios:  # one weight for all, that of the last
+        gaps = np.repeat(gaps[:, -1:], p.rank, axis=1)
+    weights = 1 / np.maximum(gaps, p.least_gap)
     residual = (SX - X * values[:, None, : p.rank]) * weights[:, None, :]
     skew = np.triu(X.transpose(0, 2, 1) @ X - np.eye(p.rank))
     error = np.sum(residual**2, axis=(1, 2)) + 2 * np.sum(skew**2, axis=(1, 2))
-    passed = (gaps[:, -1] > 2.0**-p.weight_bits) & (error < 4.0**-p.goal_bits)
+    passed = (gaps[:, -1] > p.least_gap) & (error < 4.0**-p.goal_bits)
     return X, values / values.sum(axis=1, keepdims=True), passed

@@ -11,7 +11,7 @@ from math import acosh, ceil, cos, cosh, log, log2, pi, sqrt
 
 from pdml_spdz.errors import StudyError
 from pdml_spdz.programs.precision import SIGMA
-from pdml_spdz.programs.steps import COEFFICIENT_BITS, INVERSE_ROOT, Step, largest_factor
+from pdml_spdz.programs.steps import COEFFICIENT_BITS, INVERSE_ROOT, RECIPROCAL, Step, largest_factor
 from pdml_spdz.programs.steps import steps as fewest_steps
 
 Steps = tuple[Step, ...]
@@ -40,6 +40,7 @@ class SealedPrecision:
     block : columns that are made orthonormal together, about
     scale : ||S||_F may be 2^-scale of the bound
     hidden_mean : the mean of all rows is taken off under sharing
+    hidden_ratios : eigenvectors of H are found under sharing, and H is not opened
     """
 
     M: int
@@ -52,6 +53,7 @@ class SealedPrecision:
     block: int = 2
     scale: int = 32
     hidden_mean: bool = False
+    hidden_ratios: bool = False
 
     f_s: int = 84
     f_c: int = 52
@@ -65,6 +67,8 @@ class SealedPrecision:
     f_open: int = 40
     weight_bits: int = 12
     normal_bits: int = 43
+    relative_gap_bits: int = 12
+    polishing: int = 2
     step_bits: int = COEFFICIENT_BITS
 
     def __post_init__(self) -> None:
@@ -147,7 +151,8 @@ class SealedPrecision:
     @property
     def p_bits(self) -> int:
         """No inverse root is larger, whatever the data are."""
-        return ceil(max(map(largest_factor, (self.steps_of_rows, self.steps_of_scale))))
+        others = (self.steps_of_lengths, self.steps_of_what_is_left, self.steps_of_last_square)
+        return ceil(max(map(largest_factor, (self.steps_of_rows, self.steps_of_scale, *others))))
 
     @property
     def t_bits(self) -> int:
@@ -159,6 +164,58 @@ class SealedPrecision:
         """Of 8 / trace, once a bit has said that the steps have reached it: from 2^-(trace_reach + 1) they do not."""
         return 2 * (self.trace_reach + 1) + 3 - self.trace_bits
 
+    # Of what takes the place of opening H
+
+    @property
+    def squarings(self) -> int:
+        """b eigenvalues, each at most 1 - 2^-relative_gap_bits of the largest, to leave e = 2^-7.5 of it.
+
+        Polishing leaves 3 e^2 of e, so that after two of them 27 e^4 is below 2^-25.
+        """
+        return self.relative_gap_bits + ceil(log2((log2(self.columns) + 7.5) * log(2)))
+
+    @property
+    def steps_of_what_is_left(self) -> Steps:
+        """A k-th eigenvalue that the gate lets pass is at least as large as its gap."""
+        return fewest_steps(RECIPROCAL, self.gap_reach, 2)
+
+    @property
+    def steps_of_squares(self) -> Steps:
+        """Of b eigenvalues whose sum is at least 3/4."""
+        return fewest_steps(RECIPROCAL, self._square_reach, 2)
+
+    @property
+    def steps_of_last_square(self) -> Steps:
+        return fewest_steps(RECIPROCAL, self._square_reach, 40)
+
+    @property
+    def _square_reach(self) -> int:
+        return ceil(log2(self.columns / 0.75**2))
+
+    @property
+    def gap_reach(self) -> int:
+        """Of the trace: twice the smallest gap of ratios that are open, for larger weights take more bits."""
+        return self.weight_bits + 1
+
+    @property
+    def steps_of_gap(self) -> Steps:
+        return fewest_steps(INVERSE_ROOT, self.gap_reach, 40)
+
+    @property
+    def steps_of_lengths(self) -> Steps:
+        """Of a random direction 2^-20 are left along an eigenvector, but for k times in a million."""
+        return fewest_steps(INVERSE_ROOT, 20, 40)
+
+    @property
+    def least_gap(self) -> float:
+        """Below the k-th Ritz value, where their sum is 8, that the gate lets pass."""
+        return 2.0 ** (3 - self.gap_reach if self.hidden_ratios else -self.weight_bits)
+
+    @property
+    def norm_bits(self) -> int:
+        """Of the gate's largest weight, 1 / gap where the trace is 8."""
+        return ceil(largest_factor(self.steps_of_gap)) - 3 if self.hidden_ratios else self.weight_bits
+
     @property
     def most_bits(self) -> int:
         """The largest number that is truncated: sigma bits of mask above it, M masks and their offset."""
@@ -166,7 +223,7 @@ class SealedPrecision:
 
     def budget(self) -> Iterator[tuple[str, int, int, str]]:
         """(line, bits used, bits there are, why) for every width that must not overflow."""
-        most, weight = self.most_bits, self.weight_bits + self.w_bits
+        most, weight = self.most_bits, self.norm_bits + self.w_bits
         yield "norm of S", 2 * self.f_s + 2, most, "exact before it is truncated"
         yield "C V", self.f_c + self.f_v + self.f_root + 2, most, "with a root of the polynomial"
         yield "inverse root", self.f_p + self.p_bits + self.f_a + self.step_bits + 2, most, "a step, before truncation"

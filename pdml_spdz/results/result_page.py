@@ -102,6 +102,11 @@ def page(report: dict[str, Any], loadings: Loadings, *, private: bool, pictures:
     )
 
 
+def load() -> None:
+    """The page's template, ahead of its use: to compile it takes longer than to write a page."""
+    _template()
+
+
 @cache
 def _template() -> jinja2.Template:
     pages = environment()

@@ -283,6 +283,11 @@ class Dense(Rows):
 
     operator = dense
 
+    def csr(self) -> Any:
+        import scipy.sparse as sp
+
+        return sp.csr_array(self.array)
+
     def __getitem__(self, rows: Any) -> Dense:
         return Dense(self.array[rows])
 

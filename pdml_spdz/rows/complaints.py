@@ -34,7 +34,7 @@ NEARLY_NUMBERS = {
     ): "mend the formula, or leave the cell empty: this is an error of Excel's",
     re.compile(
         r"(?i)yes|no|y|n|t|f"
-    ): "write 1 and 0, or true and false; or make a feature of it (--encode NAME=yes,no)",
+    ): "write 1 and 0, or true and false; or list the categories (--encode NAME=A,B,...)",
 }
 
 
@@ -68,13 +68,15 @@ def complaint(form: Form, made: ColumnPlan) -> InputError | None:
                 )
         else:
             return None if row else no_rows(form)
-        j, more = odd[0], ""
+        j, more, advice = odd[0], "", _advice(line[odd[0]], form)
+        if row == 1 and len(odd) == len(numbers) > 1 and advice == LEAVE_OUT:  # names again, or units
+            advice = SECOND_HEADER
         if odd[1:]:
             more = f" Other columns that are not numbers there: {listed(repr(form.names[o]) for o in odd[1:])}."
         return InputError(
             f"{form.path}: column {form.names[j]!r} has {line[j][:60]!r} in row {row} (line {lines.line_num}).{more}",
             "a number, or nothing where it is missing",
-            _advice(line[j], form) if row > 1 or len(odd) < max(2, len(numbers)) else SECOND_HEADER,
+            advice,
         )
 
 

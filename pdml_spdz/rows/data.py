@@ -243,9 +243,11 @@ def is_collection(given: Any) -> bool:
 
 def ending_of(path: Path) -> str:
     """By which a file's reader is known: with what was packed, if it is packed."""
-    known = {name.lower() for name in (*READERS.names(), *TABLES.lines)}
     suffix = path.suffix.lower()
     ending = "".join(path.suffixes[-2:]).lower() if suffix in PACKED else suffix
+    if ending in READERS.lines or ending in TABLES.lines:  # to look for those of other packages takes long
+        return ending
+    known = {name.lower() for name in (*READERS.names(), *TABLES.lines)}
     if ending not in known:
         found = f"{path} has an ending that is not known ({ending or 'none'!r})."
         raise InputError(found, f"one of {', '.join(sorted(known))}", OTHER_ENDINGS.get(ending, RENAME))
@@ -294,7 +296,7 @@ def _checked(loaded: Loaded, where: str, source: str, agreed: RowSettings, *, ve
     X, features, aside = loaded
     if vector:
         X = X[None, :] if X.ndim == 1 and X.size else X
-        if X.ndim == 2 and X.shape[0] != 1:
+        if X.ndim == 2 and X.shape[0] != 1 and not getattr(X, "lazy", False):  # of which the column sums are taken
             raise InputError(
                 f"{where} holds {X.shape[0]} rows.", "one vector: a single row, or an array of one dimension"
             )

@@ -138,6 +138,9 @@ def _check_quotes(form: Form, rows: int) -> None:
                     ) from None
 
 
+TRUTHS = frozenset(TRUE + FALSE)
+
+
 def _truths(form: Form, made: ColumnPlan, cells: int | None) -> set[int]:
     """Columns of true and false: of the first rows, as many as have so many cells."""
     found: set[int] = set()
@@ -145,7 +148,7 @@ def _truths(form: Form, made: ColumnPlan, cells: int | None) -> set[int]:
         _, lines = lines_of(text, form)
         most = None if cells is None else max(1, cells // len(form.names))
         for line in itertools.islice((line for line in lines if len(line) == len(form.names)), most):
-            found |= {j for j in made.numbers if line[j].strip() in TRUE + FALSE}
+            found |= {j for j in made.numbers if line[j].strip() in TRUTHS}
     return found
 
 
@@ -209,8 +212,10 @@ def _text_columns(made: ColumnPlan, labels: list[str]) -> dict[str, Names]:
 
 def _without_nothing(batch: Any, texts: dict[str, Names]) -> Any:
     """Words for nothing are null in columns of texts, unless they are categories that the parties agreed on."""
+    if not texts:
+        return batch
     import pyarrow as pa
-    import pyarrow.compute as pc
+    import pyarrow.compute as pc  # takes longer than to read a small file
 
     for label, categories in texts.items():
         place, column = batch.schema.get_field_index(label), batch.column(label)

@@ -38,14 +38,27 @@ class Piece(Protocol):
         """Arrays (n, d), or CSR, one after the other."""
 
 
+class Unseen:
+    """A plan that Dask does not look into for tasks. In a dataclass it does, column by column, for every piece in every
+    pass: with thousands of columns that takes as long as to read the piece, and only one core does it.
+    """
+
+    def __init__(self, plan: ColumnPlan) -> None:
+        self.plan = plan
+
+
 @dataclass(frozen=True)
 class ParquetPiece:
     """A row group of a file, of n rows."""
 
     path: str
     group: int
-    plan: ColumnPlan
+    columns: Unseen
     n: int
+
+    @property
+    def plan(self) -> ColumnPlan:
+        return self.columns.plan
 
     def batches(self) -> Iterator[Any]:
         plan, d = replace(self.plan, aside=()), self.plan.d
@@ -122,11 +135,11 @@ class ValuePiece:
     """What a task of Dask has made: an array, a sparse one, or a data frame."""
 
     value: Any
-    plan: ColumnPlan | None = None
+    columns: Unseen | None = None
 
     def batches(self) -> Iterator[Any]:
-        if self.plan is not None:
-            yield block_of(self.value, self.plan)[0]
+        if self.columns is not None:
+            yield block_of(self.value, self.columns.plan)[0]
         elif hasattr(self.value, "tocsr"):
             yield _canonical(self.value)
         else:
@@ -136,8 +149,8 @@ class ValuePiece:
 
     def aside(self) -> NDArray[Any]:
         """As of a `ParquetPiece`."""
-        assert self.plan is not None
-        return aside_of(self.value, self.plan)
+        assert self.columns is not None
+        return aside_of(self.value, self.columns.plan)
 
 
 def _canonical(matrix: Any) -> Any:

@@ -16,9 +16,10 @@ import numpy as np
 from pdml_spdz.errors import InputError
 from pdml_spdz.rows.blocked import Blocked, BlockStore
 from pdml_spdz.rows.choosing import ColumnPlan
+from pdml_spdz.rows.copies import refuse_copies
 from pdml_spdz.rows.frames import Loaded, needs_pyarrow, table_plan
 from pdml_spdz.rows.names import Names, listed, positions, quoted
-from pdml_spdz.rows.pieces import ParquetPiece, ValuePiece, unreadable
+from pdml_spdz.rows.pieces import ParquetPiece, Unseen, ValuePiece, unreadable
 from pdml_spdz.rows.reading import Reading, RowsWanted
 from pdml_spdz.rows.workers import Workers, workers_of
 
@@ -92,9 +93,14 @@ def parquet_pieces(pattern: str, wanted: RowsWanted) -> list[ParquetPiece]:
         first = first or made
         made = _in_order_of(first, made)
         groups = [heads.row_group(g).num_rows for g in range(heads.num_row_groups)]
-        found += [ParquetPiece(path, g, made, n) for g, n in enumerate(groups) if n]
+        columns = Unseen(made)
+        found += [ParquetPiece(path, g, columns, n) for g, n in enumerate(groups) if n]
     if not found:
         raise InputError(f"{pattern} has files and no rows.", "at least one row", "leave this party out")
+    try:
+        refuse_copies(dict.fromkeys(piece.path for piece in found))
+    except OSError as error:
+        raise unreadable(error.filename, error) from None
     return found
 
 
@@ -217,6 +223,7 @@ def _of_frame(given: Any, where: str, wanted: RowsWanted, workers: Workers) -> L
     made = plan(column_texts(empty, where), wanted, where)
     check_types(made, column_types(empty), where)
     parts = list(given.to_delayed())
-    values = [ValuePiece(part, made) for part in parts]
+    columns = Unseen(made)
+    values = [ValuePiece(part, columns) for part in parts]
     lengths = list(workers.each(len, parts, [()] * len(parts)))
     return _loaded(workers, values, lengths, made)

@@ -18,6 +18,7 @@ CODES = [sign * (10.0**k - 1) for k in range(2, 8) for sign in (-1, 1)]  # -99, 
 LEAST_ROWS = 8  # by chance alone fewer numbers may go up by equal steps
 IDENTIFIER = "looks like an identifier or a row number"
 DOMINANT = "carries nearly all of the"
+ZEROS = "are zero, and are taken as missing (--weighted)"
 ID = re.compile(r"(?:.*[\W_])?(?:id|ID|Id|iD)|.*[a-z](?:Id|ID)")
 
 
@@ -39,6 +40,13 @@ def dominant_column(data: Data, *, centred: bool) -> list[str]:
     what = "variance" if centred else "sum of squares"
     text = f"{DOMINANT} {what} of this party's rows: the first vector will be that column"
     return [f"{column(data.features, j)} {text}; scale the features (--scale), or leave it out if it is not one"]
+
+
+def zeros_as_missing(data: Data) -> list[str]:
+    """A warning, where only what is there counts, of zeros in a dense table, which sparse rows could store."""
+    zeros = 0 if data.rows.sparse else data.n * data.d - data.rows.nonzero
+    text = f"{ZEROS}; where a zero is a value, give the rows as a sparse file that stores it, or as triplets"
+    return [f"{zeros:,} of the {data.n * data.d:,} entries of {data.source} {text}"] if zeros else []
 
 
 def codes(data: Data, ends: Reals) -> list[str]:
@@ -67,11 +75,11 @@ def codes(data: Data, ends: Reals) -> list[str]:
 
 
 def warn_of_columns(said: Iterable[str], caller: int) -> None:
-    """Those of a report's warnings that are about columns, as Python's: whoever calls a function does not see what
+    """Those of a report's warnings that are about the rows, as Python's: whoever calls a function does not see what
     parties print. caller : how many frames above this one
     """
     for text in said:
-        if IDENTIFIER in text or DOMINANT in text:
+        if any(known in text for known in (IDENTIFIER, DOMINANT, ZEROS)):
             warnings.warn(text, UserWarning, stacklevel=caller + 1)
 
 

@@ -4,7 +4,6 @@ and its results on the disk, every array first, and the report, the mark of a fi
 
 from __future__ import annotations
 
-import hashlib
 import json
 import platform
 import resource
@@ -26,6 +25,7 @@ from pdml_spdz.engines.base import Engine
 from pdml_spdz.engines.transcript import Transcript
 from pdml_spdz.errors import InputError, StorageError
 from pdml_spdz.numerics.fixedpoint import Reals
+from pdml_spdz.primitives.agree import digest_of
 from pdml_spdz.primitives.bound import Bound
 from pdml_spdz.rows.data import Data
 from pdml_spdz.rows.reading import MEAN
@@ -67,7 +67,7 @@ def commit(
     for name, array in arrays.items():
         save_array(directory / name, array)
     report.setdefault("digests", {})["arrays"] = {
-        name: _digest(array, name) for name, array in arrays.items() if name not in OWN
+        name: digest_of(name, array.tobytes()) for name, array in arrays.items() if name not in OWN
     }
     save_json(directory / REPORT, report)
 
@@ -84,9 +84,9 @@ def kept_array(directory: Path, name: str, report: Mapping[str, Any]) -> Reals:
         array: Reals = np.load(path, allow_pickle=False)
         digests = report["digests"]
         result = name == ALGORITHMS[report["algorithm"]].result
-        wanted, found = digests.get("arrays", {}).get(name), _digest(array, name)
+        wanted, found = digests.get("arrays", {}).get(name), digest_of(name, array.tobytes())
         if result:  # the digest that all parties have agreed on
-            wanted, found = digests["result"], _digest(array, "result")
+            wanted, found = digests["result"], digest_of("result", array.tobytes())
         if array.dtype == np.float64 and np.isfinite(array).all() and wanted in (found, None):
             return array
     except (OSError, ValueError, EOFError, MemoryError, KeyError, TypeError, AttributeError):
@@ -96,10 +96,6 @@ def kept_array(directory: Path, name: str, report: Mapping[str, Any]) -> Reals:
         f"the file that {REPORT} beside it has the digest of",
         "take both from another party's directory or from a copy, or run again",
     )
-
-
-def _digest(array: Reals, what: str) -> str:
-    return hashlib.sha256(what.encode() + b"|" + array.tobytes()).hexdigest()
 
 
 def remove(directory: Path) -> None:

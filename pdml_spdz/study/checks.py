@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import fields, is_dataclass
 from typing import TYPE_CHECKING
 
@@ -41,7 +41,7 @@ OWN = ("centre", "variance", "nmf")  # settings that only some algorithms have
 ENGINE_SETTINGS = ("protocol", "insecure_benchmark")  # which not every engine takes
 
 
-def validate(study: Study, choices: Mapping[str, Iterable[str]]) -> None:
+def validate(study: Study, choices: Mapping[str, Collection[str]]) -> None:
     """Everything that can be seen to be wrong before there is any data; what is not said becomes what is usual.
 
     choices : of settings that are one of some words
@@ -49,7 +49,7 @@ def validate(study: Study, choices: Mapping[str, Iterable[str]]) -> None:
     spec = study.engine_spec  # StudyError if there is none of that name
     for name, words in choices.items():
         if getattr(study, name) is not None:
-            check_choice(name, getattr(study, name), tuple(words))
+            check_choice(name, getattr(study, name), words)
     for name in UNSAID:
         if getattr(study, name) is None:
             object.__setattr__(study, name, study.usual(name))
@@ -84,7 +84,7 @@ def _check_engine(study: Study, spec: EngineSpec) -> None:
         'normalise = "per-column": the paper\'s program normalises each column by itself',
     )
     if opening.name not in spec.openings:
-        settings = ("reveal", "normalise", "program", "centre")
+        settings = ("reveal", "normalise", "program", "centre", *(["ratios"] if study.level.sealed else []))
         others = engines_that(lambda e: opening.name in e.openings)
         raise StudyError(
             f"`engine` is {study.engine!r}, which has no opening {opening.name!r}: "

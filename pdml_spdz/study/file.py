@@ -39,7 +39,7 @@ def render(study: Study) -> str:
     spec = study.spec
     names = dict.fromkeys([*ENGINES.lines, study.engine])  # to look for those of other packages takes long
     engines = [engine for engine in map(ENGINES.__getitem__, names) if spec.needs != SUMS or not engine.shares]
-    solvers = " ".join(f"{name}: {SOLVERS[name].help}" for name in SOLVERS.names())
+    solvers = " ".join(f"{name}: {SOLVERS[name].help}" for name in dict.fromkeys([*SOLVERS.lines, study.solver]))
     own = {"study": study, "spec": spec, "engines": engines, "solvers": solvers, "size": spec.measure}
     return template.render(**own, written=functools.partial(_written, study))
 

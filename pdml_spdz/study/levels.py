@@ -45,7 +45,13 @@ def _of_directions(study: Study) -> str:
 
 NORMED = Level("normed", "directions only.", "embedded", _of_directions)
 SUM = Level("sum", "the sums, and so their norms.", "secsum", lambda study: "sum", shows_sums=True)
-SEALED = Level("sealed", "V, and nothing on the way to it.", "embedded", lambda study: "sealed", sealed=True)
+
+
+def _of_sealed(study: Study) -> str:
+    return "sealed" if study.ratios == "open" else "sealed-hidden"
+
+
+SEALED = Level("sealed", "V, and nothing on the way to it.", "embedded", _of_sealed, sealed=True)
 LEVELS: Registry[Level] = Registry(
     "level",
     {
@@ -63,6 +69,7 @@ OPENINGS: Registry[Opening] = Registry(
         "paper": Line("pdml_spdz.engines.mp_spdz.paper:PAPER"),
         "sum": Line("pdml_spdz.engines.openings.sums:SUM"),
         "sealed": Line("pdml_spdz.engines.openings.sealed:SEALED"),
+        "sealed-hidden": Line("pdml_spdz.engines.openings.sealed:SEALED_HIDDEN"),
     },
 )
 DEFAULT_LEVEL = next(iter(LEVELS.lines))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import asdict, dataclass, field, fields
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 
 NORMALISE = ("fit", "per-column")
 ONLINE = ("stream", "per-column")
+RATIOS = ("open", "hidden")
 OFFLINE = ("auto", "stock", "on-demand")
 VOLE = ("lpn", "ot")
 COLUMNS = ("name", "position")
@@ -32,9 +33,10 @@ PROGRAMS = ("projection", "paper")
 STARTS = ("secsum", "seed")
 INITS = ("pd", "random", "nnsvd", "best_of_M")
 W_STARTS = ("zero", "nnls")
-CHOICES: dict[str, Iterable[str]] = {
+CHOICES: dict[str, Collection[str]] = {
     "normalise": NORMALISE,
     "online": ONLINE,
+    "ratios": RATIOS,
     "offline": OFFLINE,
     "vole": VOLE,
     "columns": COLUMNS,
@@ -94,7 +96,7 @@ class NmfSettings:
     init: str = "pd"  # "pd" (PD-NMF-Init), "random", "nnsvd" (by PD-SVD) or "best_of_M" (NOT private)
     init_iterations: int = 20  # sweeps that finding the start may take
     w_start: str = "zero"  # W is zero at first, or fitted to T_0 ("nnls")
-    weighted: bool = False  # entries that a sparse file does not store are missing, not zero
+    weighted: bool = False  # what a sparse file does not store, and zeros of a dense one, are missing
     paper_order: bool = False  # clip, then project, as the paper prints it; the objective may then rise
     objective: bool = False  # reveal ||X - W T||_F^2
     alpha: float = 0.0  # penalty on ||T||_1
@@ -143,6 +145,7 @@ class Study:
     accuracy_goal: float = 1e-6  # reveal sealed: of the sine of V's error; V is opened no finer
     decay: float = 0.6  # of lambda_(b+1) / lambda_k: what the number of iterations is meant for
     block: int = 0  # b, the columns that are iterated; 0: twice the rank
+    ratios: str = "open"  # of b Ritz values, or "hidden": eigenvectors are found under sharing, at more cost
     rows: RowSettings = field(default_factory=RowSettings)  # what is made of columns and missing values
     nmf: NmfSettings = field(default_factory=NmfSettings)  # of a non-negative factorisation
     precision: PrecisionSettings = field(default_factory=PrecisionSettings)  # of the numbers that are computed with
@@ -151,7 +154,7 @@ class Study:
     def __post_init__(self) -> None:
         settle(self, "the study")
         want(2 <= self.M <= MAX_PARTIES, f"the study has {self.M} parties.", f"2 to {MAX_PARTIES} parties")
-        validate(self, {name: words.names() for name, words in REGISTERED.items()} | CHOICES)
+        validate(self, REGISTERED | CHOICES)
 
     def __getstate__(self) -> dict[str, Any]:
         """What the study says; the rest follows from it."""
@@ -231,10 +234,10 @@ class Study:
 def choose_engine(engine: str | None, reveal: str | None, algorithm: str = DEFAULT) -> tuple[str, str]:
     """(engine, reveal) when the user names one of them, both or none: private in the paper's sense by default."""
     sums = ALGORITHMS[algorithm].needs == SUMS
-    levels = [name for name in LEVELS.names() if LEVELS[name].shows_sums or not sums]
+    levels = [name for name in LEVELS.lines if LEVELS[name].shows_sums or not sums]  # our own: they go first
     if reveal is None:
         known = ENGINES[engine].levels if engine is not None and engine in ENGINES else levels
-        reveal = next((name for name in known if name in levels), levels[0])
+        reveal = next((name for name in known if LEVELS[name].shows_sums or not sums), levels[0])
     return engine or (LEVELS[reveal].engine if reveal in LEVELS else LEVELS[levels[0]].engine), reveal
 
 

@@ -13,18 +13,19 @@ from pdml_spdz.study.levels import LEVELS
 if TYPE_CHECKING:
     from pdml_spdz.study.model import Study
 
-OF_SEALED = ("accuracy_goal", "decay", "block")
+OF_SEALED = ("accuracy_goal", "decay", "block", "ratios")
 ONE_WAY = ("normalise", "online", "program")  # settings of what is opened on the way
 MOST_GOAL, LEAST_GOAL = 0.05, 2.0**-24
 
 
 def check_sealed(study: Study) -> None:
     if not study.level.sealed:
-        levels = " or ".join(level for level in LEVELS.names() if LEVELS[level].sealed)
         for name in OF_SEALED:
-            value = getattr(study, name)
-            found = f"`{name}` is {shown(value)} with reveal {study.reveal!r}."
-            want(value == study.usual(name), found, f"reveal {levels} with it")
+            if (value := getattr(study, name)) != study.usual(name):
+                levels = " or ".join(level for level in LEVELS.names() if LEVELS[level].sealed)
+                raise StudyError(
+                    f"`{name}` is {shown(value)} with reveal {study.reveal!r}.", f"reveal {levels} with it"
+                )
         return
     found = f"`reveal` is {study.reveal!r}"
     want(study.spec.needs != SUMS and not study.spec.vector, f"{found} for {study.algorithm}.", "svd or pca")

@@ -9,47 +9,108 @@ from __future__ import annotations
 import ctypes
 import os
 import signal
+import socket
 import subprocess
 import sys
 import threading
-from collections.abc import Mapping, Sequence
-from contextlib import suppress
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from types import FrameType
-from typing import NoReturn
+from typing import TypeAlias
+
+from pdml_spdz.system import forks
+from pdml_spdz.system.forks import Forked, ForkServer
+
+Child: TypeAlias = "subprocess.Popen[str] | Forked"
 
 # All that ask a process to end; a hang-up also when a terminal or a connection to a host closes.
 STOPPING = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT)
+ONCE = 5.0  # seconds in which several signals are one: keys typed twice, a terminal that closes and asks to end
 
 
 def stop_on_signals() -> None:
     """As from the keyboard: the other parties are told, and private files go, before this process ends.
 
+    A second signal does not cut that short, unless it comes later than ONCE: then whoever sent it is tired of waiting.
     What whoever started it told it to ignore (nohup) stays ignored.
     """
+    began = -ONCE
+
+    def stop(signum: int, frame: FrameType | None) -> None:
+        nonlocal began
+        if time.monotonic() - began >= ONCE:
+            began = time.monotonic()
+            # Files that are cut off in the middle complain when they are taken apart.
+            sys.unraisablehook = lambda complaint: None
+            raise KeyboardInterrupt
+
     for number in STOPPING:
         if signal.getsignal(number) is not signal.SIG_IGN:
-            signal.signal(number, _stop)
+            signal.signal(number, stop)
 
 
-def _stop(signum: int, frame: FrameType | None) -> NoReturn:
-    raise KeyboardInterrupt
+def ignore_signals() -> None:
+    """Everything is done and said: the exit code stays what it is, while the interpreter takes itself apart."""
+    for number in STOPPING:
+        signal.signal(number, signal.SIG_IGN)
+
+
+@contextmanager
+def fork_server(modules: Sequence[str], environment: Mapping[str, str]) -> Iterator[ForkServer | None]:
+    """Of children that need these modules; None where each of them has to import them itself (`forks`).
+
+    modules : what it imports; of "module:function" it calls the function, too
+    environment : variables of the server, and so of all its children, besides those of this process
+    """
+    if sys.platform != "linux":
+        yield None
+        return
+    ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+    with theirs:
+        started = subprocess.Popen(  # noqa: S603 - our own interpreter, arguments as a list
+            forks.command(theirs.fileno(), modules),
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+            pass_fds=(theirs.fileno(),),
+            env=dict(os.environ) | dict(environment),
+        )
+    server = ForkServer(ours, started)
+    try:
+        yield server
+    finally:
+        server.close()
 
 
 def start(
-    arguments: Sequence[str], *, log: Path, environment: Mapping[str, str] | None = None, keep: Sequence[int] = ()
-) -> subprocess.Popen[str]:
-    """Start this package's command line as a child: events on its standard output, everything else in `log`."""
+    arguments: Sequence[str],
+    *,
+    log: Path,
+    environment: Mapping[str, str],
+    descriptors: Mapping[str, int],
+    server: ForkServer | None = None,
+) -> Child:
+    """Start this package's command line as a child: events on its standard output, everything else in `log`.
+
+    environment : variables of the child besides those of this process
+    descriptors : options of the command whose values are descriptors, with those of this process
+    server : it has this environment, and forks the child
+    """
     with log.open("w", encoding="utf-8") as file:
+        if server is not None and (forked := server.start(arguments, file.fileno(), descriptors)) is not None:
+            return forked
+        options = [text for option, number in descriptors.items() for text in (option, str(number))]
         return subprocess.Popen(  # noqa: S603 - our own interpreter, arguments as a list
-            [sys.executable, "-m", "pdml_spdz", *arguments],
+            [sys.executable, "-m", "pdml_spdz", *arguments, *options],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=file,
             text=True,
             bufsize=1,
-            pass_fds=tuple(keep),
-            env=dict(os.environ) | dict(environment or {}),
+            pass_fds=tuple(descriptors.values()),
+            env=dict(os.environ) | dict(environment),
         )
 
 
@@ -82,7 +143,7 @@ def run(command: Sequence[str], *, directory: Path, timeout: float) -> tuple[int
     return done.returncode, done.stdout
 
 
-def end(processes: Sequence[subprocess.Popen[str]], grace: float = 3.0) -> None:
+def end(processes: Sequence[Child], grace: float = 3.0) -> None:
     """Ask, then make, every process that still runs end."""
     for process in processes:
         if process.poll() is None:

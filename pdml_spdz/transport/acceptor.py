@@ -59,6 +59,7 @@ class Acceptor:
         self._pending: set[_Pending] = set()
         self._selector = selectors.DefaultSelector()
         self._stopping = threading.Event()
+        self._woken, self._waker = socket.socketpair()  # else the thread, and so the run, would sleep on
         self._thread = threading.Thread(target=self._run, daemon=True)
         self.refused: deque[str] = deque(maxlen=3)
         self._noticed, self._unnoticed = 0.0, 0
@@ -66,6 +67,7 @@ class Acceptor:
     def __enter__(self) -> Acceptor:
         self._listener.setblocking(False)
         self._selector.register(self._listener, selectors.EVENT_READ)
+        self._selector.register(self._woken, selectors.EVENT_READ, self._woken)
         try:
             self._thread.start()
         except RuntimeError as error:
@@ -76,11 +78,13 @@ class Acceptor:
 
     def __exit__(self, *error: object) -> None:
         self._stopping.set()
+        self._waker.send(b"!")
         self._thread.join()
         for pending in list(self._pending):
             self._drop(pending)
         self._selector.close()
-        self._listener.close()
+        for sock in (self._listener, self._woken, self._waker):
+            sock.close()
 
     def _run(self) -> None:
         while not self._stopping.is_set():

@@ -42,16 +42,16 @@ TEXT_OF_LOW_CONTRAST = """
     return seen.get(colour);
   };
   const over = (top, below) => [0, 1, 2].map(i => top[i] * top[3] + below[i] * (1 - top[3])).concat(1);
+  const page = matchMedia('(prefers-color-scheme: dark)').matches
+    && getComputedStyle(document.documentElement).colorScheme.includes('dark') ? [18, 18, 18, 1] : [255, 255, 255, 1];
+  const known = new Map();
   const behind = e => {
-    const layers = [];
-    for (let n = e; n && n.nodeType === 1; n = n.parentElement) {
-      const c = rgba(getComputedStyle(n).backgroundColor);
-      if (c[3] > 0) layers.push(c);
-      if (c[3] === 1) break;
+    if (!e || e.nodeType !== 1) return page;
+    if (!known.has(e)) {
+      const c = rgba(getComputedStyle(e).backgroundColor);
+      known.set(e, c[3] === 1 ? c : c[3] > 0 ? over(c, behind(e.parentElement)) : behind(e.parentElement));
     }
-    const page = matchMedia('(prefers-color-scheme: dark)').matches
-      && getComputedStyle(document.documentElement).colorScheme.includes('dark') ? [18, 18, 18, 1] : [255, 255, 255, 1];
-    return layers.reduceRight((below, top) => over(top, below), page);
+    return known.get(e);
   };
   const bad = [];
   const walker = document.createTreeWalker(document.body, NodeFilter.SHOW_TEXT);

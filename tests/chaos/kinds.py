@@ -68,9 +68,8 @@ def signals(case: Case) -> None:
             site.processes[victim].signal(signal.SIGCONT)
         elif case.chance.random() < 0.3:
             site.processes[victim].signal(case.chance.choice(STOPPING))
-    ends = ended(site)
+    ends = ended(site, signalled=None if number == signal.SIGSTOP else victim)
     for m, end in enumerate(ends):
-        # A process that has not come to its handlers yet ends as the system has it.
         codes = (0,) if number == signal.SIGSTOP else (0, INTERRUPTED, *(-n for n in STOPPING)) if m == victim else ()
         want(not codes or end.code in codes, f"P{m} ended with {end.code} after {number.name}: {end.err[-500:]}")
     completed(site)

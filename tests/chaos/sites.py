@@ -15,6 +15,7 @@ import numpy as np
 
 from pdml_spdz.errors import CLASSES, INTERRUPTED, PdmlError, ResumeError
 from pdml_spdz.study.model import Timeouts
+from pdml_spdz.system.process import STOPPING
 from tests.opened import off
 from tests.parties.helpers import Ended, Parties, close_rows, slow_rows
 
@@ -114,10 +115,16 @@ def tolerance(site: Parties) -> float:
     return 2 * site.study.iterations * site.M * float(np.sqrt(6)) * (unit + float(np.finfo(float).eps))
 
 
-def judged(ends: list[Ended], mute: int | None = None) -> list[Ended]:
-    """Every party has ended well or in words, by an exit code of the table. mute : one that has no room for words"""
+def judged(ends: list[Ended], mute: int | None = None, signalled: int | None = None) -> list[Ended]:
+    """Every party has ended well or in words, by an exit code of the table.
+
+    mute : one that has no room for words
+    signalled : one that was told to end, perhaps before it came to its handlers: then the system ends it, without words
+    """
     codes.extend(end.code for end in ends)
     for m, end in enumerate(ends):
+        if m == signalled and -end.code in STOPPING and not end.err:
+            continue
         want(end.code in KNOWN, f"P{m} ended with exit code {end.code}: {end.err[-2000:]}")
         for trace in TRACES:
             want(trace not in end.err + end.out, f"P{m} printed a trace: {end.err[-2000:]}")
@@ -128,10 +135,10 @@ def judged(ends: list[Ended], mute: int | None = None) -> list[Ended]:
     return ends
 
 
-def ended(site: Parties, mute: int | None = None) -> list[Ended]:
+def ended(site: Parties, mute: int | None = None, signalled: int | None = None) -> list[Ended]:
     """All that were started, within the time that a failure may take."""
     try:
-        return judged(site.end(within=ENDS), mute)
+        return judged(site.end(within=ENDS), mute, signalled)
     except AssertionError as error:
         raise Wrong(str(error)) from None
 

@@ -119,7 +119,7 @@ def test_killed_run_ends_everywhere_and_goes_on(case: Case, parties: Callable[..
     assert left.code in (PeerError.code, PeerAborted.code)
     assert not any((site.results(m) / case.spec.result).exists() for m in range(2))
     if not case.machines:  # a program of MP-SPDZ is for as many iterations as its study has
-        iterations = max(site.last_iteration(m) for m in range(2)) + 5
+        iterations = max(site.last_iteration(m) for m in range(2)) + 2
         site.change_studies(iterations=iterations)
     for end in site.run("--resume", within=300.0):
         end.well()

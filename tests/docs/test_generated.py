@@ -33,9 +33,9 @@ def test_summary_says_what_its_page_says_and_fits_a_screen(name: str) -> None:
 
 
 def test_summary_names_aims_that_were_missed() -> None:
-    head = "| | wanted | found | |\n| --- | --- | --- | --- |\n"
-    page = f"# Performance\n\nWords.\n\n{head}| a | at least 2 | 3 | yes |\n| b | at most 5 | 7 | no |\n"
-    page += f"\n# Measured earlier\n\n{head}| make svd (digits) | 2 s | 1 s | yes |\n"
+    head = "| | wanted | found | met | part |\n| --- | --- | --- | --- | --- |\n"
+    page = f"# Performance\n\nWords.\n\n{head}| a | at least 2 | 3 | yes | x |\n| b | at most 5 | 7 | no | x |\n"
+    page += "| make svd (digits) | 2 s | 1 s | yes | y (earlier) |\n"
     text = summaries.summarised(page, summaries.performance)
     assert "7 vectors (earlier) | 1 s | 2 s |" in text
     assert "Of 2 aims 1 were met. **Missed**:\n\n- b: wanted at most 5, found **7**\n\n" in text  # a list of its own

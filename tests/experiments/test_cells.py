@@ -103,6 +103,11 @@ def test_leverage_is_the_variance_of_a_prediction() -> None:
     assert pcr.leverage(X, H, V, None) == pytest.approx(np.mean(predictions.var(axis=1)), rel=6 * np.sqrt(2 / 40_000))
 
 
+@pytest.fixture(autouse=True)
+def kept_here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(datasets, "CACHE", tmp_path / "cache")
+
+
 @pytest.fixture
 def corpora(tmp_path: Path) -> Path:
     """Documents of two topics of twelve words each."""
@@ -127,8 +132,7 @@ def test_every_start_is_measured_at_every_tau(corpora: Path, monkeypatch: pytest
     assert by["PD-NMF-Init", 2]["c_v"] > 0.5
 
 
-def test_pooled_cell_is_what_its_parts_say(corpora: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(pooled, "CACHE", tmp_path / "cache")
+def test_pooled_cell_is_what_its_parts_say(corpora: Path) -> None:
     rows = {row["start"]: row for row in pooled.cell(corpora, "20NG", 2, 0.2, 3, 0)}
     assert set(rows) == {*table_1.PAPER, *table_1.BESIDES}
     assert float(rows["random 2x"]["error"]) <= float(rows["random"]["error"])
@@ -167,8 +171,7 @@ def test_terms_of_equal_frequency_are_in_the_order_of_their_names(tmp_path: Path
     assert found.documents[1].tolist() == [-1] * 2 + [*range(21, 11, -1)]
 
 
-def test_low_rank_and_topics_of_tiny_corpora(corpora: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(uplift, "CACHE", tmp_path / "cache")
+def test_low_rank_and_topics_of_tiny_corpora(corpora: Path) -> None:
     for compute in (uplift.lra, uplift.topics):
         (row,) = compute(corpora, "20NG", 0, 30, 2, 0.05, 3, 0)
         assert row["joint"] > 0

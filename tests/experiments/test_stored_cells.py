@@ -75,8 +75,8 @@ def test_a_cell_of_regression() -> None:
 
 @pytest.mark.parametrize(("experiment", "name"), [("lra", "20NG"), ("topics", "Enron")], ids=["low-rank", "topics"])
 def test_a_cell_of_uplift_on_documents(experiment: str, name: str) -> None:
-    if not official.has(DATA, name) or not uplift.kept_texts(DATA, name, 10_000, 0).is_file():
-        pytest.skip(f"no rows of {name} are kept in {uplift.CACHE}: stemming takes a minute")
+    if not official.has(DATA, name) or not datasets.kept_corpus(DATA, name, 10_000, 0).is_file():
+        pytest.skip(f"no terms of {name} are kept in {datasets.CACHE}: stemming takes a minute")
     wanted = {"data": name, "k": 7, "party_share": 0.01, "trial": 0}
     kept = stored(experiment, **wanted)
     found = again(experiment, wanted, lambda directory: uplift.cells(directory, full=True)[experiment])

@@ -206,7 +206,9 @@ def test_a_changed_byte_of_the_message_spoils_its_own_element_only(
     n = 50
     u, v, message = extend(sender, n)
     digit = next(i for i in range(len(sender.digits)) if receiver._holes[i])  # a digit 0 ignores its correction
-    offset = vole.HEADER.size + n * sum(sender.digits.size(i) for i in range(digit + 1, len(sender.digits)))
+    offset = vole.HEADER.size + sum(
+        vole.packed_size(n, sender.digits.width(i)) for i in range(digit + 1, len(sender.digits))
+    )
     spoilt = bytearray(message)
     spoilt[offset + 8 * 7] ^= 1  # the lowest limb of element 7
     wrong = (receiver.extend(n, memoryview(spoilt)) != ring.add(ring.scale(u, receiver.delta), v)).any(axis=1)

@@ -63,6 +63,8 @@ class Process:
 
     def __init__(self, *arguments: str | Path, cwd: Path, target: Callable[..., None] | None = None) -> None:
         self._streams = [cwd / f"{stream}-{next(self._count)}" for stream in ("stdout", "stderr")]
+        for stream in self._streams:
+            stream.touch()  # a process that is killed early has not opened them
         words = [str(argument) for argument in arguments]
         self.process = _forkserver().Process(target=target or command, args=(words, cwd, *self._streams))
         self.process.start()

@@ -252,6 +252,15 @@ def test_init_keeps_names_beside_offsets(tmp_path: Path) -> None:
     assert (study.offsets, study.offset_features, study.columns) == ((1.0, 2.0), ("b", "a"), "position")
 
 
+def test_zeros_of_a_dense_table_are_said_to_be_missing_and_those_of_a_sparse_one_are_not() -> None:
+    ratings = np.array([[5.0, 0, 1], [0, 4, 4], [2, 2, 0]])
+    weighted = pdml_spdz.NmfSettings(weighted=True, init="random", beta=1.0)
+    with pytest.warns(UserWarning, match="3 of the 9 entries of .* are zero, and are taken as missing") as said:
+        found = pdml_spdz.nmf([ratings, sp.csr_array(ratings)], rank=1, nmf=weighted, transport="threads")
+    assert found.T.shape == (1, 3)
+    assert len(said) == 1
+
+
 def test_party_is_warned_of_its_own_columns_and_no_other_is(parties: Callable[..., Parties]) -> None:
     site = parties(**(FIXED | {"reveal": "sum", "bound": "1e9"}))
     for m in range(2):

@@ -7,10 +7,12 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+import dask.array as da
 import numpy as np
 import pytest
 
 from pdml_spdz import nmf, normed_sum, pca, svd
+from pdml_spdz.engines.base import SealedWatch
 from pdml_spdz.engines.embedded import engine
 from pdml_spdz.engines.embedded.sealed_forecast import forecast
 from pdml_spdz.engines.embedded.sealed_run import SealedRun, sealed_plan
@@ -89,6 +91,28 @@ def test_components_and_what_is_seen(centre: str, centred: bool, more: list[str]
 
 
 @pytest.mark.usefixtures("dealt")
+def test_rows_that_are_not_loaded_whole() -> None:
+    parties = [da.from_array(rows, chunks=(20, 6)) for rows in PARTIES]
+    assert sine(pca(parties, centre="hidden", **QUICK).V, components(X - X.mean(axis=0))) < 1e-4
+
+
+@pytest.mark.usefixtures("dealt")
+def test_hidden_ratios() -> None:
+    hidden = {"ratios": "hidden"}
+    with pytest.warns(UserWarning, match="recorded"):
+        result = svd(PARTIES, **QUICK, **hidden, record_transcript=True)
+    assert sine(result.V[:, :1], components(X)[:, :1]) < 1e-4
+    assert sine(result.V[:, 1:], components(X)[:, 1:]) < 1e-4
+    report = result.report
+    assert sorted(announced(local_study(3, algorithm="svd", **STUDY, **hidden))) == sorted(report["observables"])
+    assert {o for o in report["observables"] if "exponent" not in o} == {SCALE, GATE, RESULT}
+    assert (report["gate"]["ratios"], report["gate"]["ritz_values"]) == ("hidden", None)
+    assert max(report["column_errors"]) < 1e-4
+    assert result.transcript is not None
+    assert {e.step for e in result.transcript.entries} == {"exponent:fit", "scale", "gate", "sum:start", "V"}
+
+
+@pytest.mark.usefixtures("dealt")
 def test_estimator() -> None:
     fitted = PDPCA(2, reveal="sealed", accuracy_goal=1e-4, decay=0.3, transport="threads").fit(X)
     assert sine(fitted.components_.T, components(X - X.mean(axis=0))) < 1e-4
@@ -110,7 +134,8 @@ def test_transcript_holds_the_observables_and_nothing_else() -> None:
 
 @pytest.mark.usefixtures("dealt")
 def test_closed_gate_is_an_error_that_says_what_was_seen() -> None:
-    flat = [rng.normal(size=(30, 6)) for _ in range(2)]
+    spectrum = np.sqrt([1, 0.97, 0.95, 0.93, 0.91, 0.89])  # 4T iterations for a decay of 0.02 tell nothing of it apart
+    flat = np.split(np.linalg.qr(np.random.default_rng(6).normal(size=(60, 6)))[0] * spectrum, 2)
     with pytest.raises(RangeExceeded, match="gate is still closed") as closed:
         svd(flat, **(QUICK | {"decay": 0.02}))
     assert "Ritz values" in str(closed.value)
@@ -128,12 +153,12 @@ def test_what_was_seen_before_a_run_broke_is_said(step: str, more: set[str], mon
     def last(this: SealedRun, inputs: Any, publics: Any, n: int) -> Any:
         return broken() if n == 6 * 2 else original(this, inputs, publics, n)  # V
 
-    def listening(this: SealedRun, own: Any, V: Any, shown: Any, seen: Callable[[str], None]) -> Any:
+    def listening(this: SealedRun, own: Any, V: Any, watch: SealedWatch) -> Any:
         def both(what: str) -> None:
             opened.append(what)
-            seen(what)
+            watch.opened(what)
 
-        return told(this, own, V, shown, both)
+        return told(this, own, V, SealedWatch(watch.shown, both))
 
     monkeypatch.setattr(SealedRun, "__call__", listening)
     if step == "_eigenvectors":
@@ -166,6 +191,8 @@ def test_bound_that_was_agreed(centre: str) -> None:
         (svd, {"engine": "secsum"}, "engine"),
         (svd, {"engine": "mp-spdz", "protocol": "semi2k"}, "protocol"),
         (svd, {"engine": "mp-spdz", "protocol": "mascot", "d": 20}, "d is 20"),
+        (svd, {"engine": "mp-spdz", "protocol": "semi", "ratios": "hidden"}, "no opening 'sealed-hidden'"),
+        (svd, {"ratios": "shown"}, "ratios"),
         (svd, {"normalise": "per-column"}, "normalise"),
         (pca, {"variance": True, "centre": "open"}, "variance"),
         (svd, {"accuracy_goal": 0.0}, "accuracy_goal"),

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from pdml_spdz.errors import INTERRUPTED, PeerAborted, StorageError
+from pdml_spdz.errors import INTERRUPTED, InputError, PeerAborted, StorageError
 from pdml_spdz.local.private import PREFIX, private_directory
 from tests.parties.helpers import ENDLESS, ENDS, Parties, slow_rows, until, usual_signals
 
@@ -154,3 +154,42 @@ def test_exit_code_is_right_where_words_have_no_room() -> None:
     with FULL.open("w") as full:
         words = [sys.executable, "-m", "pdml_spdz", "precision", "--json"]
         assert subprocess.run(words, stdout=full, stderr=full).returncode == StorageError.code
+
+
+def test_second_signal_does_not_cut_the_end_short() -> None:
+    """A file that the first one cut off says nothing when it is taken apart, either."""
+    script = """
+import signal
+from pdml_spdz.system.process import STOPPING, stop_on_signals
+
+class CutOff:
+    def __del__(self):
+        raise ValueError("seek of closed file")
+
+stop_on_signals()
+for number in STOPPING:
+    try:
+        file = CutOff()
+        signal.raise_signal(number)
+    except KeyboardInterrupt:
+        print("ends by", number.name)
+        del file
+"""
+    ended = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
+    assert (ended.stdout, ended.stderr) == ("ends by SIGINT\n", "")
+
+
+def test_signal_after_the_last_word_leaves_the_exit_code() -> None:
+    script = """
+import signal, sys
+from pdml_spdz.cli.app import main
+
+sys.argv = ["pdml-spdz", "check", "missing.csv"]
+try:
+    main()
+finally:
+    signal.raise_signal(signal.SIGHUP)
+"""
+    ended = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=False)
+    assert ended.returncode == InputError.code
+    assert "Traceback" not in ended.stderr

@@ -14,7 +14,8 @@ import scipy.sparse as sp
 from scipy import optimize
 
 from pdml_spdz.algorithms.nmf import SweepSettings
-from pdml_spdz.algorithms.rri import Penalties, part
+from pdml_spdz.algorithms.nmf_start import own_topics
+from pdml_spdz.algorithms.rri import FullPart, Penalties, part
 from pdml_spdz.applications.uplift import local_pca, local_svd
 from pdml_spdz.errors import InputError, ResumeError
 from pdml_spdz.privacy.ksdp import WITH, Experiment, Store, Unit, compute, database, generator, make_plan, run
@@ -88,10 +89,11 @@ def test_too_few_rows_to_draw_from_is_an_error(size: int) -> None:
         make_plan(20, [0], size, 10, seed=0)
 
 
-def test_interrupted_run_goes_on_to_the_same_samples(tmp_path: Path) -> None:
+@pytest.mark.parametrize("keep_all", [True, False])
+def test_interrupted_run_goes_on_to_the_same_samples(tmp_path: Path, keep_all: bool) -> None:
     X, plan = rows(), make_plan(60, [1, 2], 10, 6, seed=5)
     whole = run(Experiment(X, plan, Told(1.0)))
-    experiment = Experiment(X, plan, Told(1.0), store=tmp_path / "samples")
+    experiment = Experiment(X, plan, Told(1.0), store=tmp_path / "samples", whole=keep_all)
     Store(tmp_path / "samples").begin(plan, Told(1.0).settings(), "")  # as if it had been another population
     with pytest.raises(ResumeError, match="another plan"):
         run(experiment)
@@ -255,6 +257,33 @@ def test_sweeps_on_all_rows_at_once_are_those_of_two_parties(weighted: bool) -> 
     assert found["T"] == pytest.approx(T, abs=close)
     assert found["num"] == pytest.approx(np.array([both.num[t] for t in range(3)]), abs=close)
     assert found["den"] == pytest.approx(np.array([both.den[t].sum() for t in range(3)]), abs=close)
+
+
+@pytest.mark.parametrize("start", ["random", "pd"])
+def test_runs_side_by_side_are_those_one_by_one(start: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    d, k, sweeps = 30, 3, 5
+    used = np.arange(d) % 3 > 0  # a third of the columns have no entry: one stands for all of them
+    X, others, records = (rows(n, d, seed=n) * used for n in (14, 9, 5))
+    records[4, 0] = 2.0  # but for one of them, which is one record's alone
+    X, others, records = sp.csr_array(X), sp.csr_array(others), sp.csr_array(records)
+    monkeypatch.setattr("pdml_spdz.privacy.nmf_mechanism.NUMBERS", 2 * k * d)  # two runs at a time
+    mechanism = NmfMechanism(others, k, sweeps=sweeps, start=start)
+    found = mechanism.sample_with(X, records, np.random.default_rng(1))
+    seed = int(np.random.default_rng(1).integers(2**63))
+    for i in range(records.shape[0]):
+        rows_i = sp.csr_array(sp.vstack([X, records[[i]]]))
+        T = np.random.default_rng(seed).uniform(size=(k, d))
+        T /= T.sum(axis=1, keepdims=True)
+        settings = SweepSettings(sweeps, 0.0, 1e9)
+        if start == "pd":
+            own = [own_topics(table, k, settings) for table in (rows_i, others)]
+            T = Joined([FullPart(lengths[:, None] * T_m, k) for lengths, T_m in own]).iterate(T, settings)
+        both = Joined([FullPart(table, k) for table in (rows_i, others)])
+        T = both.iterate(T, settings)
+        close = 1e-9  # as above
+        assert found["T"][i] == pytest.approx(T, abs=close)
+        assert found["num"][i] == pytest.approx(np.array([both.num[t] for t in range(k)]), abs=close)
+        assert found["den"][i] == pytest.approx(np.array([both.den[t][0] for t in range(k)]), abs=close)
 
 
 def test_a_word_that_only_one_record_has_gives_it_away() -> None:

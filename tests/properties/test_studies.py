@@ -77,6 +77,7 @@ def valid(draw: st.DrawFn) -> dict[str, Any]:
         bound = draw(st.sampled_from(["auto", "exponent"]))
         goal, decay = draw(st.floats(1e-7, 0.05)), draw(st.floats(0.01, 0.99))
         found |= {"d": wider, "features": (), "bound": bound, "accuracy_goal": goal, "decay": decay}
+        found["ratios"] = draw(st.sampled_from(studies.RATIOS)) if engine == "embedded" else "open"
         d = wider
     if draw(st.booleans()):
         found |= {"start": "seed", "seed": draw(st.integers(0, 2**63 - 1))}

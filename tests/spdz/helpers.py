@@ -32,10 +32,12 @@ MARKS = [pytest.mark.spdz, REQUIRED]
 LONG = pytest.mark.spdz_long
 
 
-def need(name: str) -> None:
-    """Skip a test of a protocol that this build of MP-SPDZ has not."""
-    if home.require().binary(party := protocol(name).party) is None:
-        pytest.skip(f"this build has no {party}")
+def need(name: str, *, offline: bool = False) -> None:
+    """Skip a test of a protocol that this build of MP-SPDZ has not, or without its offline program."""
+    chosen = protocol(name)
+    for program in (chosen.party, *([chosen.offline] if offline else [])):
+        if program and home.require().binary(program) is None:
+            pytest.skip(f"this build has no {program}")
 
 
 class Site:
@@ -69,6 +71,7 @@ class Site:
         return run_threads(self.M, lambda link: party(self.place(link)), mesh(self.M, timeout=self.timeout))
 
     def make_stock(self, program: Program, precision: Precision) -> str:
+        need(self.protocol, offline=True)
         compiled = self.compile(program, precision)
         made = self.run(lambda place: offline.make(place, compiled))
         assert len(set(made)) == 1

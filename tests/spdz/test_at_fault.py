@@ -99,7 +99,7 @@ def test_party(site: Parties, number: signal.Signals) -> None:
 @pytest.mark.spdz_long
 def test_offline_program(tmp_path: Path, number: signal.Signals) -> None:
     """While stocks are made: its party says what happened to it, and the others whose it was."""
-    need("hemi")
+    need("hemi", offline=True)
     site = Parties(tmp_path / "site", 3, **(SETTINGS | {"protocol": "hemi", "d": 500}))
     words = ["offline", "make", "study.toml", "--stock", "stocks", "--id"]
     parties = [Process(*words, str(m), cwd=site.home(m)) for m in range(3)]

@@ -16,6 +16,7 @@ from pdml_spdz.engines.embedded.sealed_run import SealedRun, sealed_plan
 from pdml_spdz.engines.mp_spdz import home
 from pdml_spdz.programs.sealed_precision import SealedPrecision
 from tests.sealed_fits import of_spectrum, sealed_fit, split_psd, start
+from tests.spdz.helpers import need
 
 FOUND = home.find()
 HOME = FOUND.path if FOUND else None
@@ -30,6 +31,7 @@ HALF = P.columns * (P.columns + 1) // 2  # numbers of H, which is symmetric
 
 @pytest.mark.parametrize("protocol", ["semi", "hemi"])  # mascot agrees, too, and takes minutes
 def test_same_openings(protocol: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    need(protocol)
     # With rotations that are the identity H is the same in both runs, and so are the public numbers made of it.
     one = np.array([[int(i == j) << P.f_a for j in range(P.columns)] for i in range(P.columns)], object)
     monkeypatch.setattr(sealed_program, "haar", lambda n, f: one)

@@ -11,17 +11,20 @@ import os
 import subprocess
 import sys
 from collections.abc import Collection
+from concurrent.futures import ThreadPoolExecutor
+from itertools import chain
 from pathlib import Path
 
 import pytest
 
 from pdml_spdz.errors import ProtocolError
-from tests.transport.hostile import cases, fault, frames, play
+from tests.transport.hostile import Place, cases, fault, frames, play
 from tests.transport.meshes import PATIENT
 from tests.transport.wrong import HEADERS, JSON, LENGTHS, ORDER, VALUES, WAYS, Way
 
 ROOT = Path(__file__).parents[2]
 EVERY: dict[str, dict[str, Way]] = {"header": HEADERS, "length": LENGTHS, "order": ORDER, "values": VALUES}
+AT_ONCE = 4  # cases: where bytes are missing, all that the parties do is wait
 FEW = ("one less", "zeros", "scrambled")  # where a run takes longer
 LARGEST = ("largest:key", "largest:marks", "largest:masked", "largest:shares")
 MATERIAL = ("ot:base-a", "ot:trees", "ot:extend", "triples:send", "vole:trees", "vole:extend")
@@ -48,13 +51,17 @@ LONG: dict[tuple[str, int], Collection[str]] = {
 }
 
 
-def run(scene: str, hostile: int, ways: dict[str, Way], steps: Collection[str] | None = None) -> None:
-    found = cases(scene, hostile, ways, steps)
+def run(scene: str, hostile: int, ways: dict[str, Way], steps: Collection[str] | None = None, most: int = 2) -> None:
+    """most : frames of each step"""
+    found = [(at, name) for at, name in cases(scene, hostile, ways, steps) if at[1] < most]
     assert {step for (step, _), _ in found} == set(steps or [step for step, _ in frames(scene, hostile)])
-    faults = []
-    for at, name in found:
-        faults += [f"{at} {name}: {f}" for f in map(fault, play(scene, hostile, at, ways[name])[1]) if f]
-    assert not faults
+
+    def faults(case: tuple[Place, str]) -> list[str]:
+        at, name = case
+        return [f"{at} {name}: {f}" for f in map(fault, play(scene, hostile, at, ways[name])[1]) if f]
+
+    with ThreadPoolExecutor(AT_ONCE) as pool:
+        assert not list(chain.from_iterable(pool.map(faults, found)))
 
 
 @pytest.mark.parametrize("hostile", [0, 1])
@@ -75,7 +82,7 @@ def test_that_is_more_than_a_thousand_cases() -> None:
 
 @pytest.mark.parametrize(("scene", "hostile"), [(scene, m) for scene, sides in OTHERS.items() for m in sides])
 def test_content_of_other_steps(scene: str, hostile: int) -> None:
-    run(scene, hostile, LENGTHS | VALUES | JSON, OTHERS[scene][hostile])
+    run(scene, hostile, LENGTHS | VALUES | JSON, OTHERS[scene][hostile], most=1)
 
 
 @pytest.mark.parametrize(("scene", "hostile"), LONG)

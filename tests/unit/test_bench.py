@@ -346,6 +346,9 @@ def test_a_page_keeps_what_was_not_measured_again(tmp_path: Path) -> None:
     now, before = text.split("# Measured earlier\n")
     assert ("## svd:" in now, "commit two" in now, "## growth:" in before, "commit one" in before) == (True,) * 4
     assert ("## growth:" in now, "## svd:" in before) == (False, False)
+    wanted = [text.count(f" | {part} |") for part in ("growth (earlier)", "svd", "growth", "svd (earlier)")]
+    assert wanted == [len(promised().checks)] * 2 + [0, 0]
+    assert text.count("| wanted | found |") == 1  # one table
     assert page("svd", "two") == text  # the same results make the same page
     (tmp_path / "one" / "growth.json").rename(tmp_path / "two" / "growth.json")
     assert "# Measured earlier" not in page("svd", "two")

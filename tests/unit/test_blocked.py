@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import itertools
+import shutil
 import stat
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -176,6 +178,19 @@ def test_results_are_those_of_rows_in_memory(tmp_path: Path, name: str) -> None:
         assert parts.report["squared_error"] == pytest.approx(whole.report["squared_error"], rel=1e-9)
 
 
+def test_normed_sum_is_of_the_column_sums(tmp_path: Path) -> None:
+    tables = [numbers(m) for m in range(2)]
+    study = local_study(2, algorithm="normed-sum", engine="plain", rank=1)
+    paths = [files(tmp_path / str(m), X) for m, X in enumerate(tables)]
+    found = run_local(LocalRun(paths, study, tmp_path / "out", transport="threads"))
+    s = np.concatenate(tables).sum(axis=0)
+    np.testing.assert_allclose(found.V.ravel(), s / np.linalg.norm(s), rtol=0, atol=2 * N * EPS)
+    checked = examine(paths[0], Reading(), RowSettings(), replace(study, bound="10"), 0)
+    assert "||x_m|| is" in str(checked.problem)
+    with pytest.raises(InputError, match=r"700 rows(.|\n)*one vector"):
+        from_rows(tables[0], "x", vector=True)
+
+
 @pytest.mark.parametrize("weighted", [False, True])
 def test_coefficients_are_written_by_pieces_for_their_owner_alone(tmp_path: Path, weighted: bool) -> None:
     tables = [numbers(m) for m in range(2)]
@@ -322,6 +337,20 @@ def test_a_directory_is_read_whole_and_without_what_programs_leave_in_it(tmp_pat
     nothing.to_parquet(place / "a.parquet", index=False)
     with pytest.raises(InputError, match="missing values: column 'b' 5"):
         load(place).looked_at("refuse")
+
+
+def test_a_copy_of_a_file_is_refused_and_rows_that_are_only_alike_are_not(tmp_path: Path) -> None:
+    place = files(tmp_path / "x", X := numbers())
+    shutil.copy(place / "0.parquet", place / "0 (1).parquet")
+    with pytest.raises(InputError, match=r"0 \(1\)\.parquet is a copy of .*/0\.parquet, byte for byte"):
+        load(place)
+    assert examine(place, Reading(), RowSettings()).problem is not None
+    assert load(place / "?.parquet").n == N
+    (place / "0 (1).parquet").unlink()
+    for name in ("a", "b"):  # no rows, as programs leave them behind; as many rows, and other ones
+        frame(X[:0]).to_parquet(place / f"{name}.parquet", index=False)
+        frame(X[:9] + ord(name)).to_parquet(place / f"{name}9.parquet", index=False, compression="none")
+    assert load(place).n == N + 18
 
 
 @pytest.mark.filterwarnings("ignore:Writing zarr v2")

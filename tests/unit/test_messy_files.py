@@ -190,6 +190,7 @@ WRONG: dict[str, tuple[str, list[str]]] = {
     "spaces": ("a,b\n1,  \n3, NA \n", ["missing values: column 'b' 2 (2 entries, in 2 of 2 rows"]),
     "nothing as databases write it": ("a,b\n1,2\n\\N,3\n", ["missing values: column 'a' 1 (1 entry, in 1 of 2 rows"]),
     "files put together": ("a,b\n1,2\na,b\n3,4\n", ["its header again in row 2 (line 3)", "take that line out"]),
+    "decimal commas in every column": ('a,b\n"1,5","2,5"\n"3,5","4,25"\n', ["has '1,5' in row 1", "--decimal comma"]),
     "units below the names": ("a,b\nkg,cm\n1,2\n", ["has 'kg' in row 1", "if it belongs to the header"]),
     "a last line of a database": ("a,b\n1,2\n(1 row)\n", ["in row 2 (line 3)", "That line begins '(1 row)'"]),
     "years for names": ("who,2023,2024\nx,1,2\n", ["numbers in its first line (2023, 2024)", "(y2024)"]),

@@ -16,7 +16,7 @@ from pdml_spdz.programs.precision import Precision
 from pdml_spdz.programs.render import (
     NAMES,
     REFERENCES,
-    SEALED_REFERENCE,
+    SEALED_REFERENCES,
     Program,
     environment,
     render,
@@ -35,12 +35,12 @@ def test_committed_program_is_what_the_template_gives(file: str) -> None:
 
 def test_every_program_has_a_committed_reference() -> None:
     assert {args[0] for args in REFERENCES.values()} == set(NAMES)
-    assert {p.name for p in (ROOT / "mpc_programs").glob("*.mpc")} == {*REFERENCES, SEALED_REFERENCE[0]}
+    assert {p.name for p in (ROOT / "mpc_programs").glob("*.mpc")} == {*REFERENCES, *SEALED_REFERENCES}
 
 
-def test_committed_program_of_a_sealed_fit_is_what_the_template_gives() -> None:
-    file, precision = SEALED_REFERENCE
-    assert (ROOT / "mpc_programs" / file).read_text() == render_sealed(precision).text
+@pytest.mark.parametrize("file", SEALED_REFERENCES)
+def test_committed_program_of_a_sealed_fit_is_what_the_template_gives(file: str) -> None:
+    assert (ROOT / "mpc_programs" / file).read_text() == render_sealed(SEALED_REFERENCES[file]).text
 
 
 def test_missing_value_in_a_template_is_an_error() -> None:

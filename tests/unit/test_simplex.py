@@ -82,3 +82,13 @@ def test_no_point_of_the_simplex_is_nearer() -> None:
 def test_a_common_shift_changes_nothing(shift: float) -> None:
     x = np.random.default_rng(1).integers(-64, 64, 50) / 64.0  # numbers that a shift does not round
     np.testing.assert_array_equal(project(x + shift), project(x))
+
+
+@given(st.lists(VECTORS, min_size=1, max_size=4), st.integers(1, 5))
+def test_many_vectors_at_once_whose_last_number_stands_for_several(vectors: list[np.ndarray], last: int) -> None:
+    d = min(len(x) for x in vectors)
+    x = np.array([v[:d] for v in vectors])
+    near = np.where(x > np.median(x), 1.0, 0.0)
+    written_out = np.concatenate([x, np.repeat(x[:, -1:], last - 1, axis=1)], axis=1)
+    for y, row in zip(project(x, near, last), written_out, strict=True):
+        np.testing.assert_allclose(y, nearest(row)[:d], rtol=0, atol=tolerance(d + last))

@@ -20,12 +20,12 @@ from pdml_spdz.study.algorithm import ALGORITHMS
 HEAVY = ("numpy", "scipy", "cryptography", "rich", "jinja2", "sklearn", "matplotlib")
 # For people, or for those who start parties: of no use to a party.
 NOT_FOR_PARTIES = ("api", "applications", "bench", "estimators", "local", "privacy")
-# Every process says at its end what it was called with and what it has imported.
+# Every process says at its end what it was called with, or what a fork became, and what it has imported.
 WITNESS = """
 import atexit, json, os, sys
 def say():
     with open(f"{os.environ['WITNESS']}/{os.getpid()}.json", "w") as file:
-        json.dump([sys.orig_argv, list(sys.modules)], file)
+        json.dump([sys.orig_argv + sys.argv, list(sys.modules)], file)
 if "WITNESS" in os.environ:
     atexit.register(say)
 """

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import asdict
 from typing import Any
 
-from pdml_spdz.engines.base import Engine, EngineBase, OwnRows, SealedCheckpoint, Security
+from pdml_spdz.engines.base import Engine, EngineBase, OwnRows, SealedCheckpoint, SealedWatch, Security
 from pdml_spdz.engines.embedded.plan import NumbersPlan
 from pdml_spdz.engines.embedded.runner import EmbeddedRunner
 from pdml_spdz.engines.embedded.sealed_run import SealedRun, StoredMasks, sealed_plan
@@ -67,20 +67,13 @@ class EmbeddedEngine(EngineBase):
         self._program, self._material = program, self._source(self.link, plan)
         return EmbeddedRunner(self._masked, plan.precision, scale, self._material, plan.lots)
 
-    def sealed(
-        self,
-        precision: SealedPrecision,
-        own: OwnRows,
-        V: Reals,
-        shown: Callable[[SealedCheckpoint], None],
-        opened: Callable[[str], None],
-    ) -> SealedCheckpoint:
+    def sealed(self, precision: SealedPrecision, own: OwnRows, V: Reals, watch: SealedWatch) -> SealedCheckpoint:
         Agreement(self.link).digest("program", sealed_plan(precision)[0].text.encode())
         stored = self._stored(self.link, precision)
         self._sealed = run = SealedRun(self._masked, precision, self._products(self.link), stored=stored)
         assumed = "ring-LWE, decisional Diffie-Hellman on ristretto255, AES; TLS 1.3 channels"
         self.security = Security(f"semi-honest, computational ({assumed})", False, "any M - 1 parties")
-        return run(own, V, shown, opened)
+        return run(own, V, watch)
 
     def facts(self) -> dict[str, Any]:
         if self._sealed is not None:

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from pdml_spdz.engines.spec import EngineSpec, OfflinePhase, later
 
+ENGINE = "pdml_spdz.engines.embedded.engine"
 PLAN = "pdml_spdz.engines.embedded.plan"
 EMBEDDED = EngineSpec(
     "embedded",
-    ("one-scale", "per-column", "centred", "sum", "sealed"),
+    ("one-scale", "per-column", "centred", "sum", "sealed", "sealed-hidden"),
     "secret shares; only directions are opened, or sums (reveal sum), or V alone (reveal sealed).",
-    later("pdml_spdz.engines.embedded.engine", "make"),
+    later(ENGINE, "make"),
     offline=OfflinePhase(later(PLAN, "plan"), later(PLAN, "make_stock"), later(PLAN, "stocks")),
+    imports=(ENGINE, "pdml_spdz.programs.render:load", "pdml_spdz.ot.group:load"),
 )

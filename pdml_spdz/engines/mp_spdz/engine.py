@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from pdml_spdz.engines.base import EngineBase, OwnRows, SealedCheckpoint, Security
+from pdml_spdz.engines.base import EngineBase, OwnRows, SealedCheckpoint, SealedWatch, Security
 from pdml_spdz.engines.mp_spdz.compiler import Compiled, compile_program
 from pdml_spdz.engines.mp_spdz.execution import MpSpdzRunner
 from pdml_spdz.engines.mp_spdz.offline import forecast
@@ -89,14 +88,7 @@ class MpSpdzEngine(EngineBase):
         assert isinstance(plan, CompiledPlan)
         return self._start(plan.layout.program, plan.compiled, plan.shape.d, scale)
 
-    def sealed(
-        self,
-        precision: SealedPrecision,
-        own: OwnRows,
-        V: Reals,
-        shown: Callable[[SealedCheckpoint], None],
-        opened: Callable[[str], None],
-    ) -> SealedCheckpoint:
+    def sealed(self, precision: SealedPrecision, own: OwnRows, V: Reals, watch: SealedWatch) -> SealedCheckpoint:
         place, p, program = self.place, self.place.protocol, render_sealed(precision)
         compiled = compile_program(program, precision, p, place.home, note=place.note)
         runner = self._start(program, compiled, precision.d, 1.0)
@@ -106,7 +98,7 @@ class MpSpdzEngine(EngineBase):
             f"{kind} for the iteration (MP-SPDZ {p.name}: {p.security}), semi-honest for start and bound; TLS channels"
         )
         self.security = Security(model, p.malicious, p.corruptions)
-        return SealedExecution(runner.start(program), precision)(own, V, shown, opened)
+        return SealedExecution(runner.start(program), precision)(own, V, watch)
 
     def _start(self, program: Program, compiled: Compiled, d: int, scale: float) -> MpSpdzRunner:
         self._program, self._compiled = program, compiled

@@ -50,8 +50,8 @@ def check_size(d: int) -> None:
     """d beyond what is practical is refused, not tried."""
     if d > MOST_FEATURES:
         raise StudyError(
-            f"d is {d} with a sealed fit on the engine mp-spdz, whose triples and random bits take minutes at d = 4 "
-            "already, and grow as d^2.",
+            f"d is {d} with a sealed fit on the engine mp-spdz, of whose random bits 16 features take gigabytes with "
+            "malicious protocols.",
             f"at most {MOST_FEATURES} features",
             "leave out features, or take --engine embedded, whose parties are trusted to follow the protocol",
         )

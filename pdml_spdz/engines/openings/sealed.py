@@ -1,4 +1,4 @@
-"""The opening `sealed`: no column is opened but those of the result."""
+"""The openings `sealed` and `sealed-hidden`: no column is opened but those of the result."""
 
 from __future__ import annotations
 
@@ -33,8 +33,17 @@ def _columns(engine: Engine, bound: Bound, plan: Any, mean: OwnMean | None) -> N
     )
 
 
-def _seen(spec: EngineSpec) -> list[str]:
-    return [SCALE, RITZ, GATE, RESULT]
+def seen(*, hidden_ratios: bool) -> list[str]:
+    """What every party sees of a sealed fit, in words."""
+    return [SCALE, *([] if hidden_ratios else [RITZ]), GATE, RESULT]
 
 
-SEALED = Opening("sealed", "sealed", _columns, _seen, template=SEALED_PROGRAM, loop=True, common_scale=True)
+def _opening(name: str, *, hidden_ratios: bool) -> Opening:
+    def shown(spec: EngineSpec) -> list[str]:
+        return seen(hidden_ratios=hidden_ratios)
+
+    return Opening(name, "sealed", _columns, shown, template=SEALED_PROGRAM, loop=True, common_scale=True)
+
+
+SEALED = _opening("sealed", hidden_ratios=False)
+SEALED_HIDDEN = _opening("sealed-hidden", hidden_ratios=True)

@@ -42,8 +42,8 @@ offline-phase: $(VENV)/.run-stamp ## the material of `make svd`, made before the
 	$(BIN)/pdml-spdz offline make --parties $(PARTIES) --dim $(DIM) --rank $(RANK) $(STEPS) \
 	  --engine $(ENGINE) --protocol "$(PROTOCOL)" --bound $(BOUND)
 
-test: lint ## linters, types and all tests (about eight minutes)
-	$(BIN)/python -m pytest -n 2 --dist worksteal -q -m "not spdz_long"
+test: lint ## linters, types and all tests (about eight minutes); three processes for two cores: much of it is waiting
+	$(BIN)/python -m pytest -n 3 --dist worksteal -q -m "not spdz_long"
 
 test-spdz: lint ## everything that needs MP-SPDZ (MP_SPDZ_HOME or `pdml-spdz mp-spdz install`), a few minutes
 	$(BIN)/python -m pytest -q -rs -m "spdz or spdz_long" tests/spdz tests/conformance

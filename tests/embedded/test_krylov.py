@@ -100,7 +100,8 @@ def test_columns_that_are_missing_are_zero_and_show_nothing(tmp_path: Path) -> N
     assert widths[0] == 6
     assert 0 < min(widths) < 6
     assert all(entry.arrays["scaled"].shape == entry.arrays["V"].shape for entry in seen.steps("columns"))
-    assert seen.facts["stock"]["claimed"]["numbers"] == 20 * 6 * 4  # a lot
+    lots = -(-len(widths) // 4)  # of four calls each; noise decides whether a column is left for a fifth
+    assert seen.facts["stock"]["claimed"]["numbers"] == lots * 20 * 6 * 4
     assert seen.facts["rank_found"] == 3
 
 

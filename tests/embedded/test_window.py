@@ -203,7 +203,7 @@ def test_first_opening_has_nothing_that_later_ones_have_not() -> None:
     """What would make rho positive is opened with it. In proportion to the rows around zero, it would show how far
     away a hidden mean is; in proportion to their number, how many a party has.
     """
-    d, rng = 200, np.random.default_rng(1)
+    d, rng = 60, np.random.default_rng(1)
     X = rng.normal(size=(120, d))
     X += 100.0 * np.linspace(0.5, 1.0, d)
     found = run([X[:40], X[40:]], algorithm="pca", solver="power", centre="hidden", iterations=2, tol=0.0)

@@ -43,9 +43,9 @@ def stream_numbers(key: prg.Blocks, position: int, w: int, n: int, nonce: int) -
     return ring.to_ints(np.ascontiguousarray(words.T))
 
 
-def test_relation_holds_for_a_million_elements(ends: list[extension.Ends]) -> None:
+def test_relation_holds_for_many_elements(ends: list[extension.Ends]) -> None:
     total, bits = 0, 160
-    for sender, receiver in vole_pairs(ends, bits, count=16):
+    for sender, receiver in vole_pairs(ends, bits, count=4):
         n = 65_537
         u, v, message = extend(sender, n)
         w = receiver.extend(n, memoryview(message))
@@ -54,7 +54,7 @@ def test_relation_holds_for_a_million_elements(ends: list[extension.Ends]) -> No
         ints = (ring.to_ints(x[:200]) for x in (u, v, w))
         assert all((a * receiver.delta + b - c) % 2**bits == 0 for a, b, c in zip(*ints, strict=True))
         total += n
-    assert total >= 10**6
+    assert total >= 2**18
 
 
 @pytest.mark.parametrize("kappa", range(1, 9))

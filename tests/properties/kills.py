@@ -46,10 +46,12 @@ Steps = dict[int, list[tuple[str, int]]]  # by party: what it did, with the byte
 
 
 def kills_of(steps: Steps, *, blackout: bool = False, parts: Callable[[int], set[int]]) -> list[Kill]:
-    """At every step of every party. parts : of a write of so many bytes, how many go through"""
+    """At every step of the first and the last party; those between them do what the last does. parts : of a write of so
+    many bytes, how many go through
+    """
     return [
         Kill(m, i, kept, blackout)
-        for m, done in sorted(steps.items())
+        for m, done in ((m, steps[m]) for m in (0, max(steps)))
         for i, (name, size) in enumerate(done)
         for kept in sorted(parts(size) if name == "write" else {0})
     ]

@@ -159,9 +159,9 @@ def cli() -> None:
 
     Every command has examples: pdml-spdz COMMAND --help. A run writes a page, result.html, into its --out.
     """
-    from pdml_spdz.system import process  # not to show a list or a version
+    from pdml_spdz.system import process, signals  # not to show a list or a version
 
-    process.stop_on_signals()
+    signals.stop_on_signals()
     process.keep_freed()
 
 
@@ -190,8 +190,8 @@ def main() -> NoReturn:
         _complain(traceback.format_exc())
         sys.exit(PdmlError.code)
     finally:
-        if process := sys.modules.get("pdml_spdz.system.process"):  # a command has begun
-            process.ignore_signals()
+        if signals := sys.modules.get("pdml_spdz.system.signals"):  # a command has begun
+            signals.ignore_signals()
 
 
 def _of_files(error: OSError) -> PdmlError | None:

@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
-from pdml_spdz.transport.whole import whole
+from pdml_spdz.system.signals import deferrable, whole
 
 PREFIX = "pdml-spdz-keys-"
 
@@ -30,7 +30,7 @@ def private_directory() -> Iterator[Path]:
         fcntl.flock(lock, fcntl.LOCK_EX)
         yield new.rename(path)
     finally:
-        with whole():
+        with deferrable(), whole():
             for name in (new, path):
                 shutil.rmtree(name, ignore_errors=True)
             os.close(lock)

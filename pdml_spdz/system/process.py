@@ -13,48 +13,15 @@ import socket
 import subprocess
 import sys
 import threading
-import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from types import FrameType
 from typing import TypeAlias
 
 from pdml_spdz.system import forks
 from pdml_spdz.system.forks import Forked, ForkServer
 
 Child: TypeAlias = "subprocess.Popen[str] | Forked"
-
-# All that ask a process to end; a hang-up also when a terminal or a connection to a host closes.
-STOPPING = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT)
-ONCE = 5.0  # seconds in which several signals are one: keys typed twice, a terminal that closes and asks to end
-
-
-def stop_on_signals() -> None:
-    """As from the keyboard: the other parties are told, and private files go, before this process ends.
-
-    A second signal does not cut that short, unless it comes later than ONCE: then whoever sent it is tired of waiting.
-    What whoever started it told it to ignore (nohup) stays ignored.
-    """
-    began = -ONCE
-
-    def stop(signum: int, frame: FrameType | None) -> None:
-        nonlocal began
-        if time.monotonic() - began >= ONCE:
-            began = time.monotonic()
-            # Files that are cut off in the middle complain when they are taken apart.
-            sys.unraisablehook = lambda complaint: None
-            raise KeyboardInterrupt
-
-    for number in STOPPING:
-        if signal.getsignal(number) is not signal.SIG_IGN:
-            signal.signal(number, stop)
-
-
-def ignore_signals() -> None:
-    """Everything is done and said: the exit code stays what it is, while the interpreter takes itself apart."""
-    for number in STOPPING:
-        signal.signal(number, signal.SIG_IGN)
 
 
 @contextmanager

@@ -14,10 +14,10 @@ import threading
 import time
 from collections.abc import Mapping
 
+from pdml_spdz.system.signals import deferrable, whole
 from pdml_spdz.transport.base import ABORT, DATA, WORKING, Clock, Link, abort_payload, aborted, lost
 from pdml_spdz.transport.connection import Connection, Expected
 from pdml_spdz.transport.patience import Patience, Wait
-from pdml_spdz.transport.whole import whole
 
 FAREWELL_SECONDS = 2.0  # how long a failing party tries to say why
 TICK = 0.5  # seconds after which a waiting party looks at the time
@@ -40,6 +40,8 @@ class TlsLink(Link):
         self._selector = selectors.DefaultSelector()
         self._connections = dict(connections)
         self._lock, self._closing = threading.Lock(), threading.Event()
+        self._until_closed = contextlib.ExitStack()
+        self._until_closed.enter_context(deferrable())
         with contextlib.suppress(RuntimeError):  # no thread to be had: the others wait for `timeouts.round`
             threading.Thread(target=self._say_working, daemon=True).start()
 
@@ -147,3 +149,4 @@ class TlsLink(Link):
                 with contextlib.suppress(OSError, ValueError):
                     peer.sock.close()
             self._selector.close()
+        self._until_closed.close()

@@ -14,7 +14,7 @@ import numpy as np
 
 from pdml_spdz.errors import INTERRUPTED, StockError
 from pdml_spdz.local.private import PREFIX
-from pdml_spdz.system.process import STOPPING
+from pdml_spdz.system.signals import STOPPING
 from tests.chaos.mutations import bytes_changed, study_changed
 from tests.chaos.sites import ENDS, KILLED, Case, codes, ended, judged, right, some_time, start_all, want
 from tests.parties.helpers import Process, processes_with, until, usual_signals

@@ -15,7 +15,7 @@ from dataclasses import replace
 
 from pdml_spdz.errors import INTERRUPTED, EngineError, StorageError
 from pdml_spdz.study.model import Timeouts
-from pdml_spdz.system.process import STOPPING
+from pdml_spdz.system.signals import STOPPING
 from tests.chaos.damage import files, local, rows, stock, study
 from tests.chaos.relay import HARMLESS, Fault, Relay
 from tests.chaos.sites import (

@@ -15,7 +15,7 @@ import numpy as np
 
 from pdml_spdz.errors import CLASSES, INTERRUPTED, PdmlError, ResumeError
 from pdml_spdz.study.model import Timeouts
-from pdml_spdz.system.process import STOPPING
+from pdml_spdz.system.signals import STOPPING
 from tests.opened import off
 from tests.parties.helpers import Ended, Parties, close_rows, slow_rows
 

@@ -23,7 +23,7 @@ from pdml_spdz.cli.app import main
 from pdml_spdz.errors import PdmlError
 from pdml_spdz.study import file as study_file
 from pdml_spdz.study.model import PartyEntry, Study, Timeouts
-from pdml_spdz.system.process import STOPPING
+from pdml_spdz.system.signals import STOPPING
 from pdml_spdz.transport import certs
 
 PATIENCE = Timeouts(connect=30.0, round=30.0)  # where all is to go well, on however busy a machine

@@ -18,7 +18,7 @@ from pdml_spdz.primitives.masks import Keys
 from pdml_spdz.rows import data
 from pdml_spdz.run import handshake
 from pdml_spdz.study.model import Timeouts
-from pdml_spdz.system.process import STOPPING
+from pdml_spdz.system.signals import STOPPING
 from pdml_spdz.transport import certs
 from pdml_spdz.transport.connect import Meeting, connect, listen
 from pdml_spdz.transport.patience import Patience

@@ -160,7 +160,7 @@ def test_second_signal_does_not_cut_the_end_short() -> None:
     """A file that the first one cut off says nothing when it is taken apart, either."""
     script = """
 import signal
-from pdml_spdz.system.process import STOPPING, stop_on_signals
+from pdml_spdz.system.signals import STOPPING, stop_on_signals
 
 class CutOff:
     def __del__(self):

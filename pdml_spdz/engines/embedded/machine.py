@@ -11,6 +11,7 @@ from collections.abc import Callable, Sequence
 from contextlib import suppress
 from functools import lru_cache
 from math import inf
+from types import CodeType
 from typing import Any
 
 from pdml_spdz.engines.embedded import values
@@ -192,7 +193,7 @@ def execute_with(program: Program, known: dict[str, Any]) -> None:
     """Run the program to its end with the names that it may use."""
     where, offered = f"{program.name}.mpc", sorted(name for name in known if not name.startswith("_"))
     try:
-        exec(compile(program.text, where, "exec"), known)  # noqa: S102 - rendered by us, compared by digest
+        exec(_compiled(program.text, where), known)  # noqa: S102 - rendered by us, compared by digest
     except PdmlError:
         raise
     except (NameError, TypeError, AttributeError, SyntaxError, ImportError) as error:
@@ -204,6 +205,11 @@ def execute_with(program: Program, known: dict[str, Any]) -> None:
             f"the embedded engine's part of the language: {', '.join(offered)}",
             "run this program on the engine mp-spdz",
         ) from error
+
+
+@lru_cache(maxsize=8)
+def _compiled(text: str, where: str) -> CodeType:
+    return compile(text, where, "exec")
 
 
 def plan(program: Program, longest: float = inf) -> Plan:

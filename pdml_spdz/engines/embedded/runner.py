@@ -286,9 +286,11 @@ class Session:
         return x
 
     def next_public(self) -> int:
-        while not self._publics:
-            self._wait()
-        return self._publics.popleft()
+        while True:
+            try:
+                return self._publics.popleft()
+            except IndexError:
+                self._wait()
 
     def write(self, numbers: Any) -> None:
         self._outputs.append(numbers)

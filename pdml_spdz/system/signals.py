@@ -1,0 +1,105 @@
+"""Signals that ask this process to end: as from the keyboard, never in the middle of what has to be whole."""
+
+from __future__ import annotations
+
+import signal
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from types import FrameType
+from typing import TypeAlias
+
+Handler: TypeAlias = "Callable[[int, FrameType | None], object]"
+
+# All that ask a process to end; a hang-up also when a terminal or a connection to a host closes.
+STOPPING = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT)
+ONCE = 5.0  # seconds in which several signals are one: keys typed twice, a terminal that closes and asks to end
+
+
+def stop_on_signals() -> None:
+    """As from the keyboard: the other parties are told, and private files go, before this process ends.
+
+    A second signal does not cut that short, unless it comes later than ONCE: then whoever sent it is tired of waiting.
+    What whoever started it told it to ignore (nohup) stays ignored.
+    """
+    began = -ONCE
+
+    def stop(signum: int, frame: FrameType | None) -> None:
+        nonlocal began
+        if time.monotonic() - began >= ONCE:
+            began = time.monotonic()
+            # Files that are cut off in the middle complain when they are taken apart.
+            sys.unraisablehook = lambda complaint: None
+            raise KeyboardInterrupt
+
+    for number in STOPPING:
+        if signal.getsignal(number) is not signal.SIG_IGN:
+            signal.signal(number, stop)
+
+
+def ignore_signals() -> None:
+    """Everything is done and said: the exit code stays what it is, while the interpreter takes itself apart."""
+    for number in STOPPING:
+        signal.signal(number, signal.SIG_IGN)
+
+
+class _Deferred:
+    """A handler that waits until whatever is `whole` has ended.
+
+    came : signals that wait, of all handlers; None outside
+    """
+
+    came: list[int] | None = None
+
+    def __init__(self, handler: Handler) -> None:
+        self.handler = handler
+
+    def __call__(self, signum: int, frame: FrameType | None) -> None:
+        if _Deferred.came is None:
+            self.handler(signum, frame)
+        else:
+            _Deferred.came.append(signum)
+
+
+@contextmanager
+def deferrable() -> Iterator[None]:
+    """Inside, `whole` costs next to nothing: it would otherwise put its handlers in place each time.
+
+    Only handlers in Python are replaced: what the system does by itself leaves nothing of this process to be whole.
+    """
+    if threading.current_thread() is not threading.main_thread():
+        yield  # only the main thread handles signals
+        return
+    found = {number: signal.getsignal(number) for number in STOPPING}
+    ours = {number: _Deferred(h) for number, h in found.items() if callable(h) and not isinstance(h, _Deferred)}
+    for number, deferred in ours.items():
+        signal.signal(number, deferred)
+    try:
+        yield
+    finally:
+        if threading.current_thread() is threading.main_thread():  # a link may be closed by another
+            for number in ours:
+                if isinstance(signal.getsignal(number), _Deferred):  # not replaced by what ends the process
+                    signal.signal(number, found[number])
+
+
+@contextmanager
+def whole() -> Iterator[None]:
+    """A frame goes out whole or not at all: signals to end that come inside take effect at the end of the block.
+
+    Their handlers raise KeyboardInterrupt wherever the program is. Between a `send` and the note of how much it sent,
+    that would leave the farewell to the peers in the middle of a frame of which nobody knows the rest. Within
+    `deferrable`, or a block of it.
+    """
+    if threading.current_thread() is not threading.main_thread() or _Deferred.came is not None:
+        yield
+        return
+    came = _Deferred.came = []
+    try:
+        yield
+    finally:
+        _Deferred.came = None
+        for late in came:
+            signal.raise_signal(late)

@@ -58,6 +58,7 @@ def write() -> None:
 if __name__ == "sitecustomize":
     atexit.register(write)
     # A party may be a fork of a process that has prepared things for all of them: its own walk begins there.
-    os.register_at_fork(after_in_child=lambda: (hops.clear(), functions.clear()))
+    for recorded in (hops, functions):
+        os.register_at_fork(after_in_child=recorded.clear)
     threading.setprofile(record)
     sys.setprofile(record)

@@ -19,7 +19,7 @@ from pdml_spdz.errors import InputError
 from pdml_spdz.numerics.fixedpoint import OPENED_BITS, Reals
 from pdml_spdz.primitives.normed_sum import NormedColumns, NormedSum
 from pdml_spdz.primitives.sec_sum import Accuracy, EngineSum
-from pdml_spdz.system.files import parse_json, replaced
+from pdml_spdz.system.files import parse_json, reading, replaced
 
 FILE = "transcript.npz"
 RESUMED = "resumed"  # a marker: what follows has fresh keys and a fresh secret scale
@@ -87,23 +87,22 @@ class Transcript:
 
 
 def load(path: Path) -> Transcript:
-    try:
-        with np.load(path, allow_pickle=False) as archive:
-            head = parse_json(str(archive["head"]))
-            entries = [
-                Entry(row["step"], {name: archive[f"{i}/{name}"] for name in row["arrays"]})
-                for i, row in enumerate(head["index"])
-            ]
-            return Transcript(entries, head["facts"])
-    except FileNotFoundError:
+    if not path.exists():
         raise InputError(
             f"{path} does not exist.",
             "the transcript of a recorded run",
             "run svd, pca, nmf or party with --record-transcript (in Python: record_transcript=True)",
-        ) from None
-    except (OSError, ValueError, KeyError, TypeError) as error:
-        found = f"{path} cannot be read as a transcript ({error})."
-        raise InputError(found, "what --record-transcript wrote") from None
+        )
+    with (
+        reading(path, "what --record-transcript wrote", "take it from a copy, or record a run again"),
+        np.load(path, allow_pickle=False) as archive,
+    ):
+        head = parse_json(str(archive["head"]))
+        entries = [
+            Entry(row["step"], {name: archive[f"{i}/{name}"] for name in row["arrays"]})
+            for i, row in enumerate(head["index"])
+        ]
+        return Transcript(entries, head["facts"])
 
 
 class RecordedSum:

@@ -15,10 +15,10 @@ from pdml_spdz.primitives.agree import Agreement
 from pdml_spdz.rows.data import Data
 from pdml_spdz.rows.names import column, listed
 from pdml_spdz.rows.reading import MEAN
-from pdml_spdz.run.context import PartyRun
+from pdml_spdz.run.context import KEPT_NUMBERS, PartyRun
 from pdml_spdz.run.output import Fitted
 from pdml_spdz.study.model import Study
-from pdml_spdz.system.files import replaced
+from pdml_spdz.system.files import reading, replaced
 from pdml_spdz.transport.base import Link
 
 COUNTS = "how many values of each feature all parties together have, to every party"
@@ -62,7 +62,7 @@ def filling(run: PartyRun, data: Data, link: Link, engine: Engine) -> Filling:
     kept, seen = run.directory / "missing.npz", announced_filling(run.study)
     if run.resume and kept.is_file():
         # Computed again, it would be rounded anew, and two roundings show more than one.
-        with np.load(kept) as archive:
+        with reading(kept, *KEPT_NUMBERS), np.load(kept, allow_pickle=False) as archive:
             values = archive["values"]
     else:
         present, known = data.n - data.missing(), data.known

@@ -24,10 +24,10 @@ from pdml_spdz.rows.base import Rows
 from pdml_spdz.rows.data import Data
 from pdml_spdz.rows.names import Names, positions
 from pdml_spdz.rows.suspects import dominant_column, identifiers, zeros_as_missing
-from pdml_spdz.run.context import PartyRun
+from pdml_spdz.run.context import KEPT_NUMBERS, PartyRun
 from pdml_spdz.study.algorithm import GRAM
 from pdml_spdz.study.model import Study
-from pdml_spdz.system.files import replaced
+from pdml_spdz.system.files import reading, replaced
 from pdml_spdz.transport.base import Link
 
 COUNT = "n, the number of all rows, to every party"
@@ -194,7 +194,7 @@ def view(run: PartyRun, data: Data, link: Link, engine: Engine) -> View:
     kept = run.directory / "centre.npz"
     if run.resume and kept.is_file():
         # Computed again, it would be rounded anew, and two roundings show more than one.
-        with np.load(kept) as archive:
+        with reading(kept, *KEPT_NUMBERS), np.load(kept, allow_pickle=False) as archive:
             n, mu, scale = int(archive["n"]), archive["mu"], archive["scale"]
     else:
         n = engine.sec_sum.integer(data.n, "rows")

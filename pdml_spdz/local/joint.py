@@ -28,7 +28,7 @@ from pdml_spdz.run.context import Event, rows_of, stock_root
 from pdml_spdz.run.output import commit, finished, kept_result, refuse_finished
 from pdml_spdz.study.algorithm import DEFAULT
 from pdml_spdz.study.model import PartyEntry, Study, choose_engine
-from pdml_spdz.system.files import locked
+from pdml_spdz.system.files import locked, reading
 
 Reports = list[dict[str, Any]]
 SUMMED = ("bytes_sent", "bytes_received")
@@ -236,7 +236,8 @@ def gathered(study: Study, parts: Sequence[Path], reports: Reports, *, recorded:
 
 def _kept_array(path: Path) -> Reals:
     """Where another party's W is one array, that of rows that were not loaded whole is read for it, too."""
-    return np.load(path) if path.exists() else read_parquet_parts(path.with_suffix(""))
+    with reading(path, "what a party has written", "take it from a copy, or run again"):
+        return np.load(path, allow_pickle=False) if path.exists() else read_parquet_parts(path.with_suffix(""))
 
 
 def joint_report(reports: Reports) -> dict[str, Any]:

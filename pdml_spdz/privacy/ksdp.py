@@ -29,7 +29,7 @@ from pdml_spdz.numerics.fixedpoint import Reals
 from pdml_spdz.privacy.mechanism import Content, Mechanism, Statistic, evaluate, load_statistic
 from pdml_spdz.rows.base import RowsLike, as_rows
 from pdml_spdz.rows.data import Data
-from pdml_spdz.system.files import replaced, save_json, writing
+from pdml_spdz.system.files import reading, replaced, save_json, writing
 
 Progress = Callable[[int, int], None]
 THREADS = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS")
@@ -288,7 +288,8 @@ class Store:
         path = self.directory / unit.name
         if not path.is_file():
             return None
-        with np.load(path, allow_pickle=False) as archive:
+        do = f"remove it, or {self.directory}: what is missing is made again"
+        with reading(path, "samples of an earlier run", do), np.load(path, allow_pickle=False) as archive:
             return {name: archive[name] for name in archive.files}
 
     def save(self, unit: Unit, content: dict[str, Any]) -> None:

@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 from pdml_spdz.numerics.fixedpoint import Reals
 from pdml_spdz.rows.frames import arrow_numbers
 from pdml_spdz.rows.workers import ClusterWorkers, Workers
-from pdml_spdz.system.files import writing
+from pdml_spdz.system.files import reading, writing
 
 # function(piece, W, *arguments) -> (W, sum)
 PieceWork = Callable[..., tuple[Reals, Any]]
@@ -55,7 +55,8 @@ class Coefficients(ABC):
                     np.save(file, part)
 
     def load(self, directory: Path) -> None:
-        self.replaced(np.load(directory / f"part-{i:05d}.npy") for i in range(len(self.pieces)))
+        with reading(directory, "coefficients of a checkpoint, one file for each piece", "run again without --resume"):
+            self.replaced(np.load(directory / f"part-{i:05d}.npy") for i in range(len(self.pieces)))
 
     def write_parquet(self, directory: Path, ids: NDArray[Any] | None = None) -> None:
         """For people: W/part-<i>.parquet with a column for each topic, in the order of the files and their rows, and

@@ -23,7 +23,7 @@ from pdml_spdz import __version__
 from pdml_spdz.engines import transcript as transcripts
 from pdml_spdz.engines.base import Engine
 from pdml_spdz.engines.transcript import Transcript
-from pdml_spdz.errors import InputError, StorageError
+from pdml_spdz.errors import StorageError
 from pdml_spdz.numerics.fixedpoint import Reals
 from pdml_spdz.primitives.agree import digest_of
 from pdml_spdz.primitives.bound import Bound
@@ -31,7 +31,7 @@ from pdml_spdz.rows.data import Data
 from pdml_spdz.rows.reading import MEAN
 from pdml_spdz.study.algorithm import ALGORITHMS, IDS, Algorithm
 from pdml_spdz.study.model import Study
-from pdml_spdz.system.files import parse_json, save_array, save_json, sync, writing
+from pdml_spdz.system.files import parse_json, reading, save_array, save_json, sync, writing
 from pdml_spdz.transport.base import Link
 
 REPORT = "report.json"
@@ -80,22 +80,17 @@ def kept_result(directory: Path, report: Mapping[str, Any]) -> Reals:
 def kept_array(directory: Path, name: str, report: Mapping[str, Any]) -> Reals:
     """An array of a finished run, as the run has written it, or InputError."""
     path = directory / name
-    try:
+    wanted = f"the file that {REPORT} beside it has the digest of"
+    do = "take both from another party's directory or from a copy, or run again"
+    with reading(path, wanted, do):
         array: Reals = np.load(path, allow_pickle=False)
         digests = report["digests"]
-        result = name == ALGORITHMS[report["algorithm"]].result
-        wanted, found = digests.get("arrays", {}).get(name), digest_of(name, array.tobytes())
-        if result:  # the digest that all parties have agreed on
-            wanted, found = digests["result"], digest_of("result", array.tobytes())
-        if array.dtype == np.float64 and np.isfinite(array).all() and wanted in (found, None):
+        known, found = digests.get("arrays", {}).get(name), digest_of(name, array.tobytes())
+        if name == ALGORITHMS[report["algorithm"]].result:  # the digest that all parties have agreed on
+            known, found = digests["result"], digest_of("result", array.tobytes())
+        if array.dtype == np.float64 and np.isfinite(array).all() and known in (found, None):
             return array
-    except (OSError, ValueError, EOFError, MemoryError, KeyError, TypeError, AttributeError):
-        pass
-    raise InputError(
-        f"{path} is damaged, or is not what the run has written.",
-        f"the file that {REPORT} beside it has the digest of",
-        "take both from another party's directory or from a copy, or run again",
-    )
+        raise ValueError("other numbers")
 
 
 def remove(directory: Path) -> None:

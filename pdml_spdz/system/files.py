@@ -12,7 +12,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any
 
-from pdml_spdz.errors import RESUME, PdmlError, StorageError
+from pdml_spdz.errors import RESUME, InputError, PdmlError, StorageError
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -32,6 +32,20 @@ def writing(path: Path, do: str = KEPT) -> Iterator[None]:
         raise StorageError(
             f"{path} cannot be written ({error.strerror or error}).", "room and the right to write there", do
         ) from None
+
+
+@contextmanager
+def reading(path: Path, wanted: str, do: str) -> Iterator[None]:
+    """Whatever NumPy, or another reader, calls it that one of our own files is damaged (errors of a tokenizer, of an
+    archive, of a compression): InputError.
+    """
+    try:
+        yield
+    except PdmlError:
+        raise
+    except Exception as error:  # noqa: BLE001
+        known = f"cannot be read ({error.strerror})" if isinstance(error, OSError) and error.strerror else ""
+        raise InputError(f"{path} {known or 'is damaged, or is not what the run has written'}.", wanted, do) from None
 
 
 @contextmanager

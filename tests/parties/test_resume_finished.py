@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from pdml_spdz.errors import ResumeError
+from pdml_spdz.errors import InputError, PeerAborted, ResumeError
 from pdml_spdz.fits.svd import SvdFit
 from pdml_spdz.numerics.linalg import fix_signs, orthonormalise
 from pdml_spdz.rows.data import from_rows
@@ -253,3 +253,15 @@ def test_killed_run_on_other_rows_leaves_nothing_for_an_older_run_to_go_on_with(
     site.change_studies(iterations=site.study.iterations + 2)
     for end in site.run("--resume"):
         end.failed(ResumeError, "the data differ")
+
+
+def test_mean_that_is_damaged_ends_the_run_with_words(copied: Callable[[str], Parties]) -> None:
+    site = copied("pca")
+    damaged = site.results(0) / "centre.npz"
+    raw = bytearray(damaged.read_bytes())
+    raw[len(raw) // 2] ^= 1
+    damaged.write_bytes(raw)
+    site.change_studies(iterations=site.study.iterations + 2)
+    first, second = site.run("--resume")
+    first.failed(InputError, "centre.npz is damaged")
+    second.failed(PeerAborted, "P0 ended the run")

@@ -31,12 +31,17 @@ def _handled() -> Iterator[None]:
 @pytest.mark.parametrize("number", STOPPING)
 def test_signal_takes_effect_at_the_end_of_the_block_and_at_once_outside_of_it(number: signal.Signals) -> None:
     done = []
-    with deferrable():
-        with pytest.raises(Ended) as late, whole():
+
+    def frame() -> None:
+        with whole():
             with whole():
                 signal.raise_signal(number)
                 done.append("inner")
             done.append("outer")
+
+    with deferrable():
+        with pytest.raises(Ended) as late:
+            frame()
         assert late.value.args == (number,)
         assert done == ["inner", "outer"]
         with pytest.raises(Ended):
@@ -47,9 +52,13 @@ def test_signal_takes_effect_at_the_end_of_the_block_and_at_once_outside_of_it(n
 
 
 def test_error_inside_does_not_swallow_a_signal() -> None:
-    with pytest.raises(Ended), deferrable(), whole():
-        signal.raise_signal(signal.SIGTERM)
-        raise ValueError
+    def frame() -> None:
+        with deferrable(), whole():
+            signal.raise_signal(signal.SIGTERM)
+            raise ValueError
+
+    with pytest.raises(Ended):
+        frame()
 
 
 def test_handlers_are_those_from_before() -> None:

@@ -135,7 +135,8 @@ def svd(
     transport : "processes" (one for each party, with TLS between them) or "threads" (of this process)
     reading : how the parties' files are written: separator, decimals, encoding, identifiers, triplets
     progress : True: a bar on standard error; or a function that is called with a party's number and an event, such as
-        {"event": "iteration", "t": 3, "of": 60, "change": 0.02} or {"event": "note", "text": ...}
+        {"event": "iteration", "t": 3, "of": 60, "change": 0.02} (None for a sealed fit, of which nobody knows it) or
+        {"event": "note", "text": ...}
 
     Examples
     --------

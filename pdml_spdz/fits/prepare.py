@@ -27,6 +27,7 @@ from pdml_spdz.rows.suspects import dominant_column, identifiers, zeros_as_missi
 from pdml_spdz.run.context import KEPT_NUMBERS, PartyRun
 from pdml_spdz.study.algorithm import GRAM
 from pdml_spdz.study.model import Study
+from pdml_spdz.study.sealed_checks import check_sealed_size
 from pdml_spdz.system.files import reading, replaced
 from pdml_spdz.transport.base import Link
 
@@ -89,6 +90,8 @@ def fitting(data: Data, study: Study, order: Names | None = None) -> Data:
         raise InputError(f"{data.source} has {data.d} columns.", f"the study's {d} features")
     if not study.spec.vector:
         check_rank(study.rank, data.d, data.source)
+    if study.level.sealed:  # here, before a mean is opened for nothing
+        check_sealed_size(data.d, study.rank)
     offsets, _ = offsets_and_scales(study, data)
     if np.any(offsets) and data.rows.sparse:
         raise InputError(

@@ -73,7 +73,7 @@ def fit_sealed(run: PartyRun, data: Data, link: Link, engine: Engine, rows: View
         if seen.normal:
             run.see("gate", np.array([float(seen.passed)]))
         done, most = (precision.iterations_at(i) for i in (len(checkpoints) - 1, len(precision.checkpoints) - 1))
-        run.notify({"event": "iteration", "t": done, "of": most, "change": float("nan")})
+        run.notify({"event": "iteration", "t": done, "of": most, "change": None})
 
     scale = power_of_four(bound.total)  # its root is a power of two as well
     own = OwnRows(S / scale)

@@ -69,7 +69,8 @@ class Watcher:
         elif event["event"] == "waiting":
             self._wait(party, event)
         elif event["event"] == "iteration" and party == 0:
-            self._bar("iterations", event["t"], event["of"], f"change {event['change']:.1e}")
+            change = event["change"]  # of a sealed fit nobody knows it
+            self._bar("iterations", event["t"], event["of"], "" if change is None else f"change {change:.1e}")
         elif event["event"] == "offline" and party == 0:
             self._bar("offline phase", event["done"], event["of"], event["detail"])
         elif event["event"] == "rows" and event["of"] > 1:

@@ -29,6 +29,7 @@ from pdml_spdz.offline.lattice_products import WITH_ROWS
 from pdml_spdz.offline.mask_products import Maker
 from pdml_spdz.offline.mask_stock import MaskStock, make_mask_stock
 from pdml_spdz.offline.status import mask_status
+from pdml_spdz.primitives.sec_sum import MaskedSum
 from pdml_spdz.privacy.attack_run import attack
 from pdml_spdz.privacy.known import Known
 from pdml_spdz.programs.sealed_precision import RING
@@ -208,6 +209,12 @@ def test_settings_that_do_not_go_with_it(call: Callable[..., Any], settings: dic
     with pytest.raises(PdmlError, match=found) as error:
         call(PARTIES, **(QUICK | settings))
     assert isinstance(error.value, StudyError)
+
+
+def test_rank_that_leaves_no_gap_is_refused_before_a_mean_is_opened(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(MaskedSum, "words", lambda *_: pytest.fail("something was opened"))
+    with pytest.raises(StudyError, match="a rank below d"):
+        pca(PARTIES, **(QUICK | {"rank": 6}))
 
 
 def test_only_components_can_be_sealed() -> None:

@@ -81,7 +81,7 @@ def test_on_demand_leaves_a_stock_alone(rows: list[Path], tmp_path: Path) -> Non
 
 def test_run_that_is_refused_before_its_first_sum_burns_nothing(rows: list[Path], tmp_path: Path) -> None:
     root = tmp_path / "stocks"
-    make_stock(root)
+    make_stock(root, bound="1e-9")
     with pytest.raises(QuotaError):
         svd(rows, root, tmp_path / "out", offline="stock", bound="1e-9")
     assert not any(row.claims for row in status(root))

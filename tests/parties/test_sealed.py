@@ -288,3 +288,14 @@ def test_the_real_thing(tmp_path: Path) -> None:
     assert left / 1.5 < sent < 1.5 * left
     assert result.report["offline"]["bytes_sent"] == 0
     assert expected.rounds / 1.5 < result.report["rounds"] < 1.5 * expected.rounds
+
+
+@pytest.mark.parametrize("level", [STUDY, {"rank": 2}])
+def test_missing_stock_is_found_before_a_mean_is_opened(
+    level: dict[str, Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(MaskedSum, "words", lambda *_: pytest.fail("something was opened"))
+    settings = {"offline": "stock", "stock": tmp_path, "transport": "threads", "engine": "embedded"}
+    with pytest.raises(StockError, match="no stock that all parties hold") as missing:
+        pca(PARTIES, **level, **settings)
+    assert "has seen" not in str(missing.value)

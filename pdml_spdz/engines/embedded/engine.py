@@ -7,14 +7,15 @@ from dataclasses import asdict
 from typing import Any
 
 from pdml_spdz.engines.base import Engine, EngineBase, OwnRows, SealedCheckpoint, SealedWatch, Security
-from pdml_spdz.engines.embedded.plan import NumbersPlan
+from pdml_spdz.engines.embedded.plan import NumbersPlan, plan
 from pdml_spdz.engines.embedded.runner import EmbeddedRunner
+from pdml_spdz.engines.embedded.sealed_forecast import SealedPlan
 from pdml_spdz.engines.embedded.sealed_run import SealedRun, StoredMasks, sealed_plan
 from pdml_spdz.engines.openings.base import Runner
 from pdml_spdz.engines.spec import Context, OfflinePlan, precision_of
 from pdml_spdz.errors import StockError
 from pdml_spdz.numerics.fixedpoint import Reals
-from pdml_spdz.offline.claim import burn
+from pdml_spdz.offline import claim as claims
 from pdml_spdz.offline.from_stock import StockMaterial
 from pdml_spdz.offline.lattice_products import products_by_lattice
 from pdml_spdz.offline.mask_products import Maker
@@ -27,6 +28,7 @@ from pdml_spdz.primitives.sec_sum import masked_sum
 from pdml_spdz.programs.precision import Precision
 from pdml_spdz.programs.render import Program
 from pdml_spdz.programs.sealed_precision import SealedPrecision
+from pdml_spdz.study.algorithm import Shape
 from pdml_spdz.transport.base import Link
 
 Source = Callable[[Link, NumbersPlan], Material]  # where a run takes its offline material from
@@ -109,6 +111,26 @@ def make(context: Context) -> Engine:
     )
 
 
+def prepare(context: Context, shape: Shape | None) -> None:
+    """StockError, at all parties alike, if the study wants a stock and there is none for it: now, before a mean or a
+    bound is opened for nothing.
+    """
+    study, link = context.study, context.link
+    if shape is None or study.offline != "stock":
+        return
+    wanted = plan(study, shape, context.home, context.note)
+    if isinstance(wanted, NumbersPlan):
+        claims.check(link, NumberStock.find(context.stocks, wanted.kind, link.me), wanted.awaited, context.session)
+    elif isinstance(wanted, SealedPlan):
+        claims.check(link, _mask_stocks(context, wanted.precision), [ONE_FIT], context.session)
+
+
+def _mask_stocks(context: Context, precision: SealedPrecision) -> list[MaskStock]:
+    """Of this party, with what a sealed fit takes up to its first checkpoint."""
+    kind = MaskKind.of(context.link.M, sealed_plan(precision)[1][0])
+    return MaskStock.find(context.stocks / FOLDER, kind, context.link.me)
+
+
 def _watched(context: Context) -> Products:
     def progress(what: str, done: int, of: int) -> None:
         context.notify({"event": "offline", "done": done, "of": of, "detail": what})
@@ -122,9 +144,8 @@ def _stored(context: Context) -> Stored:
     def stored(link: Link, precision: SealedPrecision) -> StoredMasks | None:
         segment = sealed_plan(precision)[1][0]
         if context.study.offline != "on-demand":
-            stocks = MaskStock.find(context.stocks / FOLDER, MaskKind.of(link.M, segment), link.me)
             try:
-                with burn(link, stocks, ONE_FIT, context.session) as burnt:
+                with claims.burn(link, _mask_stocks(context, precision), ONE_FIT, context.session) as burnt:
                     found = StoredMasks(burnt.stock.id, material_of(burnt.content, segment))
                 context.note(f"masks and their products from stock {found.stock}, up to the first checkpoint")
                 return found

@@ -11,6 +11,7 @@ EMBEDDED = EngineSpec(
     ("one-scale", "per-column", "centred", "sum", "sealed", "sealed-hidden"),
     "secret shares; only directions are opened, or sums (reveal sum), or V alone (reveal sealed).",
     later(ENGINE, "make"),
+    prepare=later(ENGINE, "prepare"),
     offline=OfflinePhase(later(PLAN, "plan"), later(PLAN, "make_stock"), later(PLAN, "stocks")),
     imports=(ENGINE, "pdml_spdz.programs.render:load", "pdml_spdz.ot.group:load"),
 )

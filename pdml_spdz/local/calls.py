@@ -79,7 +79,7 @@ def _run_one(given: dict[str, Any]) -> Any:
     rows = (
         Path(data)
         if isinstance(data, str | Path)
-        else rows_of(data, agreed, f"the rows of P{me}", given["reading"].of(me))
+        else rows_of(data, agreed, f"the table of P{me}", given["reading"].of(me))
     )
     if recorded:
         warn_of_recording(CALLER)

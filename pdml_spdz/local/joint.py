@@ -216,7 +216,7 @@ def _checked(given: RowsLike | str | Path, run: LocalRun, m: int) -> Path | Data
         if not Path(given).is_file() and not in_pieces(Path(given), run.reading):
             raise InputError(f"{given} is not there.", "a file with a party's rows", "check the path")
         return Path(given)
-    data = prepare.fitting(rows_of(given, study, f"the rows of P{m}", run.reading.of(m)), study)
+    data = prepare.fitting(rows_of(given, study, f"the table of P{m}", run.reading.of(m)), study)
     if run.transport != "threads":  # another process takes them as they are
         data = data.looked_at(study.rows.missing)
     study.spec.accept(study, m, data)

@@ -63,6 +63,6 @@ def run_on_link(
     transcript: Transcript | None = None,
 ) -> dict[str, Any]:
     """One party of a study on a link that is there; for engines that need no identity."""
-    secret, data = own_secret.of_local_party(link.me), rows_of(X, study, f"the rows of P{link.me}")
+    secret, data = own_secret.of_local_party(link.me), rows_of(X, study, f"the table of P{link.me}")
     run = PartyRun(study, link.me, data, out, out, notify=notify, own_secret=secret, transcript=transcript)
     return run_party(run, link)

@@ -278,17 +278,17 @@ def _in_memory(given: Any, source: str, wanted: RowsWanted) -> Loaded:
     if is_table(given) or is_series(given):
         return read_table(given, source, wanted)
     if np.ma.is_masked(given):
-        raise InputError(f"{source} have masked entries.", "finite numbers", IMPUTE)
+        raise InputError(f"{source} has masked entries.", "finite numbers", IMPUTE)
     if hasattr(given, "collect_schema"):
-        raise InputError(f"{source} are a query of polars that has not run.", "a table", "call its collect() first")
+        raise InputError(f"{source} is a query of polars that has not run.", "a table", "call its collect() first")
     try:
         array = given if isinstance(given, Rows) or is_sparse(given) else np.asarray(given)
     except ValueError as error:  # rows of different lengths
         raise InputError(
-            f"{source} are not an array: {error}.", "an array of shape (n, d), a table, or a path"
+            f"{source} is not an array: {error}.", "an array of shape (n, d), a table, or a path"
         ) from None
     if array.dtype == object:
-        raise InputError(f"{source} are not an array of numbers.", "an array of shape (n, d), a table, or a path")
+        raise InputError(f"{source} is not an array of numbers.", "an array of shape (n, d), a table, or a path")
     return chosen(Loaded(array, None), wanted, source)
 
 

@@ -262,7 +262,7 @@ def as_arrow(value: Any, where: str) -> Any:
     try:
         return pa.Table.from_batches([value]) if isinstance(value, pa.RecordBatch) else pa.table(value)
     except pa.ArrowException as error:
-        found = f"{where} have a column of a type that Arrow does not know ({error})."
+        found = f"{where} has a column of a type that Arrow does not know ({error})."
         raise InputError(found, NUMBERS, CONVERT) from None
 
 

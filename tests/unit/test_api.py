@@ -92,9 +92,9 @@ BAD: dict[str, tuple[Callable[[], Any], type[Exception], str]] = {
     "nan": (
         lambda: pdml_spdz.svd([*tables(2), np.full((2, 4), np.nan)], rank=1),
         InputError,
-        "rows of P2 has missing values",
+        "table of P2 has missing values",
     ),
-    "shape": (lambda: pdml_spdz.svd([np.zeros(3), np.eye(3)], rank=1), InputError, r"rows of P0 holds .* \(3,\)"),
+    "shape": (lambda: pdml_spdz.svd([np.zeros(3), np.eye(3)], rank=1), InputError, r"table of P0 holds .* \(3,\)"),
     "widths": (lambda: pdml_spdz.svd([np.eye(3), np.eye(4)], rank=1), MismatchError, "3 at P0, 4 at P1"),
     "negative": (lambda: pdml_spdz.nmf([-np.eye(3), np.eye(3)], rank=1), InputError, "3 negative entries"),
     "path": (lambda: pdml_spdz.svd([np.eye(3), "none.npy"], rank=1), InputError, "none.npy is not there"),
@@ -148,7 +148,7 @@ def test_progress_is_told_by_every_party_or_shown_on_standard_error(capfd: pytes
     shown = capfd.readouterr()
     assert shown.out == ""
     assert "iterations" in shown.err
-    assert "P1: the rows of P1: 12 rows x 4 columns" in shown.err
+    assert "P1: the table of P1: 12 rows x 4 columns" in shown.err
 
 
 def test_threads_keep_and_resume_a_run_as_processes_do(tmp_path: Path) -> None:

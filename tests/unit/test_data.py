@@ -230,7 +230,7 @@ def test_missing_numbers_of_tables_are_refused(given: object) -> None:
 
 def test_masked_entries_are_refused() -> None:
     assert data.from_rows(np.ma.masked_invalid([[1.0, 2.0]]), "P1").X.tolist() == [[1.0, 2.0]]
-    with pytest.raises(InputError, match="P1 have masked entries"):
+    with pytest.raises(InputError, match="P1 has masked entries"):
         data.from_rows(np.ma.masked_invalid([[1.0, np.nan]]), "P1")
 
 

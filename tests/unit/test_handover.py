@@ -21,8 +21,8 @@ from pdml_spdz.rows.data import Data, from_rows
 
 X = np.random.default_rng(0).normal(size=(40, 5))
 ROWS = {
-    "dense": Data(X, None, "the rows of P0"),
-    "named": Data(X, ("a", "b", "ç", "d", 'e"\n'), "the rows of P1"),
+    "dense": Data(X, None, "the table of P0"),
+    "named": Data(X, ("a", "b", "ç", "d", 'e"\n'), "the table of P1"),
     "one row": Data(X[:1], None, "a vector"),
     "sparse": Data(sp.csr_array(np.where(X > 1, X, 0.0)), tuple("abcde"), "sparse"),
     "empty": Data(sp.csr_array((3, 4)), None, "nothing stored"),

@@ -236,8 +236,9 @@ def gathered(study: Study, parts: Sequence[Path], reports: Reports, *, recorded:
 
 def _kept_array(path: Path) -> Reals:
     """Where another party's W is one array, that of rows that were not loaded whole is read for it, too."""
-    with reading(path, "what a party has written", "take it from a copy, or run again"):
-        return np.load(path, allow_pickle=False) if path.exists() else read_parquet_parts(path.with_suffix(""))
+    place = path if path.exists() else path.with_suffix("")
+    with reading(place, "what a party has written", "take it from a copy, or run again"):
+        return np.load(path, allow_pickle=False) if place == path else read_parquet_parts(place)
 
 
 def joint_report(reports: Reports) -> dict[str, Any]:

@@ -23,17 +23,23 @@ def private_directory() -> Iterator[Path]:
     """
     for left in Path(tempfile.gettempdir()).glob(f"{PREFIX}*"):
         _sweep(left)
-    new = Path(tempfile.mkdtemp(prefix=f".{PREFIX}"))  # nobody looks for that name while it is not locked
-    path = new.with_name(new.name.removeprefix("."))
-    lock = os.open(new, os.O_RDONLY)
-    try:
-        fcntl.flock(lock, fcntl.LOCK_EX)
-        yield new.rename(path)
-    finally:
-        with deferrable(), whole():
-            for name in (new, path):
-                shutil.rmtree(name, ignore_errors=True)
-            os.close(lock)
+    made: list[Path] = []
+    locks: list[int] = []
+    with deferrable():
+        try:
+            with whole():
+                new = Path(tempfile.mkdtemp(prefix=f".{PREFIX}"))  # nobody looks for that name while it is not locked
+                made += [new, path := new.with_name(new.name.removeprefix("."))]
+                locks.append(os.open(new, os.O_RDONLY))
+                fcntl.flock(locks[0], fcntl.LOCK_EX)
+                new.rename(path)
+            yield path
+        finally:
+            with whole():
+                for left in made:
+                    shutil.rmtree(left, ignore_errors=True)
+                for lock in locks:
+                    os.close(lock)
 
 
 def _sweep(path: Path) -> None:

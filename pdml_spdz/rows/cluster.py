@@ -41,6 +41,15 @@ def connected(reading: Reading) -> ClusterWorkers:
             "check --dask and --dask-certs",
         ) from None
     workers = ClusterWorkers(client, where)
+    try:
+        client.wait_for_workers(1, timeout=CONNECT_SECONDS)  # one that is not there yet cannot be asked for its version
+    except TimeoutError:
+        workers.close()
+        raise ClusterError(
+            f"the scheduler at {where} had no workers for {CONNECT_SECONDS:g} s.",
+            "workers that have pdml-spdz",
+            "start workers for it, or look at their logs",
+        ) from None
     _same_version(workers)
     return workers
 

@@ -55,8 +55,14 @@ class Coefficients(ABC):
                     np.save(file, part)
 
     def load(self, directory: Path) -> None:
-        with reading(directory, "coefficients of a checkpoint, one file for each piece", "run again without --resume"):
-            self.replaced(np.load(directory / f"part-{i:05d}.npy") for i in range(len(self.pieces)))
+        self.replaced(self._kept(directory / f"part-{i:05d}.npy", n) for i, n in enumerate(self.lengths))
+
+    def _kept(self, path: Path, n: int) -> Reals:
+        with reading(path, "the coefficients of a piece, as a checkpoint has them", "run again without --resume"):
+            part: Reals = np.load(path, allow_pickle=False)
+            if part.shape != (n, self.k) or not np.isfinite(part).all():
+                raise ValueError("other numbers")
+            return part
 
     def write_parquet(self, directory: Path, ids: NDArray[Any] | None = None) -> None:
         """For people: W/part-<i>.parquet with a column for each topic, in the order of the files and their rows, and

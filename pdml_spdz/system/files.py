@@ -41,8 +41,10 @@ def reading(path: Path, wanted: str, do: str) -> Iterator[None]:
     """
     try:
         yield
-    except PdmlError:
+    except (PdmlError, ImportError):
         raise
+    except MemoryError:  # a header that is damaged may ask for any amount
+        raise InputError(f"{path} does not fit into memory, or is damaged.", wanted, do) from None
     except Exception as error:  # noqa: BLE001
         known = f"cannot be read ({error.strerror})" if isinstance(error, OSError) and error.strerror else ""
         raise InputError(f"{path} {known or 'is damaged, or is not what the run has written'}.", wanted, do) from None

@@ -41,6 +41,21 @@ LOST = -signal.SIGKILL  # the exit code of a child of which the server, gone, sa
 IGNORED = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT)
 
 
+def _await(status: socket.socket, server: int, timeout: float | None = None) -> bool:
+    """Whether the server says something within so many seconds. One that somebody stopped never would: it is told to go
+    on.
+    """
+    until = math.inf if timeout is None else time.monotonic() + timeout
+    said_something = select.poll()
+    said_something.register(status, select.POLLIN)
+    while not said_something.poll(1000.0 * min(WAKE, max(0.0, until - time.monotonic()))):
+        if time.monotonic() >= until:
+            return False
+        with suppress(ProcessLookupError):
+            os.kill(server, signal.SIGCONT)
+    return True
+
+
 class Forked:
     """A child of the server: what is needed of `subprocess.Popen`."""
 
@@ -50,15 +65,9 @@ class Forked:
         self._status, self._lock, self._server = status, threading.Lock(), server
 
     def wait(self, timeout: float | None = None) -> int:
-        until = math.inf if timeout is None else time.monotonic() + timeout
         if self.returncode is None:
-            said_something = select.poll()
-            said_something.register(self._status, select.POLLIN)
-            while not said_something.poll(1000.0 * min(WAKE, max(0.0, until - time.monotonic()))):
-                if time.monotonic() >= until:
-                    raise subprocess.TimeoutExpired(f"process {self.pid}", timeout or 0.0)
-                with suppress(ProcessLookupError):  # a server that somebody stopped would never say that a party ended
-                    os.kill(self._server, signal.SIGCONT)
+            if not _await(self._status, self._server, timeout):
+                raise subprocess.TimeoutExpired(f"process {self.pid}", timeout or 0.0)
             with self._lock:  # another thread may have waited, too
                 if self.returncode is None:
                     said = self._status.recv(NUMBER.size)
@@ -111,6 +120,7 @@ class ForkServer:
                 handed = [theirs.fileno(), stdin, stdout, log, *descriptors.values()]
                 socket.send_fds(self._channel, [request], handed)
                 theirs.close()  # the server alone is to have it: when it is gone, this end says so
+                _await(status, self._process.pid)
                 said = status.recv(NUMBER.size)
         finally:
             # If there is no child, or this process is stopped meanwhile: one that comes all the same ends at once.
@@ -208,8 +218,16 @@ def serve(channel: socket.socket) -> list[str] | None:
         if not message:
             asking = False
             continue
+        if not received:  # there was no room for descriptors: whoever asked sees their ends close, and does without
+            continue
         request, status = json.loads(message), socket.socket(fileno=received[0])
-        pid = os.fork()
+        try:
+            pid = os.fork()
+        except OSError:  # no more processes, or no memory for one
+            status.close()
+            for descriptor in received[1:]:
+                os.close(descriptor)
+            continue
         if pid == 0:
             signal.set_wakeup_fd(-1)
             for number, handler in usual.items():

@@ -9,7 +9,7 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from types import FrameType
-from typing import TypeAlias
+from typing import ClassVar, TypeAlias
 
 Handler: TypeAlias = "Callable[[int, FrameType | None], object]"
 
@@ -49,9 +49,11 @@ class _Deferred:
     """A handler that waits until whatever is `whole` has ended.
 
     came : signals that wait, of all handlers; None outside
+    users : blocks of `deferrable` that have begun and not ended
     """
 
-    came: list[int] | None = None
+    came: ClassVar[list[int] | None] = None
+    users: ClassVar[int] = 0
 
     def __init__(self, handler: Handler) -> None:
         self.handler = handler
@@ -65,24 +67,41 @@ class _Deferred:
 
 @contextmanager
 def deferrable() -> Iterator[None]:
-    """Inside, `whole` costs next to nothing: it would otherwise put its handlers in place each time.
+    """Inside, in the main thread, `whole` holds signals back; it costs next to nothing then.
 
     Only handlers in Python are replaced: what the system does by itself leaves nothing of this process to be whole.
+    They are put back when the last such block ends, whatever the order, unless another thread ends it.
     """
     if threading.current_thread() is not threading.main_thread():
         yield  # only the main thread handles signals
         return
-    found = {number: signal.getsignal(number) for number in STOPPING}
-    ours = {number: _Deferred(h) for number, h in found.items() if callable(h) and not isinstance(h, _Deferred)}
-    for number, deferred in ours.items():
-        signal.signal(number, deferred)
+    begun = False
     try:
+        with whole():
+            for number, handler in _handlers():
+                if not isinstance(handler, _Deferred):
+                    signal.signal(number, _Deferred(handler))
+            _Deferred.users += 1
+            begun = True
         yield
     finally:
-        if threading.current_thread() is threading.main_thread():  # a link may be closed by another
-            for number in ours:
-                if isinstance(signal.getsignal(number), _Deferred):  # not replaced by what ends the process
-                    signal.signal(number, found[number])
+        # As `whole`, but for its calls: Python handles signals between calls, and none may come before they wait.
+        came: list[int] = []
+        outer = _Deferred.came
+        _Deferred.came = came if outer is None else outer
+        _Deferred.users -= begun
+        if not _Deferred.users and threading.current_thread() is threading.main_thread():
+            for number, handler in _handlers():
+                if isinstance(handler, _Deferred):
+                    signal.signal(number, handler.handler)
+        _Deferred.came = outer
+        for late in came:
+            signal.raise_signal(late)
+
+
+def _handlers() -> list[tuple[int, Handler]]:
+    found = [(number, signal.getsignal(number)) for number in STOPPING]
+    return [(number, handler) for number, handler in found if callable(handler)]
 
 
 @contextmanager
@@ -90,8 +109,8 @@ def whole() -> Iterator[None]:
     """A frame goes out whole or not at all: signals to end that come inside take effect at the end of the block.
 
     Their handlers raise KeyboardInterrupt wherever the program is. Between a `send` and the note of how much it sent,
-    that would leave the farewell to the peers in the middle of a frame of which nobody knows the rest. Within
-    `deferrable`, or a block of it.
+    that would leave the farewell to the peers in the middle of a frame of which nobody knows the rest. Only within
+    `deferrable`: outside of it they take effect at once.
     """
     if threading.current_thread() is not threading.main_thread() or _Deferred.came is not None:
         yield

@@ -297,9 +297,11 @@ class Link(ABC):
         return self
 
     def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
-        if error is not None:
-            self.abort(error)
-        self.close()
+        try:
+            if error is not None:
+                self.abort(error)
+        finally:
+            self.close()
 
 
 def abort_payload(error: BaseException, me: int) -> bytes:

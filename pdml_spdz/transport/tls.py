@@ -98,8 +98,10 @@ class TlsLink(Link):
 
     def _select(self, timeout: float) -> None:
         ready: list[Connection] = []
+        with whole():  # the system and the selector are to know the same of a socket
+            for peer in self._connections.values():
+                peer.register(self._selector)
         for peer in self._connections.values():
-            peer.register(self._selector)
             if peer.reads and peer.sock.pending():
                 ready.append(peer)  # it is in TLS's own buffer: the socket shows nothing
         with self.clock("wait"):
@@ -144,9 +146,8 @@ class TlsLink(Link):
 
     def close(self) -> None:
         self._closing.set()
-        with self._lock:
+        with self._until_closed, self._lock:
             for peer in self._connections.values():
                 with contextlib.suppress(OSError, ValueError):
                     peer.sock.close()
             self._selector.close()
-        self._until_closed.close()

@@ -83,6 +83,16 @@ def test_workers_of_another_version_are_refused(
         load(place, wanted=RowsWanted(cluster.reading))
 
 
+def test_a_cluster_without_workers_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("pdml_spdz.rows.cluster.CONNECT_SECONDS", 2.0)
+    empty = Cluster(tmp_path, workers=0)
+    try:
+        with pytest.raises(ClusterError, match="had no workers for 2 s"):
+            load(files(tmp_path / "x", numbers()), wanted=RowsWanted(empty.reading))
+    finally:
+        empty.kill()
+
+
 def test_a_worker_that_dies_in_the_middle_changes_nothing(tmp_path: Path, cluster: Cluster) -> None:
     X, V = numbers(), np.random.default_rng(3).random((D, 2))
     there = load(files(tmp_path / "x", X), wanted=RowsWanted(cluster.reading)).rows

@@ -68,6 +68,37 @@ def test_it_is_found_by_its_command_and_killed_alone(server: ForkServer | None, 
     assert other.wait() != 0
 
 
+def test_a_server_that_somebody_stopped_goes_on_when_it_is_asked(server: ForkServer | None, tmp_path: Path) -> None:
+    assert server is not None
+    os.kill(server._process.pid, signal.SIGSTOP)
+    child = start(server, tmp_path / "log", "--version")
+    assert child.wait() == 0
+    process.end([child])
+
+
+def test_a_fork_that_fails_leaves_the_others_alone(tmp_path: Path) -> None:
+    failing = tmp_path / "failing.py"
+    failing.write_text(
+        "import os\n"
+        "turns, usual = iter([True, False, True]), os.fork\n"
+        "def fork():\n"
+        "    if next(turns):\n"
+        "        return usual()\n"
+        "    raise BlockingIOError\n"
+        "os.fork = fork\n"
+    )
+    with process.fork_server(["failing"], {"PYTHONPATH": str(tmp_path)}) as server:
+        os.mkfifo(study := tmp_path / "study.toml")
+        first = start(server, tmp_path / "log-0", "party", str(study), "--id", "0")
+        second = process.start(["--version"], log=tmp_path / "log-1", environment={}, descriptors={}, server=server)
+        assert isinstance(second, subprocess.Popen)  # started without the server
+        assert second.wait() == 0
+        assert first.poll() is None
+        third = start(server, tmp_path / "log-2", "--version")
+        assert third.wait() == 0
+        process.end([first, second, third])
+
+
 def test_its_end_is_known_though_somebody_stops_the_server(server: ForkServer | None, tmp_path: Path) -> None:
     assert server is not None
     os.mkfifo(study := tmp_path / "study.toml")

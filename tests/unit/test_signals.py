@@ -5,6 +5,7 @@ from __future__ import annotations
 import signal
 import threading
 from collections.abc import Iterator
+from contextlib import ExitStack
 from types import FrameType
 
 import pytest
@@ -84,3 +85,22 @@ def test_other_threads_neither_wait_nor_change_anything() -> None:
     thread.start()
     thread.join()
     assert found == [handler]
+
+
+def test_handlers_stay_until_the_last_block_has_ended() -> None:
+    first, second = ExitStack(), ExitStack()
+    first.enter_context(deferrable())
+    second.enter_context(deferrable())
+    first.close()
+    done = []
+
+    def frame() -> None:
+        with whole():
+            signal.raise_signal(signal.SIGINT)
+            done.append("whole")
+
+    with pytest.raises(Ended):
+        frame()
+    assert done == ["whole"]
+    second.close()
+    assert signal.getsignal(signal.SIGINT) is handler

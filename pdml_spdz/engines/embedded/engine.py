@@ -7,12 +7,11 @@ from dataclasses import asdict
 from typing import Any
 
 from pdml_spdz.engines.base import Engine, EngineBase, OwnRows, SealedCheckpoint, SealedWatch, Security
-from pdml_spdz.engines.embedded.plan import NumbersPlan, plan
+from pdml_spdz.engines.embedded.plan import NumbersPlan, numbers_plan
 from pdml_spdz.engines.embedded.runner import EmbeddedRunner
-from pdml_spdz.engines.embedded.sealed_forecast import SealedPlan
 from pdml_spdz.engines.embedded.sealed_run import SealedRun, StoredMasks, sealed_plan
 from pdml_spdz.engines.openings.base import Runner
-from pdml_spdz.engines.spec import Context, OfflinePlan, precision_of
+from pdml_spdz.engines.spec import Context, OfflinePlan, precision_of, sealed_precision_of
 from pdml_spdz.errors import StockError
 from pdml_spdz.numerics.fixedpoint import Reals
 from pdml_spdz.offline import claim as claims
@@ -118,11 +117,11 @@ def prepare(context: Context, shape: Shape | None) -> None:
     study, link = context.study, context.link
     if shape is None or study.offline != "stock":
         return
-    wanted = plan(study, shape, context.home, context.note)
-    if isinstance(wanted, NumbersPlan):
-        claims.check(link, NumberStock.find(context.stocks, wanted.kind, link.me), wanted.awaited, context.session)
-    elif isinstance(wanted, SealedPlan):
-        claims.check(link, _mask_stocks(context, wanted.precision), [ONE_FIT], context.session)
+    if study.level.sealed:
+        claims.check(link, _mask_stocks(context, sealed_precision_of(study, shape.d)), [ONE_FIT], context.session)
+        return
+    wanted = numbers_plan(study.opening, precision_of(study), shape, study.online, study.vole)
+    claims.check(link, NumberStock.find(context.stocks, wanted.kind, link.me), wanted.awaited, context.session)
 
 
 def _mask_stocks(context: Context, precision: SealedPrecision) -> list[MaskStock]:

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import contextlib
+import signal
 import socket
 import threading
 import time
 import tracemalloc
 from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 import pytest
@@ -286,3 +288,25 @@ def test_farewell_does_not_hide_the_frame_before_it() -> None:
     assert outcome.value == b"xy"
     for peer in (*first.values(), *second.values()):
         peer.sock.close()
+
+
+def test_signal_while_a_socket_is_registered_does_not_keep_a_link_from_its_farewell(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    (one,), (other,) = (list(found.values()) for found in ends(2))
+    link = TlsLink(0, 2, {1: one}, patience=HASTY)
+    register, signals = link._selector.register, iter([signal.SIGINT])
+
+    def registered(*arguments: Any, **options: Any) -> Any:
+        key = register(*arguments, **options)
+        for number in signals:  # once: the selector knows of the socket, and nobody else does yet
+            signal.raise_signal(number)
+        return key
+
+    monkeypatch.setattr(link._selector, "register", registered)
+    with pytest.raises(KeyboardInterrupt), link:
+        link.exchange("test", {1: b"own"}, {1: 100})
+    received = TlsLink(1, 2, {0: other}, patience=HASTY)
+    received.exchange("test", {}, {0: 100})
+    with pytest.raises(PeerAborted, match="P0 ended the run: it was stopped"), received:
+        received.exchange("more", {}, {0: 100})

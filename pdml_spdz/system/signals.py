@@ -43,6 +43,9 @@ def ignore_signals() -> None:
     """Everything is done and said: the exit code stays what it is, while the interpreter takes itself apart."""
     for number in STOPPING:
         signal.signal(number, signal.SIG_IGN)
+    # If an interrupt came while a string was executed, which is how dataclasses are made, CPython ends `python -m` by
+    # SIGINT in the end, although it was handled. The next string that is executed makes it forget that.
+    exec("")  # noqa: S102
 
 
 class _Deferred:

@@ -119,7 +119,7 @@ def local(case: Case) -> None:
     # The interpreter itself was still starting: a 1 and a trace without a line of ours.
     too_early = command.returncode == 1 and said.endswith("KeyboardInterrupt\n") and "pdml_spdz" not in said
     ended = too_early or command.returncode in (0, INTERRUPTED, *(-n for n in sent))
-    want(ended, f"it ended with {command.returncode}: {said}")
+    want(ended, f"after {sent} it ended with {command.returncode}: {said}")
     until(lambda: processes_with(str(out)) == [], within=ENDS)
     if command.returncode != KILLED:
         want(not list(private.rglob("*.key")), f"{sent}: keys are left in {PREFIX}*")

@@ -179,6 +179,24 @@ for number in STOPPING:
     assert (ended.stdout, ended.stderr) == ("ends by SIGINT\n", "")
 
 
+def test_signal_while_a_dataclass_is_made_has_the_exit_code_of_any_other(tmp_path: Path) -> None:
+    (tmp_path / "script.py").write_text("""
+import signal, sys
+from pdml_spdz.cli import app
+from pdml_spdz.system import signals
+
+def command(**options):
+    signals.stop_on_signals()
+    exec("signal.raise_signal(signal.SIGTERM)")
+
+app.cli.main = command
+app.main()
+""")
+    words = [sys.executable, "-m", "script"]  # as parties are started
+    ended = subprocess.run(words, cwd=tmp_path, capture_output=True, text=True, check=False)
+    assert (ended.returncode, ended.stderr) == (INTERRUPTED, "pdml-spdz: stopped.\n")
+
+
 def test_signal_after_the_last_word_leaves_the_exit_code() -> None:
     script = """
 import signal, sys

@@ -76,7 +76,13 @@ def _sorted(cells: Sequence[Cell]) -> list[Cell]:
 @click.argument("pieces", nargs=-1, required=True)
 @click.option("--dims", type=Numbers(), default="100,1000,10000", show_default=True)
 @click.option("--where", type=Words(("cold", "fit")), default="cold,fit", show_default=True)
-@click.option("--limit", type=float, default=60.0, show_default=True, help="Seconds of a cell; longer ones are scaled.")
+@click.option(
+    "--limit",
+    type=float,
+    default=60.0,
+    show_default=True,
+    help="Seconds of a cell; longer ones are scaled (inf: none is).",
+)
 @click.option("--paper-dims", type=Numbers(), default="100", show_default=True, help="Measured, however long it takes.")
 @click.option("--repeats", type=click.IntRange(1), default=3, show_default=True)
 @click.option("--out", type=click.Path(path_type=Path), default=KEPT)

@@ -67,9 +67,14 @@ def with_kept(result: Measurement) -> Measurement:
 
 
 def _sorted(cells: Sequence[Cell]) -> list[Cell]:
-    """By the number of parties; and, of the rows of MP-SPDZ, in the order of their protocols."""
+    """By the number of parties; and, of the rows of MP-SPDZ, in the order of their protocols, then by length."""
     order = {name: i for i, name in enumerate(PROTOCOLS)}
-    return sorted(cells, key=lambda c: (int(c.key["M"]), order.get(str(c.key["protocol"]), -1)))
+
+    def place(c: Cell) -> tuple[int, int, int]:
+        protocol = order.get(str(c.key["protocol"]), -1)
+        return int(c.key["M"]), protocol, int(c.key["d"]) if protocol >= 0 else 0
+
+    return sorted(cells, key=place)
 
 
 @click.command()

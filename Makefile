@@ -45,8 +45,8 @@ offline-phase: $(VENV)/.run-stamp ## the material of `make svd`, made before the
 test: lint ## linters, types and all tests (about eight minutes); three processes for two cores: much of it is waiting
 	$(BIN)/python -m pytest -n 3 --dist worksteal -q -m "not spdz_long"
 
-test-spdz: lint ## everything that needs MP-SPDZ (MP_SPDZ_HOME or `pdml-spdz mp-spdz install`), a few minutes
-	$(BIN)/python -m pytest -q -rs -m "spdz or spdz_long" tests/spdz tests/conformance
+test-spdz: lint ## everything that needs MP-SPDZ (MP_SPDZ_HOME or `pdml-spdz mp-spdz install`): eight minutes once its programs are compiled
+	$(BIN)/python -m pytest -n 2 --dist worksteal -q -rs -m "spdz or spdz_long" tests/spdz tests/conformance
 
 chaos: $(VENV)/.dev-stamp ## 525 runs under attack (ten minutes), the table of docs/testing.md; ARGS="--only relay --seed 1234": one case again
 	$(BIN)/python -m tests.chaos --page $(ARGS)

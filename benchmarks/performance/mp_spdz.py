@@ -67,16 +67,27 @@ def with_kept(result: Measurement) -> Measurement:
 
 
 def _sorted(cells: Sequence[Cell]) -> list[Cell]:
-    """By the number of parties; and, of the rows of MP-SPDZ, in the order of their protocols."""
+    """By the number of parties; and, of the rows of MP-SPDZ, in the order of their protocols, then by length."""
     order = {name: i for i, name in enumerate(PROTOCOLS)}
-    return sorted(cells, key=lambda c: (int(c.key["M"]), order.get(str(c.key["protocol"]), -1)))
+
+    def place(c: Cell) -> tuple[int, int, int]:
+        protocol = order.get(str(c.key["protocol"]), -1)
+        return int(c.key["M"]), protocol, int(c.key["d"]) if protocol >= 0 else 0
+
+    return sorted(cells, key=place)
 
 
 @click.command()
 @click.argument("pieces", nargs=-1, required=True)
 @click.option("--dims", type=Numbers(), default="100,1000,10000", show_default=True)
 @click.option("--where", type=Words(("cold", "fit")), default="cold,fit", show_default=True)
-@click.option("--limit", type=float, default=60.0, show_default=True, help="Seconds of a cell; longer ones are scaled.")
+@click.option(
+    "--limit",
+    type=float,
+    default=60.0,
+    show_default=True,
+    help="Seconds of a cell; longer ones are scaled (inf: none is).",
+)
 @click.option("--paper-dims", type=Numbers(), default="100", show_default=True, help="Measured, however long it takes.")
 @click.option("--repeats", type=click.IntRange(1), default=3, show_default=True)
 @click.option("--out", type=click.Path(path_type=Path), default=KEPT)

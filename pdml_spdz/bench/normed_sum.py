@@ -164,7 +164,7 @@ def climb(row: TableRow, request: TableRequest, say: Say, measure_cell: Callable
         took.append(time.monotonic() - began)
         return measured[-1]
 
-    if dims[0] >= 1000:
+    if dims[0] >= 1000 and request.limit < math.inf:  # without a limit nothing is forecast or scaled
         one(dims[0] // 10)
     for d in dims:
         if forecast([int(c.key["d"]) for c in measured], took, d) <= request.limit:

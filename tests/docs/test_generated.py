@@ -9,6 +9,8 @@ from pathlib import Path
 import pytest
 
 from benchmarks import levels_picture, notebooks, summaries
+from benchmarks.performance import mp_spdz, mp_spdz_page
+from pdml_spdz.bench.results import load
 from tests.docs.pages import ROOT
 
 NUMBER = re.compile(r"#[0-9a-f]{6}|-?\d+\.?\d*(?:e-?\d+)?")
@@ -41,6 +43,11 @@ def test_summary_names_aims_that_were_missed() -> None:
     assert "Of 2 aims 1 were met. **Missed**:\n\n- b: wanted at most 5, found **7**\n\n" in text  # a list of its own
     assert "Of 1 aims of earlier commits 1 were met.\n" in text
     assert summaries.summarised(text, summaries.performance) == text
+
+
+def test_timings_of_mp_spdz_are_those_that_are_kept() -> None:
+    page = mp_spdz_page.PAGE.read_text(encoding="utf-8")
+    assert mp_spdz_page.placed(page, load(mp_spdz.KEPT)) == page  # python -m benchmarks.performance.mp_spdz_page
 
 
 def test_applications_say_what_the_experiments_found() -> None:

@@ -12,10 +12,11 @@ from typing import TypeVar
 import pytest
 
 from pdml_spdz.engines.mp_spdz import home, offline
-from pdml_spdz.engines.mp_spdz.compiler import Compiled, compile_program
+from pdml_spdz.engines.mp_spdz.compiler import Compiled, compile_program, domain_of
 from pdml_spdz.engines.mp_spdz.place import Place
 from pdml_spdz.engines.mp_spdz.preprocessing import file_of
 from pdml_spdz.engines.mp_spdz.protocols import protocol
+from pdml_spdz.errors import EngineError
 from pdml_spdz.offline.stock import MANIFEST
 from pdml_spdz.programs.precision import Precision
 from pdml_spdz.programs.render import Program
@@ -38,6 +39,18 @@ def need(name: str, *, offline: bool = False) -> None:
     for program in (chosen.party, *([chosen.offline] if offline else [])):
         if program and home.require().binary(program) is None:
             pytest.skip(f"this build has no {program}")
+
+
+def need_ring(program: Program, precision: Precision, name: str) -> None:
+    """Skip a test in a ring for which this build of MP-SPDZ was not made."""
+    chosen = protocol(name)
+    options, _, prime = domain_of(program, precision, chosen)
+    binary = home.require().binary(chosen.party)
+    if not prime and binary is not None:
+        try:
+            home.check_ring(binary, chosen, int(options[1]))
+        except EngineError as error:
+            pytest.skip(error.found)
 
 
 class Site:
@@ -65,6 +78,7 @@ class Site:
 
     def compile(self, program: Program, precision: Precision) -> Compiled:
         """Now, once, before M threads want it at the same time."""
+        need_ring(program, precision, self.protocol)
         return compile_program(program, precision, protocol(self.protocol), home.require())
 
     def run(self, party: Callable[[Place], T]) -> list[T]:

@@ -228,6 +228,7 @@ def test_bytes_and_rounds_are_those_of_the_virtual_machines_too(tmp_path: Path, 
         said = own["mp_spdz"]
         offline, links = said["offline"], sum(way["sent"] for way in own["traffic"].values())
         assert 0 < offline["megabytes_sent"] < said["megabytes_sent"]
+        assert said["cpu_seconds"] > 0
         assert own["offline"]["bytes_sent"] == round(1e6 * offline["megabytes_sent"])
         assert own["bytes_sent"] + own["offline"]["bytes_sent"] == links + round(1e6 * said["megabytes_sent"])
         assert own["rounds"] > said["rounds"] - offline["rounds"] > 0

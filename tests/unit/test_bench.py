@@ -123,15 +123,16 @@ def test_beyond_the_limit_cells_are_scaled_and_marked() -> None:
     assert "not run: over --limit" in cells[2].missing
 
 
-def test_within_the_limit_everything_is_measured_after_a_probe() -> None:
+@pytest.mark.parametrize(("limit", "wanted"), [(60.0, [1000, 10000]), (math.inf, [10000])])
+def test_within_the_limit_everything_is_measured_after_a_probe(limit: float, wanted: list[int]) -> None:
     asked = []
 
     def measure(row: TableRow, d: int, request: TableRequest) -> Cell:
         asked.append(d)
         return cell(d, 1.0, row)
 
-    cells = climb(ROW, TableRequest(dims=(10000,), limit=60.0), lambda text: None, measure)
-    assert asked == [1000, 10000]
+    cells = climb(ROW, TableRequest(dims=(10000,), limit=limit), lambda text: None, measure)
+    assert asked == wanted  # without a limit no probe
     assert [(c.key["d"], c.scaled_from) for c in cells] == [(10000, 0)]
 
 

@@ -137,6 +137,7 @@ class MpSpdzEngine(EngineBase):
                 "domain": self._compiled.domain,
                 "executions": len(used),
                 "seconds": round(sum(u.seconds for u in used), 6),
+                "cpu_seconds": round(sum(u.cpu for u in used), 6),
                 "megabytes_sent": round(sum(u.megabytes for u in used), 6),
                 "rounds": sum(u.rounds for u in used),
                 "offline": {

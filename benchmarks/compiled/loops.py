@@ -17,6 +17,7 @@ from pdml_spdz.numerics.fixedpoint import Reals
 
 Numbers = NDArray[Any]
 F = TypeVar("F", bound=Callable[..., Any])
+ROUNDING = 64.0 * 2.0**-52  # below theta, whatever rounding does
 SPARSE = 4  # topics with less than one in so many features are gone through feature by feature
 
 
@@ -118,30 +119,35 @@ def fit_observed(
 
 
 @compiled
-def project(x: Reals, places: Numbers, out: Reals) -> int:
+def project(x: Reals, near: Numbers, places: Numbers, out: Reals) -> int:
     """out <- the nearest point of the simplex to x; places : (d,), gets where it is positive; how many those are.
 
     Michelot's way, as `nmf.project`: the theta of any set is never too large, and what is not above it goes.
+    near : where y is probably positive
     """
-    d, top, count, total = len(x), x.max(), 0, 0.0
-    for j in range(d):
+    top, total = x.max(), 0.0
+    for j in near:
+        total += x[j] - top
+    theta = max((total - 1.0) / len(near) - ROUNDING, -1.0) if len(near) else -1.0
+    count, total = 0, 0.0
+    for j in range(len(x)):
         out[j] = 0.0
-        if x[j] - top > -1.0:
+        value = x[j] - top
+        if value > theta:
             places[count] = j
-            total += x[j] - top
+            total += value
             count += 1
-    theta = (total - 1.0) / count
     while True:
-        kept, total = 0, 0.0
+        theta, kept, total_kept = (total - 1.0) / count, 0, 0.0
         for p in range(count):
             value = x[places[p]] - top
             if value > theta:
                 places[kept] = places[p]
-                total += value
+                total_kept += value
                 kept += 1
         if kept == count:
             break
-        count, theta = kept, (total - 1.0) / kept
+        count, total = kept, total_kept
     total = 0.0
     for p in range(count):
         out[places[p]] = x[places[p]] - top - theta
@@ -251,7 +257,7 @@ def sweep_full(
             continue
         for c in range(d):
             num[c] /= den
-        count = project(num, found, new)
+        count = project(num, places[t, : counts[t]], found, new)
         for p in range(counts[t]):
             by_feature[places[t, p], t] = 0.0
         counts[t] = count

@@ -1,4 +1,4 @@
-"""The loops of RRI-NMF, one pass over the stored entries for a topic, compiled. Letters as in `pdml_spdz.algorithms.rri`.
+"""The loops of RRI-NMF, one pass over the stored entries for a topic, compiled. Letters as in `algorithms.rri`.
 
 X is in CSR: `ends` (n + 1,), `columns` and `values` (nnz,). W is (n, k), a row for each row of X. Sums may be taken in
 any order (fastmath): results are the package's to rounding.
@@ -53,7 +53,9 @@ def residuals(ends: Numbers, columns: Numbers, values: Reals, by_feature: Reals,
 
 
 @compiled
-def fit_row(w: Reals, G: Reals, b: Reals, left: Reals, limits: tuple[float, float, float], stop: tuple[int, float]) -> None:
+def fit_row(
+    w: Reals, G: Reals, b: Reals, left: Reals, limits: tuple[float, float, float], stop: tuple[int, float]
+) -> None:
     """w <- argmin w G w^T / 2 - w b^T + gamma sum(w) + delta/2 ||w||^2 within [0, cap], by coordinates.
 
     left : (k,), room for b - w G, which is kept up to date: a coordinate that stays as it is costs nothing
@@ -190,7 +192,9 @@ def rows_full(
 
 
 @compiled
-def without_topics(num: Reals, WW_t: Reals, t: int, T: Reals, by_feature: Reals, places: Numbers, counts: Numbers) -> None:
+def without_topics(
+    num: Reals, WW_t: Reals, t: int, T: Reals, by_feature: Reals, places: Numbers, counts: Numbers
+) -> None:
     """num <- num - WW_t T, without topic t."""
     (k, d), stored = T.shape, 0
     for s in range(k):
@@ -325,15 +329,11 @@ def sweep_observed(
     sums, moved, w_before, largest = np.empty((d, 2)), np.zeros(d), np.zeros(n), 0.0
     for t in range(k):
         sums[:] = 0.0
-        rows_observed(
-            ends, columns, E, (0, first), w_before, moved, by_topic[t], T[t], caps, (gamma, delta), sums
-        )
+        rows_observed(ends, columns, E, (0, first), w_before, moved, by_topic[t], T[t], caps, (gamma, delta), sums)
         if first > 0:
             nums[t] = sums[:, 0]
             dens[t] = sums[:, 1]
-        rows_observed(
-            ends, columns, E, (first, n), w_before, moved, by_topic[t], T[t], caps, (gamma, delta), sums
-        )
+        rows_observed(ends, columns, E, (first, n), w_before, moved, by_topic[t], T[t], caps, (gamma, delta), sums)
         change = 0.0
         for c in range(d):
             num, den = (sums[c, 0], sums[c, 1]) if sums[c, 1] > 0.0 else (0.0, 0.0)

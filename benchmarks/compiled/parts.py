@@ -6,14 +6,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import replace
 
 import numpy as np
 
 from benchmarks.compiled import loops
 from pdml_spdz.algorithms.nmf import SweepSettings
 from pdml_spdz.algorithms.nmf_start import nnsvd
-from pdml_spdz.algorithms.rri import FullPart, ObservedPart, Part, Penalties
+from pdml_spdz.algorithms.rri import FullPart, ObservedPart, Penalties
 from pdml_spdz.numerics.fixedpoint import Reals
 from pdml_spdz.rows.base import RowsLike, as_rows
 
@@ -58,9 +57,7 @@ class Full(FullPart):
             places[t, : counts[t]] = np.flatnonzero(row)
         while True:
             before = T.copy()
-            loops.sweep_full(
-                *self.stored, self.W, T, by_feature, places, counts, self.first, self.num, self.den
-            )
+            loops.sweep_full(*self.stored, self.W, T, by_feature, places, counts, self.first, self.num, self.den)
             yield T.copy(), float(np.max(np.sum(np.abs(T - before), axis=1)))
 
 
@@ -109,7 +106,7 @@ def swept(local: Full | Observed, T: Reals, settings: SweepSettings, heard: Hear
         assert settings.simplex
         assert not settings.paper_order
         made = local.sweeps(T)
-    for t, (T, change) in enumerate(made, 1):  # noqa: B007, B020
+    for t, (T, change) in enumerate(made, 1):
         heard(t, T)
         if t >= settings.tau or change < settings.tol:
             break

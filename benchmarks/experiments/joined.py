@@ -82,7 +82,8 @@ def rated_paths(
 
 def _swept(X: RowsLike, T: Reals, settings: SweepSettings) -> dict[int, Reals]:
     """T after every sweep, W fitted to the start first."""
-    part, kept = Observed(X, len(T)), {}
+    part = Observed(X, len(T))
+    kept: dict[int, Reals] = {}
     part.fit(T, settings.penalties)
     swept(part, T, settings, kept.__setitem__)
     return kept

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 import scipy.sparse as sp
@@ -27,9 +27,9 @@ class Lanes:
     def __init__(self, X: RowsLike, own: Reals, others: RowsLike, T: Reals) -> None:
         """T : (LANES, k, d)"""
         self.X, self.own, self.others = as_rows(X), own, as_rows(others)
-        k, n = T.shape[1], (self.X.shape[0], own.shape[1], self.others.shape[0])
-        self.W = tuple(np.zeros((rows, k, LANES)) for rows in n)
-        self.T, self.same = T, None
+        n, m, others_n, k = self.X.shape[0], own.shape[1], self.others.shape[0], T.shape[1]
+        self.W = np.zeros((n, k, LANES)), np.zeros((m, k, LANES)), np.zeros((others_n, k, LANES))
+        self.T, self.same = T, cast(Same | None, None)
 
     def go(self, sweeps: int, *, seen: bool = False) -> None:
         """With as few columns as sweeps can be made with (`nmf_runs.Same`). seen : num and den of the last are kept"""
@@ -51,7 +51,7 @@ class Lanes:
             self.num = self._spread(self.num)
 
     def _spread(self, T: Reals) -> Reals:
-        return np.ascontiguousarray(T) if self.same is None else self.same.spread(T)
+        return T.copy() if self.same is None else self.same.spread(T)
 
     def _stored(self, order: Any) -> tuple[Stored, Stored, Stored]:
         """The victim's, its own and the others' rows, of these columns."""
@@ -62,8 +62,7 @@ class Lanes:
 
     def lengths(self) -> Reals:
         """(LANES, k): ||W_t|| of the victim's rows."""
-        total = sum(np.sum(W * W, axis=0) for W in self.W[:2])
-        return np.sqrt(np.asarray(total)).T
+        return np.asarray(np.sqrt(sum(np.sum(W * W, axis=0) for W in self.W[:2])).T)
 
 
 def _csr(rows: Any) -> Stored:
@@ -117,4 +116,4 @@ class CompiledNmf(NmfMechanism):
 
 
 def _seen(runs: Lanes) -> Content:
-    return {"T": runs.T, "den": runs.den, "num": runs.num}
+    return {"T": runs.T, "num": runs.num, "den": runs.den}

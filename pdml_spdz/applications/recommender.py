@@ -60,9 +60,7 @@ class RatingScale:
         return ratings
 
 
-def fit_users(
-    ratings: RowsLike, T: Reals, penalties: Penalties | None = None, *, make: MakePart = part
-) -> Reals:
+def fit_users(ratings: RowsLike, T: Reals, penalties: Penalties | None = None, *, make: MakePart = part) -> Reals:
     """W (n, k) >= 0, the best fit of W T to the ratings that there are. Local. A user without ratings has W = 0."""
     if ratings.shape[1] != T.shape[1]:
         raise InputError(f"there are {ratings.shape[1]} items and T has {T.shape[1]}.", "the same items")

@@ -69,8 +69,9 @@ def grid() -> list[Penalties]:
 
 @cache
 def tuned(directory: Path, k: int) -> Penalties:
-    """What Hyperband finds between three parties with 3 % of the users each, in a draw that no trial has. Kept in runs/:
-    it takes as long as several cells of small parties.
+    """What Hyperband finds between three parties with 3 % of the users each, in a draw that no trial has.
+
+    Kept in runs/: it takes as long as several cells of small parties.
     """
     kept = datasets.CACHE / f"penalties-{k}-{official.version(directory, 'ML-1M')}.json"
     if not kept.is_file():

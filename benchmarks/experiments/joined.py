@@ -13,14 +13,13 @@ import numpy as np
 import scipy.sparse as sp
 import scipy.sparse.linalg as sla
 
+from benchmarks.compiled.parts import Full, Observed, own_topics, rri_nmf, swept
 from benchmarks.experiments.pooled import FEW, FITTED, noise
-from pdml_spdz.algorithms.nmf import SweepSettings, SweepState, pd_nmf_iter
-from pdml_spdz.algorithms.nmf_start import nnsvd, own_topics, rri_nmf
-from pdml_spdz.algorithms.rri import FullPart, ObservedPart, Penalties
+from pdml_spdz.algorithms.nmf import SweepSettings
+from pdml_spdz.algorithms.nmf_start import nnsvd
+from pdml_spdz.algorithms.rri import Penalties
 from pdml_spdz.numerics.fixedpoint import Reals
-from pdml_spdz.primitives.normed_sum import Alone, own_sum
 from pdml_spdz.rows.base import RowsLike
-from pdml_spdz.transport.base import Clock
 
 INIT_SWEEPS = 20  # as `study.model.NmfSettings.init_iterations`
 
@@ -46,8 +45,7 @@ def init(tables: list[RowsLike], k: int, *, tol: float, seed: int) -> Reals:
     own = [own_topics(X_m, k, alone) for X_m in tables]
     That = np.concatenate([lengths[:, None] * T for lengths, T in own])
     on_topics = SweepSettings(INIT_SWEEPS, tol, max(float(np.vdot(That, That)), 1.0))
-    start = SweepState(noise(That.shape[1], k, len(tables), (seed, 1)))
-    return pd_nmf_iter(FullPart(That, k), start, on_topics, own_sum, Alone(), clock=Clock()).T
+    return swept(Full(That, k), noise(That.shape[1], k, len(tables), (seed, 1)), on_topics)
 
 
 def rated_topics(tables: list[RowsLike], k: int, penalties: Penalties, *, tau: int, tol: float, seed: int) -> Reals:
@@ -84,13 +82,10 @@ def rated_paths(
 
 def _swept(X: RowsLike, T: Reals, settings: SweepSettings) -> dict[int, Reals]:
     """T after every sweep, W fitted to the start first."""
-    part, kept = ObservedPart(X, len(T)), {}
-
-    def keep(state: SweepState) -> None:
-        kept[state.t] = state.T
-
+    part = Observed(X, len(T))
+    kept: dict[int, Reals] = {}
     part.fit(T, settings.penalties)
-    pd_nmf_iter(part, SweepState(T), settings, own_sum, Alone(), clock=Clock(), done=keep)
+    swept(part, T, settings, kept.__setitem__)
     return kept
 
 
@@ -98,7 +93,7 @@ def _best(candidates: list[Reals], X: RowsLike, penalties: Penalties) -> Reals:
     """Those topics that explain all ratings best; where there are many users, of the best three on some of them."""
 
     def error(T: Reals, rows: RowsLike) -> float:
-        part = ObservedPart(rows, len(T))
+        part = Observed(rows, len(T))
         part.fit(T, penalties, tol=FITTED)
         return part.error(T)
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+from dataclasses import asdict
 from functools import cache, partial
 from itertools import product
 from pathlib import Path
@@ -23,6 +25,7 @@ from pdml_spdz.applications.recommender import (
 )
 from pdml_spdz.engines.secsum import SecSumEngine
 from pdml_spdz.primitives.agree import Agreement
+from pdml_spdz.system.files import save_json
 from pdml_spdz.transport.base import Link
 from pdml_spdz.transport.inprocess import between_threads
 
@@ -66,8 +69,15 @@ def grid() -> list[Penalties]:
 
 @cache
 def tuned(directory: Path, k: int) -> Penalties:
-    """What Hyperband finds between three parties with 3 % of the users each, in a draw that no trial has."""
-    return between(directory, k, 0.03, 3, APART, False)[0].best.configuration
+    """What Hyperband finds between three parties with 3 % of the users each, in a draw that no trial has.
+
+    Kept in runs/: it takes as long as several cells of small parties.
+    """
+    kept = datasets.CACHE / f"penalties-{k}-{official.version(directory, 'ML-1M')}.json"
+    if not kept.is_file():
+        kept.parent.mkdir(parents=True, exist_ok=True)
+        save_json(kept, asdict(between(directory, k, 0.03, 3, APART, False)[0].best.configuration))
+    return Penalties(**json.loads(kept.read_text(encoding="utf-8")))
 
 
 def cell(directory: Path, k: int, share: float, M: int, trial: int) -> list[Row]:

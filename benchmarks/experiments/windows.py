@@ -10,8 +10,9 @@ from pathlib import Path
 import numpy as np
 import scipy.sparse as sp
 
+from benchmarks.compiled.counting import together_in
 from pdml_spdz.applications.text import Columns
-from pdml_spdz.applications.topics import Occurrences, occurrences
+from pdml_spdz.applications.topics import Occurrences
 from pdml_spdz.system.files import replaced
 
 
@@ -36,10 +37,9 @@ def counted(documents: Sequence[Columns], d: int, window: int | None, place: Pat
     kept = place / f"{content.hexdigest()[:16]}.npz"
     if not kept.is_file():
         place.mkdir(parents=True, exist_ok=True)
-        seen = occurrences(documents, np.arange(d), window)
         with replaced(kept) as temporary, temporary.open("wb") as file:
-            found = sp.csr_array(seen.together)
-            np.savez(file, data=found.data, indices=found.indices, indptr=found.indptr, windows=seen.windows)
+            seen, windows = together_in(documents, d, window)
+            np.savez(file, data=seen.data, indices=seen.indices, indptr=seen.indptr, windows=windows)
     with np.load(kept) as found:
         together = sp.csr_array((found["data"], found["indices"], found["indptr"]), shape=(d, d))
         return Windows(together, int(found["windows"]))

@@ -184,6 +184,8 @@ def _on_ratings(rows: list[Row], wanted: list[tuple[str, int]], found: Sources) 
             verdict = so_far(HOLDS if all(agreed) else MIXED if any(agreed) else FALSE, count)
         shown = "; ".join(f"{rival} {above}" for rival, ((_, above), _) in compared.items())
         figures = f"RMSE against PD-NMF-Init's after {pooled.SWEEPS} sweeps (± 3 σ_μ): {shown}"
+        if died := {table_1.cell_of(row) for row in rows if row.get("topics") == "0"}:
+            figures += f"; in {len(died)} cell(s) a start has lost all topics ([why](experiments.md#recommender))"
     return Claim("§5.1", claim, verdict, figures, count.text)
 
 

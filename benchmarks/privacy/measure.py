@@ -13,11 +13,12 @@ import numpy as np
 from benchmarks.experiments import pcr
 from benchmarks.experiments.cells import Cell, Row
 from benchmarks.privacy import data
+from benchmarks.privacy.compiled_runs import CompiledNmf
 from pdml_spdz.algorithms.rri import Penalties
 from pdml_spdz.privacy.ksdp import Experiment, make_plan, run
 from pdml_spdz.privacy.level_mechanism import SEALED, SEALED_LESS, VECTORS, LevelMechanism
 from pdml_spdz.privacy.mechanism import Mechanism
-from pdml_spdz.privacy.nmf_mechanism import NMF_VIEWS, NmfMechanism
+from pdml_spdz.privacy.nmf_mechanism import NMF_VIEWS
 from pdml_spdz.privacy.sealed_shows import SealedSettings
 from pdml_spdz.privacy.svd_mechanism import SvdMechanism
 from pdml_spdz.privacy.verdict import Observer, judge
@@ -53,7 +54,7 @@ def nmf(
     init = "pd" if start == "PD-NMF-Init" else "random"
     tau = 2 * sweeps if start == "random 2x" else sweeps
     penalties = RATINGS if weighted else Penalties()
-    mechanism = NmfMechanism(others, k, tau, init, weighted, penalties, tuple(NMF_VIEWS))
+    mechanism = CompiledNmf(others, k, tau, init, weighted, penalties, tuple(NMF_VIEWS))
     return measured(X, mechanism, size, documents, samples)
 
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 import scipy.sparse as sp
@@ -125,6 +125,12 @@ def _sweep(W: Reals, G: Reals, b: Reals, cap: Reals, p: Penalties) -> None:
         W[:, t] = np.minimum(
             np.divide(np.maximum(top - p.gamma, 0.0), below, out=np.zeros(len(W)), where=below > 0), cap
         )
+
+
+class MakePart(Protocol):
+    """How rows become a part: `part`, or another way that computes the same."""
+
+    def __call__(self, X: RowsLike, k: int, *, weighted: bool = False) -> Part: ...
 
 
 def part(X: RowsLike, k: int, *, weighted: bool = False) -> Part:

@@ -16,7 +16,7 @@ import scipy.sparse as sp
 from numpy.typing import NDArray
 
 from pdml_spdz.algorithms.nmf import GO_ON, SweepSettings, SweepState, pd_nmf_iter
-from pdml_spdz.algorithms.rri import Part, Penalties, part
+from pdml_spdz.algorithms.rri import MakePart, Part, Penalties, part
 from pdml_spdz.applications.low_rank import Score, joint
 from pdml_spdz.errors import InputError
 from pdml_spdz.numerics.fixedpoint import Reals
@@ -60,11 +60,11 @@ class RatingScale:
         return ratings
 
 
-def fit_users(ratings: RowsLike, T: Reals, penalties: Penalties | None = None) -> Reals:
+def fit_users(ratings: RowsLike, T: Reals, penalties: Penalties | None = None, *, make: MakePart = part) -> Reals:
     """W (n, k) >= 0, the best fit of W T to the ratings that there are. Local. A user without ratings has W = 0."""
     if ratings.shape[1] != T.shape[1]:
         raise InputError(f"there are {ratings.shape[1]} items and T has {T.shape[1]}.", "the same items")
-    local = part(ratings, len(T), weighted=True)
+    local = make(ratings, len(T), weighted=True)
     local.fit(T, penalties or Penalties())
     return local.W
 

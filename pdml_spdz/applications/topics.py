@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 import scipy.sparse as sp
 
-from pdml_spdz.algorithms.rri import Penalties, part
+from pdml_spdz.algorithms.rri import MakePart, Penalties, part
 from pdml_spdz.applications.low_rank import Score
 from pdml_spdz.applications.text import Columns
 from pdml_spdz.errors import InputError
@@ -128,7 +128,13 @@ def split_documents(counts: RowsLike, seed: int = 0) -> tuple[RowsLike, RowsLike
 
 
 def log_likelihood(
-    first: RowsLike, second: RowsLike, T: Reals, *, weights: Reals | None = None, smoothing: float = 0.01
+    first: RowsLike,
+    second: RowsLike,
+    T: Reals,
+    *,
+    weights: Reals | None = None,
+    smoothing: float = 0.01,
+    make: MakePart = part,
 ) -> Score:
     """Sum of ln p(word) over the words of `second`, p from W fitted to `first`; `perplexity` of it is the measure.
 
@@ -147,7 +153,7 @@ def log_likelihood(
     if first.shape != second.shape or first.shape[1] != d:
         raise InputError(f"the halves are {first.shape} and {second.shape}, T has {d} features.", "equal shapes")
     w = np.ones(d) if weights is None else weights
-    local = part(as_rows(first).csr().multiply(w[None, :]), len(T))
+    local = make(as_rows(first).csr().multiply(w[None, :]), len(T))
     local.fit(T, Penalties())
     words = np.divide(T, w, out=np.zeros_like(T), where=w > 0)
     sizes = local.W @ words.sum(axis=1)

@@ -1,0 +1,1 @@
+"""RRI-NMF as compiled loops (Numba), for grids of the paper's size; the package's own NumPy code is the reference."""

@@ -24,7 +24,7 @@ from benchmarks.experiments import datasets, official, windows
 from benchmarks.experiments.cells import Cell, Row
 from pdml_spdz.algorithms.nmf import SweepSettings
 from pdml_spdz.algorithms.nmf_start import nnsvd
-from pdml_spdz.algorithms.rri import Penalties
+from pdml_spdz.algorithms.rri import Part, Penalties
 from pdml_spdz.applications import topics
 from pdml_spdz.applications.text import Columns, document_frequencies, idf, term_counts, tf_idf
 from pdml_spdz.numerics.fixedpoint import Reals
@@ -108,9 +108,9 @@ def _settings(sweeps: int) -> SweepSettings:
     return SweepSettings(sweeps, 0.0, 1.0)  # nothing is sent: there is nothing to bound
 
 
-def fitted(part: Full, T: Reals) -> float:
-    part.fit(T, Penalties(), tol=FITTED)
-    return float(np.sqrt(part.error(T)))
+def fitted(local: Part, T: Reals) -> float:
+    local.fit(T, Penalties(), tol=FITTED)
+    return float(np.sqrt(local.error(T)))
 
 
 def noise(d: int, k: int, M: int, seed: Any) -> Reals:

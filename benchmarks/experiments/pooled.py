@@ -108,9 +108,9 @@ def _settings(sweeps: int) -> SweepSettings:
     return SweepSettings(sweeps, 0.0, 1.0)  # nothing is sent: there is nothing to bound
 
 
-def fitted(part: Part, T: Reals) -> float:
-    part.fit(T, Penalties(), tol=FITTED)
-    return float(np.sqrt(part.error(T)))
+def fitted(local: Part, T: Reals) -> float:
+    local.fit(T, Penalties(), tol=FITTED)
+    return float(np.sqrt(local.error(T)))
 
 
 def noise(d: int, k: int, M: int, seed: Any) -> Reals:

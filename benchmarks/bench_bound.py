@@ -8,7 +8,7 @@
 
 from __future__ import annotations
 
-import sys
+import argparse
 from statistics import median
 
 from benchmarks.parties import save
@@ -22,7 +22,9 @@ FITS, ROUNDS, CALLS = 5, 5, 11
 
 
 def main() -> None:
-    iterations = int(sys.argv[1]) if len(sys.argv) > 1 else 144  # what `make svd` takes
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("iterations", type=int, nargs="?", default=144)  # what `make svd` took by power
+    iterations = parser.parse_args().iterations
     whole: dict[str, list[float]] = {name: [] for name in WAYS}
     for _ in range(FITS):
         for name, bound in WAYS.items():

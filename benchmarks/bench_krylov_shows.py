@@ -9,8 +9,8 @@ that the two find from 0 <= S_3 = S - S_1 - S_2.
 
 from __future__ import annotations
 
+import argparse
 import os
-import sys
 import warnings
 from pathlib import Path
 from typing import Any
@@ -29,10 +29,13 @@ WAYS: dict[str, dict[str, Any]] = {"krylov": {}, "power": {"iterations": 300, "t
 
 
 def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("honest_rows", metavar="honest rows", type=int, nargs="*")
+    honest_rows = parser.parse_args().honest_rows
     X = standardised(datasets.regression_table(Path(os.environ.get("PDML_DATA", "data")), "Songs")[0])
     X = X[np.random.default_rng(5).permutation(len(X))]
     S, found = X.T @ X, {}
-    for honest in [int(n) for n in sys.argv[1:]] or [len(X) // 3, 100, 40, 20]:
+    for honest in honest_rows or [len(X) // 3, 100, 40, 20]:
         tables = [X[:honest], *np.array_split(X[honest:], 2)]
         own = np.sum([T.T @ T for T in tables[1:]], axis=0)
         for solver, settings in WAYS.items():

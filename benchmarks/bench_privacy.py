@@ -8,9 +8,9 @@ LAPACK on X^T X. The statistics must be the same.
 
 from __future__ import annotations
 
+import argparse
 import os
 import resource
-import sys
 import time
 from typing import Any
 
@@ -61,7 +61,11 @@ def from_raw(experiment: Experiment, unit: Unit, document: int, how: str) -> tup
 
 
 def main() -> None:
-    d, documents, samples = (int(a) for a in (sys.argv[1:] + ["1000", "200", "50"][len(sys.argv) - 1 :]))
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    for name, usual in {"d": 1000, "documents": 200, "samples": 50}.items():
+        parser.add_argument(name, type=int, nargs="?", default=usual)
+    options = parser.parse_args()
+    d, documents, samples = options.d, options.documents, options.samples
     jobs = os.cpu_count() or 1
     mechanism = SvdMechanism(rows(SIZE, d, 1), K, SIZE)
     experiment = Experiment(

@@ -73,22 +73,22 @@ def medians(runs: list[dict[str, Any]]) -> dict[str, Any]:
 
 
 def main() -> None:
-    found = home.require()
-    installed = [row.protocol.name for row in found.protocols() if row.party]
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--parties", default="3")
     parser.add_argument("--rank", default="7")
-    parser.add_argument("--protocol", default=",".join(installed))
+    parser.add_argument("--protocol", help="one or several, by commas [all that are installed]")
     parser.add_argument("--repeats", type=int, default=3)
     parser.add_argument("--power", type=int, default=0, help="iterations of power, in the place of krylov")
     parser.add_argument("--limit", type=float, default=600.0, help="seconds without progress")
     parser.add_argument("--csv", type=Path)
     given = parser.parse_args()
+    found = home.require()
+    protocols = given.protocol.split(",") if given.protocol else [r.protocol.name for r in found.protocols() if r.party]
     rows = []
     print(f"MP-SPDZ {found.version()}\n\n| {' | '.join(COLUMNS)} |\n|{' --- |' * len(COLUMNS)}", flush=True)
     for M in map(int, given.parties.split(",")):
         for rank in map(int, given.rank.split(",")):
-            for name in given.protocol.split(","):
+            for name in protocols:
                 try:
                     runs = [fit(name, M, rank, given.limit, given.power) for _ in range(given.repeats)]
                     values = medians(runs)

@@ -13,11 +13,12 @@ after an option choose among its lines.
 
 from __future__ import annotations
 
+import argparse
 import os
 import resource
-import sys
 import time
 from collections.abc import Iterator
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -36,6 +37,17 @@ from pdml_spdz.programs.render import render_sealed
 from pdml_spdz.programs.sealed_precision import SealedPrecision, iterations_for
 
 K, M = 7, 3
+
+
+@dataclass(frozen=True)
+class Asked:
+    """names : of lines; all, where none is named. ratios : of Ritz values, open or hidden"""
+
+    names: list[str]
+    ratios: str
+
+    def wants(self, name: str) -> bool:
+        return not self.names or name in self.names
 
 
 def standardised(X: np.ndarray) -> np.ndarray:
@@ -75,7 +87,8 @@ def dealt(X: np.ndarray) -> dict[str, Any]:
 
 
 def measured(X: np.ndarray, M: int = M, **settings: Any) -> dict[str, Any]:
-    chosen = {"decay": 0.6, "block": 2 * K, "ratios": "hidden" if "--hidden" in sys.argv else "open"} | settings
+    usual: dict[str, Any] = {"decay": 0.6, "block": 2 * K, "ratios": "open"}
+    chosen = usual | settings
     load, began, before = os.getloadavg()[0], time.perf_counter(), _cpu_of_parties()
     result = pdml_spdz.svd(np.array_split(X, M), rank=K, reveal="sealed", seed=1, offline="on-demand", **chosen)
     wall, report = time.perf_counter() - began, result.report
@@ -111,13 +124,7 @@ def _cpu_of_parties() -> float:
     return used.ru_utime + used.ru_stime
 
 
-def _wanted(name: str) -> bool:
-    """Whether a line was asked for: all are, where none is named."""
-    names = [name for name in sys.argv[1:] if not name.startswith("-")]
-    return not names or name in names
-
-
-def measured_curves() -> dict[str, Any]:
+def measured_curves(asked: Asked) -> dict[str, Any]:
     """Runs around d = 64, b = 14, T = 17, M = 3."""
     cases: dict[str, tuple[int, int, dict[str, Any]]] = {
         "d = 16": (16, M, {}),
@@ -131,25 +138,25 @@ def measured_curves() -> dict[str, Any]:
     }
     found = {}
     for name, (d, parties, settings) in cases.items():
-        if not _wanted(name):
+        if not asked.wants(name):
             continue
-        found[name] = row = measured(spectrum(d), parties, **settings)
+        found[name] = row = measured(spectrum(d), parties, ratios=asked.ratios, **settings)
         print(f"{name}: {row}", flush=True)
     return found
 
 
-def engines(d: int = 4, k: int = 1) -> dict[str, Any]:
+def engines(asked: Asked, d: int = 4, k: int = 1) -> dict[str, Any]:
     """The same rows and the same program; the default goal."""
     rng = np.random.default_rng(1)
     X = rng.normal(size=(90, d)) * 0.5 ** np.arange(d)
     wanted, found = np.linalg.svd(X)[2][:k].T, {}
-    asked: dict[str, dict[str, Any]] = {
+    ways: dict[str, dict[str, Any]] = {
         "embedded": {},
         "mp-spdz, hemi": {"engine": "mp-spdz", "protocol": "hemi"},
         "mp-spdz, semi": {"engine": "mp-spdz", "protocol": "semi"},
     }
-    for name, settings in asked.items():
-        if not _wanted(name):
+    for name, settings in ways.items():
+        if not asked.wants(name):
             continue
         if "protocol" in settings:  # compiled before, as it is kept
             p = SealedPrecision(M, d, k, min(2 * k, d), iterations=iterations_for(1e-6, 0.6))
@@ -192,21 +199,34 @@ def curves() -> dict[str, Any]:
     return found
 
 
-def main() -> None:
-    if "--curves" in sys.argv:
-        save("sealed-curves", curves())
-        return
-    for option, compute in {"--measured-curves": measured_curves, "--engines": engines}.items():
-        if option in sys.argv:
-            save(f"sealed{option[1:]}", compute())
-            return
+def whole_tables(asked: Asked, *, masks_dealt: bool) -> dict[str, Any]:
     found = {}
     for name, X in tables(Path(os.environ.get("PDML_DATA", "data"))):
-        if not _wanted(name):
-            continue
-        found[name] = row = dealt(X) if "--dealt" in sys.argv else measured(X)
-        print(f"{name} (d = {X.shape[1]}): {row}", flush=True)
-    save("sealed-dealt" if "--dealt" in sys.argv else "sealed", found)
+        if asked.wants(name):
+            found[name] = row = dealt(X) if masks_dealt else measured(X, ratios=asked.ratios)
+            print(f"{name} (d = {X.shape[1]}): {row}", flush=True)
+    return found
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    what = parser.add_mutually_exclusive_group()
+    for option in ("--dealt", "--curves", "--measured-curves", "--engines"):
+        what.add_argument(option, dest="what", action="store_const", const=option[2:])
+    parser.add_argument("--hidden", action="store_true")
+    parser.add_argument("name", nargs="*")
+    options = parser.parse_args()
+    asked = Asked(options.name, "hidden" if options.hidden else "open")
+    if options.what == "curves":
+        save("sealed-curves", curves())
+    elif options.what == "measured-curves":
+        save("sealed-measured-curves", measured_curves(asked))
+    elif options.what == "engines":
+        save("sealed-engines", engines(asked))
+    elif options.what == "dealt":
+        save("sealed-dealt", whole_tables(asked, masks_dealt=True))
+    else:
+        save("sealed", whole_tables(asked, masks_dealt=False))
 
 
 if __name__ == "__main__":

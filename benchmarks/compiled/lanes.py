@@ -63,34 +63,50 @@ def rows(
 
 
 @compiled
+def own_times(ends: Numbers, columns: Numbers, values: Reals, T: Reals, out: Reals) -> None:
+    """`times` of rows that each lane has its own of: values (nnz, LANES), where any of them has an entry."""
+    _, k, _ = T.shape
+    out[:] = 0.0
+    for r in range(len(ends) - 1):
+        for e in range(ends[r], ends[r + 1]):
+            c = columns[e]
+            for s in range(k):
+                for b in range(LANES):
+                    out[r, s * LANES + b] += values[e, b] * T[c, s, b]
+
+
+@compiled
 def own_rows(
     ends: Numbers,
     columns: Numbers,
     values: Reals,
     W: Reals,
-    T: Reals,
+    X_T: Reals,
     t: int,
     TT_t: Reals,
     over: Reals,
     num: Reals,
     WW_t: Reals,
 ) -> None:
-    """The same of rows that each lane has its own of: row r of lane b is row r LANES + b here."""
+    """`rows` of them."""
     m, k, _ = W.shape
+    w = np.empty(LANES)
     for r in range(m):
         for b in range(LANES):
-            left, begin, end = 0.0, ends[r * LANES + b], ends[r * LANES + b + 1]
-            for e in range(begin, end):
-                left += values[e] * T[columns[e], t, b]
-            for s in range(k):
-                left -= W[r, s, b] * TT_t[s, b]
-            w = max(left, 0.0) * over[b]
-            W[r, t, b] = w
-            if w > 0.0:
-                for s in range(k):
-                    WW_t[s, b] += w * W[r, s, b]
-                for e in range(begin, end):
-                    num[columns[e], b] += values[e] * w
+            w[b] = X_T[r, t * LANES + b]
+        for s in range(k):
+            for b in range(LANES):
+                w[b] -= W[r, s, b] * TT_t[s, b]
+        for b in range(LANES):
+            w[b] = max(w[b], 0.0) * over[b]
+            W[r, t, b] = w[b]
+        for s in range(k):
+            for b in range(LANES):
+                WW_t[s, b] += w[b] * W[r, s, b]
+        for e in range(ends[r], ends[r + 1]):
+            c = columns[e]
+            for b in range(LANES):
+                num[c, b] += values[e, b] * w[b]
 
 
 @compiled
@@ -169,8 +185,9 @@ def sweep(
     """
     d, k, _ = T.shape
     width = k * LANES
-    X_T, X_T_others = np.empty((len(W[0]), width)), np.empty((len(W[2]), width))
+    X_T, X_T_own, X_T_others = np.empty((len(W[0]), width)), np.empty((len(W[1]), width)), np.empty((len(W[2]), width))
     times(victim[0], victim[1], victim[2], T.reshape(d, width), X_T)
+    own_times(own[0], own[1], own[2], T, X_T_own)
     times(others[0], others[1], others[2], T.reshape(d, width), X_T_others)
     TT_t, WW_t, num = np.empty((k, LANES)), np.zeros((k, LANES)), np.zeros((d, LANES))
     over, den = np.empty(LANES), np.empty(LANES)
@@ -182,7 +199,7 @@ def sweep(
         num[:] = 0.0
         WW_t[:] = 0.0
         rows(victim[0], victim[1], victim[2], W[0], X_T, t, TT_t, over, num, WW_t)
-        own_rows(own[0], own[1], own[2], W[1], T, t, TT_t, over, num, WW_t)
+        own_rows(own[0], own[1], own[2], W[1], X_T_own, t, TT_t, over, num, WW_t)
         if seen:
             den[:] = WW_t[t]
             dens[t] = den

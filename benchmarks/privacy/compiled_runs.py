@@ -57,8 +57,7 @@ class Lanes:
         """The victim's, its own and the others' rows, of these columns."""
         X, others = (rows if order is None else rows.columns(order) for rows in (self.X, self.others))
         own = self.own if order is None else self.own[..., order]
-        by_row = own.transpose(1, 0, 2).reshape(-1, own.shape[2])  # row r of lane b is row r LANES + b
-        return _csr(X), _csr(by_row), _csr(others)
+        return _csr(X), _by_lane(own), _csr(others)
 
     def lengths(self) -> Reals:
         """(LANES, k): ||W_t|| of the victim's rows."""
@@ -68,6 +67,13 @@ class Lanes:
 def _csr(rows: Any) -> Stored:
     found = sp.csr_array(as_rows(rows).csr())
     return found.indptr.astype(np.int64), found.indices.astype(np.int32), found.data
+
+
+def _by_lane(own: Reals) -> Stored:
+    """Rows (LANES, m, d) where any lane has an entry: values (nnz, LANES)."""
+    r, c = np.nonzero(np.any(own, axis=0))
+    ends = np.searchsorted(r, np.arange(own.shape[1] + 1))
+    return ends, c.astype(np.int32), np.ascontiguousarray(own[:, r, c].T)
 
 
 class CompiledNmf(NmfMechanism):

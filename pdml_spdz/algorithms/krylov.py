@@ -84,6 +84,7 @@ def step(state: KrylovState, columns: NormedColumns, settings: SvdSettings) -> K
         s, error = ratio(state.known, Y, errors)
         shown, doubt = shown.scaled(s, error), s * doubt
     new, doubt = shown.with_block(state.V, Y, errors), max(doubt, columns.doubt)
+    new = replace(new, level=max(new.level, settings.off * new.largest))  # symmetric: nothing shows it
     off, allowed = new.asymmetry(state.V.shape[1])
     if not np.all(np.abs(off) <= allowed):
         rounded = settings.centred or doubt > 0

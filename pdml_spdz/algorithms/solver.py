@@ -28,6 +28,7 @@ class SvdSettings:
     With tol = 0 all tau iterations are made, as far as they can tell more.
     memory : bytes that what a solver keeps of earlier iterations may take
     centred : means are taken off sums, which float64 has rounded relative to what they were before
+    off : how much too large S may be, by the error of a mean, over its largest eigenvalue
     """
 
     k: int
@@ -35,6 +36,7 @@ class SvdSettings:
     tol: float
     memory: float = 1e9
     centred: bool = False
+    off: float = 0.0
 
 
 class State(Protocol):

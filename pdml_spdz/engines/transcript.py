@@ -124,6 +124,11 @@ class RecordedSum:
         self._transcript.see(f"sum:{purpose}", s=s)
         return s
 
+    def rest(self, x: Reals, unit: float, purpose: str) -> Reals:
+        s = self._inner.rest(x, unit, purpose)
+        self._transcript.see(f"sum:{purpose}", s=s)
+        return s
+
     def integer(self, n: int, purpose: str) -> int:
         s = self._inner.integer(n, purpose)
         self._transcript.see(f"sum:{purpose}", s=np.array([float(s)]))

@@ -20,7 +20,7 @@ from pdml_spdz.numerics.fixedpoint import Reals
 from pdml_spdz.numerics.linalg import EPS
 from pdml_spdz.primitives.agree import Agreement
 from pdml_spdz.primitives.bound import Bound
-from pdml_spdz.rows.base import Rows
+from pdml_spdz.rows.base import BLOCK, Rows
 from pdml_spdz.rows.data import Data
 from pdml_spdz.rows.names import Names, positions
 from pdml_spdz.rows.suspects import dominant_column, identifiers, zeros_as_missing
@@ -33,9 +33,13 @@ from pdml_spdz.transport.base import Link
 
 COUNT = "n, the number of all rows, to every party"
 MEAN = "the mean of all rows, to every party"
+FINE = "how finely the rows' deviations need the mean, in up to three steps of 10 bits and two more, to every party"
 _EXPONENT = (
     f"an exponent up to {MEAN_BLUR - 1} above that of the largest norm of a party's own column sums, to every party"
 )
+MEAN_BITS = 46  # of a party's sums: what float64 makes of them is below (tests/properties/test_last_digits.py)
+FINER, STEPS = 2.0**-10, 3
+MEAN_OFF = 2.0**-36, 2.0**-30  # n ||delta||^2 over the largest eigenvalue, where the bound of vectors has it
 SIZES = {  # what the bound of the parties' own column sums shows besides their mean
     "agreed": [],
     "window": [_EXPONENT],
@@ -50,6 +54,7 @@ class View:
 
     n : rows of all parties, where that is known; sums : this party's column sums over sqrt(n), for a hidden mean
     bound : of the sums of S_m v, where it follows from what is public
+    off : how much too large the covariance may be, by the error of mu, over its largest eigenvalue
     observables : what finding all this has shown to every party
     """
 
@@ -60,6 +65,7 @@ class View:
     sums: Reals | None = None
     bound: Bound | None = None
     observables: list[str] = field(default_factory=list)
+    off: float = 0.0
 
 
 def check_rank(rank: int, d: int, source: str) -> None:
@@ -185,8 +191,8 @@ def view(run: PartyRun, data: Data, link: Link, engine: Engine) -> View:
     3. scale <- sqrt(SecSum(own column sums of (x - mu)^2) / n), with `scale = "secsum"`; mu = 0 if it is not open
 
     Reveals: n, mu, scale, as far as the study asks for them, to 44 bits: mu below the bound of its sums, which shows
-    what `SIZES` says; with `scale = "secsum"` each of mu and scale below the scale itself. With `centre = "hidden"` n
-    alone.
+    what `SIZES` says, or finer (`_mean`); with `scale = "secsum"` each of mu and scale below the scale itself. With
+    `centre = "hidden"` n alone.
     Cost: SecSums of 1 and d numbers and the bound's, for scale two more of d numbers by `positive` and one of d.
     Ref: [PDML App. Extension to PCA]; as printed it subtracts a multiple of the party's own mean, which is not PCA.
     """
@@ -198,23 +204,23 @@ def view(run: PartyRun, data: Data, link: Link, engine: Engine) -> View:
     if run.resume and kept.is_file():
         # Computed again, it would be rounded anew, and two roundings show more than one.
         with reading(kept, *KEPT_NUMBERS), np.load(kept, allow_pickle=False) as archive:
-            n, mu, scale = int(archive["n"]), archive["mu"], archive["scale"]
+            n, mu, scale, off = int(archive["n"]), archive["mu"], archive["scale"], float(archive["off"])
     else:
         n = engine.sec_sum.integer(data.n, "rows")
         run.show(COUNT)
         if n < 2 and pca:
             raise InputError(f"all parties together have {n} rows.", "two or more")
-        mu = _mean(run, data, n, engine, link) if pca and study.centre == "open" else np.zeros(0)
+        mu, off = _mean(run, data, n, engine, link) if pca and study.centre == "open" else (np.zeros(0), 0.0)
         mu, scale = _deviations(run, data, mu, n, engine) if by_sec_sum else (mu, np.zeros(0))
         with replaced(kept) as temporary, temporary.open("wb") as file:
-            np.savez(file, n=np.array(n), mu=mu, scale=scale)
-    Agreement(link).digest("centre", mu.tobytes() + scale.tobytes() + str(n).encode())
+            np.savez(file, n=np.array(n), mu=mu, scale=scale, off=np.array(off))
+    Agreement(link).digest("centre", mu.tobytes() + scale.tobytes() + f"{n} {off}".encode())
     for name, value in (("rows", np.array([n])), ("mean", mu), ("scale", scale)):
         if value.size:
             run.see(name, value)
     seen = _seen(data, study, n, mu, scale, run.note)
     run.show(*seen.observables)
-    return replace(seen, bound=_bound(run, seen, data.d))
+    return replace(seen, bound=_bound(run, seen, data.d), off=off)
 
 
 def announced_view(study: Study) -> list[str]:
@@ -222,7 +228,7 @@ def announced_view(study: Study) -> list[str]:
     if not counted(study):
         return []
     mu = np.zeros(int("centre" in study.spec.own and study.centre == "open"))
-    seen = [COUNT, *([*SIZES[study.bound_kind], MEAN] if mu.size else [])]
+    seen = [COUNT, *(_mean_seen(study) if mu.size else [])]
     return [*seen, _scale_seen(mu)] if study.scale == "secsum" else seen
 
 
@@ -237,7 +243,7 @@ def _seen(data: Data, study: Study, n: int, mu: Reals, scale: Reals, note: Calla
     X, observables = data.rows, [COUNT]
     if mu.size:
         note(f"centring by the mean of {n:,} rows, which every party sees")
-        observables += [*SIZES[study.bound_kind], MEAN]
+        observables += _mean_seen(study)
     if scale.size:
         note(f"scaling by the {_measure(mu)} of each feature, which every party sees")
         observables.append(_scale_seen(mu))
@@ -249,13 +255,86 @@ def _seen(data: Data, study: Study, n: int, mu: Reals, scale: Reals, note: Calla
     return View(X, mu if mu.size else None, scale if scale.size else None, n, sums, None, observables)
 
 
-def _mean(run: PartyRun, data: Data, n: int, engine: Engine, link: Link) -> Reals:
+def _mean(run: PartyRun, data: Data, n: int, engine: Engine, link: Link) -> tuple[Reals, float]:
+    """mu of all rows, to 44 bits of the bound of the parties' own column sums; and as `_finer` says, but with
+    `scale = "secsum"`, where `_deviations` makes it finer, feature by feature.
+    """
     own = data.rows.column_sums()
     bound = bound_of_sums(run, own, n, engine, link)
     run.show(*SIZES[run.study.bound_kind])
     total = engine.sec_sum(own, bound.addend, "mean")
     run.show(MEAN)
-    return agreed_sum(total, link) / n
+    mu = agreed_sum(total, link) / n
+    unit = engine.sec_sum.accuracy(bound.addend).unit
+    return (mu, 0.0) if run.study.scale == "secsum" else _finer(run, data, n, engine, link, mu, unit)
+
+
+def _finer(
+    run: PartyRun, data: Data, n: int, engine: Engine, link: Link, mu: Reals, unit: float
+) -> tuple[Reals, float]:
+    """mu as exact as the rows' deviations need it; and n ||mu - its true value||^2 at most, over the largest eigenvalue
+    of S, if rounding of float64 has not room for it.
+
+    Rows less a mean that is off by delta have a covariance that is n delta delta^T too large, which is symmetric:
+    nothing later would show it.
+
+    1. a party whose own covariance is so large that this does not matter says so (`anywhere`). Until one does: as if
+       the last place were 2^10 times as fine, but no finer than 46 bits of any party's own sums of x - mu
+    2. where it has to be finer: mu <- mu + SecSum(own sums of x - mu) / n, to that place; and how much float64 leaves,
+       by such votes on two more limits
+
+    Reveals: mu, finer; what `FINE` says: votes are disjunctions, of which all parties but one know the last party's
+    part. Cost: a round of 8 bytes; with step 2 up to five of at most 24, and a SecSum. Ref: -
+    """
+    sec_sum, largest = engine.sec_sum, _largest(data, mu)
+    # Sums are of numbers added up one after another, so many of them: at worst each is rounded in the same direction.
+    rounded = float(min(n, max(1, BLOCK // data.d)))
+
+    def right(place: float, off: float) -> bool:
+        """Whether this party's rows alone show that mu, to that place, is off by no more."""
+        error = run.study.M * place + n * rounded * EPS * np.abs(data.rows.taken_off(mu))
+        return bool(np.sum(error**2) / (4 * n) <= off * largest)
+
+    run.show(FINE)
+    if sec_sum.anywhere([right(unit, EPS)], "mean")[0]:
+        run.see("fineness", np.zeros(2))
+        return mu, 0.0
+    rows, left = data.rows.less(mu)
+    rest, steps = rows.column_sums() - data.n * left, 0
+    coarse, rounded = rounded, 2.0  # of sums of x - mu no more is rounded than mu itself, and what is added to it
+    while steps < STEPS and unit:
+        place = unit * FINER ** (steps + 1)
+        stop, good = sec_sum.anywhere([bool(np.any(np.abs(rest) > 2.0**MEAN_BITS * place)), right(place, EPS)], "mean")
+        steps += not stop
+        if stop or good:
+            break
+    place = unit * FINER**steps
+    if steps or not unit:
+        mu = mu + agreed_sum(sec_sum.rest(rest, place, "mean"), link, place) / n
+        largest = _largest(data, mu)
+    else:
+        rounded = coarse
+    within = sec_sum.anywhere([right(place, off) for off in (EPS, *MEAN_OFF)], "mean")
+    run.see("fineness", np.array([1.0 + steps, float(sum(within))]))
+    if not any(within):
+        raise InputError(
+            "the rows of all parties together do not vary, or by less than float64 has of their mean.",
+            "features that vary",
+            "leave out those that are constant; take off a number near the mean first (--offset)",
+        )
+    off = (0.0, *MEAN_OFF)[within.index(True)]
+    if off:
+        run.note("the rows vary little beside their mean; how far that may put vectors off is in krylov's bound alone")
+    return mu, off
+
+
+def _largest(data: Data, mu: Reals) -> float:
+    """The largest sum of (x - mu)^2 of a feature: no more than the largest eigenvalue of this party's covariance."""
+    return float(data.rows.column_squares(mu).max(initial=0.0))
+
+
+def _mean_seen(study: Study) -> list[str]:
+    return [*SIZES[study.bound_kind], MEAN, *([] if study.scale == "secsum" else [FINE])]
 
 
 def _measure(mu: Reals) -> str:
@@ -296,7 +375,7 @@ def _squares(data: Data, mu: Reals) -> Reals:
     return data.rows.column_squares(mu if mu.size else None)
 
 
-def agreed_sum(total: Reals, link: Link) -> Reals:
-    """A sum that all parties have, as the same bytes for all."""
-    tolerance = np.array([1e-9 * max(1.0, float(np.abs(total).max()))])
+def agreed_sum(total: Reals, link: Link, unit: float = 0.0) -> Reals:
+    """A sum that all parties have, as the same bytes for all. unit : its last place, where it is small beside others"""
+    tolerance = np.array([unit or 1e-9 * max(1.0, float(np.abs(total).max()))])
     return Agreement(link)(total[:, None], (), tolerance)[0][:, 0]

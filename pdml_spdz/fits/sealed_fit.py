@@ -12,7 +12,7 @@ from pdml_spdz.algorithms.solver import start_by_sec_sum, start_by_seed
 from pdml_spdz.engines.base import Engine, OwnRows, SealedCheckpoint, SealedWatch
 from pdml_spdz.engines.openings.sealed import seen as observables
 from pdml_spdz.engines.spec import sealed_precision_of
-from pdml_spdz.errors import RangeExceeded
+from pdml_spdz.errors import InputError, RangeExceeded
 from pdml_spdz.fits.limits import find_bound
 from pdml_spdz.fits.loop import of_rows
 from pdml_spdz.fits.prepare import View
@@ -47,6 +47,12 @@ def fit_sealed(run: PartyRun, data: Data, link: Link, engine: Engine, rows: View
     """
     study, d = run.study, data.d
     precision = sealed_precision_of(study, d)
+    if rows.off:
+        raise InputError(
+            "the rows of all parties vary too little beside their mean for the accuracy that is promised.",
+            "deviations of more than about 10^-8 of the mean",
+            "take off a number near the mean first (--offset), and leave out features that are constant",
+        )
     if run.resume:
         run.note("a sealed run leaves nothing on the disk to go on from: it starts anew")
         run.begin(data)

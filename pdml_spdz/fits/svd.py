@@ -20,7 +20,7 @@ from pdml_spdz.algorithms.solver import (
     start_by_seed,
 )
 from pdml_spdz.engines.base import Engine
-from pdml_spdz.errors import ProtocolError
+from pdml_spdz.errors import ProtocolError, ResumeError
 from pdml_spdz.fits.loop import IterativeFit, opened_columns
 from pdml_spdz.fits.prepare import View, accept, view
 from pdml_spdz.fits.sealed_fit import fit_sealed
@@ -28,7 +28,7 @@ from pdml_spdz.numerics.fixedpoint import Reals
 from pdml_spdz.primitives.normed_sum import NormedColumns, NormedSum, OwnMean
 from pdml_spdz.rows.covariance import Covariance, centred_covariance, covariance, covariance_around_own_mean
 from pdml_spdz.rows.data import Data
-from pdml_spdz.run.context import Checkpoint, PartyRun
+from pdml_spdz.run.context import KEPT_NUMBERS, Checkpoint, PartyRun
 from pdml_spdz.run.output import Fitted
 from pdml_spdz.study.algorithm import Algorithm
 from pdml_spdz.study.model import Study
@@ -63,7 +63,7 @@ class SvdFit(IterativeFit[SolverState, SvdResult]):
         study = self.study
         self.shape = study.spec.shape(study, data.d)
         memory, centred = 1e9 * study.memory, rows.mu is not None
-        self.settings = SvdSettings(study.rank, study.iterations, study.tol, memory, centred)
+        self.settings = SvdSettings(study.rank, study.iterations, study.tol, memory, centred, rows.off)
         with link.clock("local"):
             self.S_m = _covariance(rows, self.shape.k, min(study.iterations, self.solver.expected))
 
@@ -85,7 +85,13 @@ class SvdFit(IterativeFit[SolverState, SvdResult]):
         return Checkpoint(state.t, state.V, numbers, self.bound, public=arrays)
 
     def restored(self, checkpoint: Checkpoint) -> SolverState:
-        state: SolverState = self.solver.restored(checkpoint.V, dict(checkpoint.meta), checkpoint.public)
+        try:
+            state: SolverState = self.solver.restored(checkpoint.V, dict(checkpoint.meta), checkpoint.public)
+        except (KeyError, TypeError, ValueError):
+            raise ResumeError(
+                f"the checkpoint of iteration {checkpoint.t} lacks what the solver {self.solver.name} goes on from.",
+                *KEPT_NUMBERS,
+            ) from None
         return state
 
     def verdict(self, state: SolverState) -> int:

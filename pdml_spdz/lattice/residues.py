@@ -7,6 +7,7 @@ Residues are balanced and have the primes as first axis. Every sum stays below 2
 from __future__ import annotations
 
 import functools
+from math import prod
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -71,16 +72,15 @@ def _rows(values: list[int], count: int) -> Array:
 @functools.lru_cache
 def _parts(moduli: tuple[int, ...]) -> tuple[int, tuple[int, ...], Array]:
     """q; q / p; (q / p)^-1 mod p, as a column."""
-    q = 1
-    for p in moduli:
-        q *= p
+    q = modulus(moduli)
     cofactors = tuple(q // p for p in moduli)
     inverses = [[balanced(pow(part, -1, p), p)] for part, p in zip(cofactors, moduli, strict=True)]
     return q, cofactors, np.array(inverses, np.float64)
 
 
 def modulus(moduli: tuple[int, ...]) -> int:
-    return _parts(moduli)[0]
+    """q; of more sets of primes than `_parts` are wanted of: parameters are chosen by it."""
+    return prod(moduli)
 
 
 @functools.lru_cache

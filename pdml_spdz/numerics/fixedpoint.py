@@ -81,3 +81,12 @@ class Format:
         signed = (opened << np.uint64(self.drop)).view(np.int64)
         reals: Reals = np.ldexp(signed + math.ldexp(0.5 * self.M, self.drop), -self.f)
         return reals
+
+
+def wrapped(x: Reals) -> Ring:
+    """The nearest integers modulo 2^64, of numbers of any size."""
+    if not np.all(np.isfinite(x)):
+        raise QuotaError("a number to be summed is not finite; it was not sent.", "finite numbers")
+    whole = np.fmod(np.rint(x), math.ldexp(1.0, WORD))  # exact
+    size: Ring = np.abs(whole).astype(np.uint64)
+    return np.where(whole < 0, np.uint64(0) - size, size)

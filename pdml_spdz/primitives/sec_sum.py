@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Protocol
@@ -11,7 +12,7 @@ from numpy.typing import NDArray
 
 from pdml_spdz.errors import ProtocolError, QuotaError
 from pdml_spdz.numerics import ring
-from pdml_spdz.numerics.fixedpoint import OPENED_BITS, WORD, Format, Reals, Ring
+from pdml_spdz.numerics.fixedpoint import OPENED_BITS, WORD, Format, Reals, Ring, wrapped
 from pdml_spdz.primitives.masks import Keys, Masks
 from pdml_spdz.transport.base import Link
 
@@ -23,6 +24,7 @@ AGGREGATE_ABOVE = 5
 ORDINARY, HIGHEST = 64, 1000
 # A sum that is at least 2^-ENOUGH of its bound shows all but so many of the bits that it may show.
 ENOUGH = 3
+REST_BITS = 40  # of a sum that is small beside its addends
 
 
 @dataclass(frozen=True)
@@ -55,6 +57,8 @@ class EngineSum(SecSum, Protocol):
     def link(self) -> Link: ...
 
     def positive(self, x: Reals, purpose: str, bits: int = OPENED_BITS) -> Reals: ...
+
+    def rest(self, x: Reals, unit: float, purpose: str) -> Reals: ...
 
     def integer(self, n: int, purpose: str) -> int: ...
 
@@ -116,6 +120,18 @@ class MaskedSum:
             t[left] += np.frexp(v + form.tolerance)[1]
             left = left[v < 2.0**-ENOUGH]
         return s.reshape(x.shape)
+
+    def rest(self, x: Reals, unit: float, purpose: str) -> Reals:
+        """Sums that are known to be below 2^REST_BITS units, a power of two, whatever their addends are.
+
+        1. z_m = x_m in parts of the unit, modulo 2^64: addends may wrap, for their sum does not
+        2. s <- SecSum(z_m), without the bits below the unit
+
+        Reveals: s, to the unit, with a random last place. Cost: as of a SecSum. Ref: -
+        """
+        drop = WORD - 1 - REST_BITS - self.link.M.bit_length()
+        form = Format(drop - math.frexp(unit)[1] + 1, self.link.M, drop)
+        return form.decode(self.words(wrapped(np.ldexp(x, form.f)), purpose, drop=drop))
 
     def integer(self, n: int, purpose: str) -> int:
         """The sum of one integer of each party, exactly: for numbers that everyone may know, such as that of all rows.
@@ -205,6 +221,9 @@ class ClearSum:
 
     def positive(self, x: Reals, purpose: str, bits: int = OPENED_BITS) -> Reals:
         return self(_check_positive(x), 0.0, purpose)
+
+    def rest(self, x: Reals, unit: float, purpose: str) -> Reals:
+        return self(x, 0.0, purpose)
 
     def integer(self, n: int, purpose: str) -> int:
         return round(float(self(np.array([float(n)]), 0.0, purpose)[0]))

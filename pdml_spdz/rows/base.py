@@ -116,6 +116,14 @@ class Rows(ABC):
         """X - 1 mu^T: of sparse rows, dense ones."""
         return Mapped(self, self.shape[1], lambda block, _: block - mu)
 
+    def taken_off(self, mu: Reals) -> Reals:
+        """What rows less mu are less of in all, as one number for each feature, which is rounded."""
+        return mu
+
+    def less(self, mu: Reals) -> tuple[Rows, Reals]:
+        """X less mu as far as that leaves sparse rows sparse, and what of mu is left to be taken off."""
+        return self.shifted(mu), np.zeros_like(mu)
+
     def over(self, scale: Reals | float) -> Rows:
         """X / scale: a number, one for each column (d,), or one for each row (n, 1)."""
         by = np.asarray(scale, np.float64)

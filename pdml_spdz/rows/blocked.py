@@ -247,6 +247,12 @@ class Blocked(Rows):
         shift = mu * self._scale + (0.0 if self.affine.shift is None else self.affine.shift)
         return Blocked(self.store, replace(self.affine, shift=shift))
 
+    def taken_off(self, mu: Reals) -> Reals:
+        return mu + (0.0 if self.affine.shift is None else self.affine.shift / self._scale)
+
+    def less(self, mu: Reals) -> tuple[Rows, Reals]:
+        return (self, mu) if self.sparse else super().less(mu)
+
     def over(self, scale: Reals | float) -> Rows:
         by = np.asarray(scale, np.float64)
         if by.ndim == 2:

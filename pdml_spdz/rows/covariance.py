@@ -6,11 +6,13 @@ from abc import ABC, abstractmethod
 
 import numpy as np
 
+from pdml_spdz.errors import InputError
 from pdml_spdz.numerics.fixedpoint import Reals
 from pdml_spdz.numerics.linalg import EPS
 from pdml_spdz.rows.base import Rows, RowsLike, as_rows
 
 GRAM_BYTES = 2 << 30  # never form a Gram matrix above this size
+KEPT = 16.0  # squares of means over those of deviations: rounding is so many times what it is without them
 EXPECTED_ITERATIONS = 100  # what the choice between the two forms reckons with, if tau allows as many
 
 
@@ -92,18 +94,21 @@ class Centred(Covariance):
 
 
 class AroundOwnMean(Covariance):
-    """X^T X as the covariance around the rows' own mean mu and what that mean adds, n mu mu^T.
+    """X^T X as the covariance around the rows' own mean mu and what that mean adds, n mu mu^T; and t mu^T + mu t^T,
+    where of some features, which are 0 in mu, it was not taken off, and the sums are t.
 
     Where the mean is taken off later, under secret sharing, what float64 rounds is relative to the deviations, but for
-    the last term: that is rounded anew in every product, so that the error is not symmetric, and shows.
+    the last terms: they are rounded anew in every product, so that the error is not symmetric, and shows.
     """
 
-    def __init__(self, inner: Covariance, mu: Reals, n: int) -> None:
+    def __init__(self, inner: Covariance, mu: Reals, n: int, t: Reals | None = None) -> None:
         self.inner, self.mu, self.n, self.d = inner, mu, n, inner.d
-        self.measure = inner.measure
+        self.t = np.zeros(self.d) if t is None else t
+        self.measure = inner.measure if t is None else "trace"
 
     def times(self, V: Reals) -> Reals:
-        return self.inner.times(V) + np.outer(self.n * self.mu, self.mu @ V)
+        mu_V = self.mu @ V
+        return self.inner.times(V) + np.outer(self.n * self.mu + self.t, mu_V) + np.outer(self.mu, self.t @ V)
 
     def norm_bound(self) -> float:
         if self.measure == "trace":
@@ -124,17 +129,37 @@ def centred_covariance(X: RowsLike, mu: Reals, k: int, tau: int) -> Covariance:
     rows = as_rows(X)
     if not rows.sparse:
         return covariance(rows.shifted(mu), k, tau)
-    return Centred(rows, mu, covariance(rows, k, tau))
+    moved, left = rows.less(mu)
+    return Centred(moved, _kept(rows, left), covariance(moved, k, tau))
 
 
 def covariance_around_own_mean(X: RowsLike, k: int, tau: int) -> Covariance:
-    """`covariance`, for rows whose mean is taken off later. Sparse rows stay so, and are rounded as they are."""
+    """`covariance`, for rows whose mean is taken off later."""
     rows = as_rows(X)
     n = rows.shape[0]
-    if rows.sparse or n == 0:
+    if n == 0:
         return covariance(rows, k, tau)
     mu = rows.column_sums() / n
-    return AroundOwnMean(covariance(rows.shifted(mu), k, tau), mu, n)
+    if not rows.sparse:
+        return AroundOwnMean(covariance(rows.shifted(mu), k, tau), mu, n)
+    moved, left = rows.less(mu)
+    _kept(rows, left)
+    if np.array_equal(left, mu):
+        return covariance(rows, k, tau)
+    return AroundOwnMean(covariance(moved, k, tau), mu - left, n, np.where(left == mu, n * mu, 0.0))
+
+
+def _kept(rows: Rows, left: Reals) -> Reals:
+    """What of a mean sparse rows keep until after products, which are rounded with it: symmetric, and nothing shows."""
+    if rows.shape[0] * float(np.max(left * left, initial=0.0)) > KEPT * float(
+        rows.column_squares(left).max(initial=0.0)
+    ):
+        raise InputError(
+            "the mean of this party's sparse rows is much larger than their deviations, and they are not in memory.",
+            f"at most {KEPT**0.5:g} times",
+            "take off a number near the mean first (--offset), or store the rows as dense ones",
+        )
+    return left
 
 
 def covariance(X: RowsLike, k: int, tau: int) -> Covariance:

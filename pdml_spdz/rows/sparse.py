@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from pdml_spdz.numerics.fixedpoint import Reals
 from pdml_spdz.rows.base import BLOCK, Dense, Rows, Work
 
+PIECE, PIECES = 4096, 64  # rows that are added up at a time, and at most so many times
 PENALTY = 4.0  # a flop on sparse rows costs about this many dense ones
 
 
@@ -57,6 +58,20 @@ class Sparse(Rows):
     def shifted(self, mu: Reals) -> Dense:
         return Dense(self.dense() - mu)
 
+    def less(self, mu: Reals) -> tuple[Sparse, Reals]:
+        """Columns of which more than half is stored are stored whole, less mu. The mean of any other is no larger than
+        its deviation: taken off later, it leaves no more rounding than there was.
+        """
+        n, d = self.shape
+        full = 2 * np.bincount(self.matrix.indices, minlength=d) > n  # an entry may be stored in parts; no matter
+        if not np.any(full):
+            return self, mu
+        by_column = self.matrix.tocsc()
+        whole = sp.csc_array(by_column[:, full].toarray() - mu[full])
+        order = np.argsort(np.concatenate([np.flatnonzero(~full), np.flatnonzero(full)]))
+        found = sp.csr_array(sp.hstack([by_column[:, ~full], whole], format="csc")[:, order])
+        return Sparse(found), np.where(full, 0.0, mu)
+
     def over(self, scale: Reals | float) -> Sparse:
         return Sparse(self.matrix.multiply(1.0 / np.asarray(scale, np.float64)))
 
@@ -71,26 +86,36 @@ class Sparse(Rows):
     def transposed_times(self, W: Reals) -> Reals:
         return np.asarray(self._transposed @ W)
 
+    def _pieces(self) -> Iterator[sp.csr_array]:
+        """Some thousand rows at a time: sums over all of them, one row after another, would be rounded as often."""
+        n = self.shape[0]
+        size = max(PIECE, -(-n // PIECES))
+        return iter([self.matrix]) if n <= size else (self.matrix[i : i + size] for i in range(0, n, size))
+
     def gram(self) -> Reals:
-        S: Reals = (self.matrix.T @ self.matrix).toarray()
+        S: Reals = sum(piece.T @ piece for piece in self._pieces()).toarray()
         return S
 
     def gram_times(self, V: Reals) -> Reals:
-        return np.asarray(self.matrix.T @ (self.matrix @ V))
+        return np.asarray(sum(piece.T @ (piece @ V) for piece in self._pieces()))
 
     def work(self) -> Work:
         row_sizes = np.diff(self.matrix.indptr).astype(np.float64)
         return Work(PENALTY * float(row_sizes @ row_sizes), PENALTY * 4.0 * self.matrix.nnz)
 
     def column_sums(self) -> Reals:
-        return np.asarray(self.matrix.sum(axis=0), np.float64).reshape(-1)
+        return np.asarray(sum(piece.sum(axis=0) for piece in self._pieces()), np.float64).reshape(-1)
 
     def column_squares(self, mu: Reals | None = None) -> Reals:
-        squares = np.asarray(self.matrix.multiply(self.matrix).sum(axis=0), np.float64).reshape(-1)
         if mu is None:
-            return squares
-        # Rounding may leave a little below zero.
-        return np.maximum(squares - mu * (2.0 * self.column_sums() - self.shape[0] * mu), 0.0)
+            return np.asarray(self.matrix.multiply(self.matrix).sum(axis=0), np.float64).reshape(-1)
+        n, d = self.shape
+        stored = self.matrix
+        if not stored.has_canonical_format:
+            stored = stored.copy()
+            stored.sum_duplicates()
+        squares = np.bincount(stored.indices, (stored.data - mu[stored.indices]) ** 2, d)
+        return squares + (n - np.bincount(stored.indices, minlength=d)) * mu**2
 
     def row_squares(self) -> Reals:
         return np.asarray(self.matrix.multiply(self.matrix).sum(axis=1), np.float64).reshape(-1)

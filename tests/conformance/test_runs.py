@@ -31,6 +31,7 @@ SHOWS: dict[str, tuple[str, ...]] = {
     "rows": ("n, the number of all rows",),
     "sum:mean": ("the mean of all rows",),
     "mean": ("the mean of all rows",),
+    "fineness": ("how finely the rows' deviations need the mean",),
     "sum:topic": (r"(every party's own )?W_t\^T R_t",),
     "T0": (),
     "T": ("T after every sweep",),

@@ -15,7 +15,8 @@ from pdml_spdz.algorithms.shown import Shown
 from pdml_spdz.engines.embedded.runner import EmbeddedExecution
 from pdml_spdz.engines.openings.one_scale import FixedScale
 from pdml_spdz.engines.transcript import Transcript
-from pdml_spdz.errors import ProtocolError
+from pdml_spdz.errors import InputError, ProtocolError
+from pdml_spdz.numerics.fixedpoint import Reals
 from pdml_spdz.numerics.linalg import EPS
 from tests.opened import off
 from tests.privacy.recorded import record
@@ -74,20 +75,89 @@ def test_hidden_mean_that_dwarfs_deviations_counts_as_noise_and_is_said() -> Non
     assert any("are exact to" in w and "--offset" in w for w in result.report["warnings"])
 
 
-@pytest.mark.parametrize(("far", "matters"), [(1e3, False), (1e4, True), (1e6, True)])
-def test_open_mean_of_sparse_rows_that_dwarfs_deviations_counts_as_noise_and_is_said(far: float, matters: bool) -> None:
-    # Sparse rows are not moved: X^T X is rounded, and the mean's part is taken off it.
+def assert_within_bound(result: Any, X: Reals) -> None:
+    """V of the centred rows, whose mean is taken off in more digits than float64 has."""
+    centred = (X - X.astype(np.longdouble).mean(axis=0)).astype(np.float64)
+    columns, span = off(result.V, np.linalg.svd(centred, full_matrices=False)[2].T)
+    bound = result.report["sine_bound"]
+    assert span <= bound["span"] < 1e-7
+    assert np.all(columns <= bound["columns"])
+
+
+@pytest.mark.parametrize("far", [1e3, 1e4, 1e6])
+def test_open_mean_of_sparse_rows_that_dwarfs_deviations_is_taken_off_before_products(far: float) -> None:
     rng = np.random.default_rng(0)
     X = rng.normal(size=(300, 20)) * np.geomspace(3.0, 0.01, 20) + far
+    X[::3, 4] = far  # equal numbers
+    X[:, 5] -= far
+    X[::3, 5], X[:, 6] = 0.0, X[:, 6] * (np.arange(300) % 3 == 0) / far  # one in three is not stored, or is
     tables = [sp.csr_array(part) for part in np.split(X, [100, 200])]
     result = pdml_spdz.pca(tables, rank=3, engine="secsum", transport="threads", seed=1)
-    columns, span = off(result.V, np.linalg.svd(X - X.mean(axis=0), full_matrices=False)[2].T)
-    bound = result.report["sine_bound"]
-    assert span <= bound["span"]
-    assert np.all(columns <= bound["columns"])
-    told = [w for w in result.report["warnings"] if "are exact to" in w]
-    assert len(told) == matters == (bound["span"] > 1e-7)
-    assert all("--centre open" not in w for w in told)
+    assert_within_bound(result, X)
+    assert not [w for w in result.report["warnings"] if "are exact to" in w]
+
+
+def test_sums_of_many_equal_numbers_in_sparse_rows() -> None:
+    """Added up one after another they are rounded in the same direction, and symmetric: nothing would show it."""
+    rng = np.random.default_rng(5)
+    X = np.round(rng.normal(size=(60_000, 2)) * [1.0, 0.3], 1) + 13_000.1
+    tables = [sp.csr_array(part) for part in np.array_split(X, 3)]
+    for engine in ("secsum", "embedded"):
+        assert_within_bound(pdml_spdz.pca(tables, rank=1, engine=engine, transport="threads", seed=1), X)
+
+
+def test_hidden_mean_of_sparse_rows_in_which_all_is_stored() -> None:
+    X = np.round(np.random.default_rng(6).normal(size=(30_000, 6)) * [1.0, 0.8, 0.6, 0.3, 0.2, 0.1], 1) + 1300.1
+    tables = [sp.csr_array(part) for part in np.array_split(X, 3)]
+    assert_within_bound(pdml_spdz.pca(tables, rank=3, centre="hidden", transport="threads", seed=1), X)
+
+
+FAR: dict[str, Reals] = {
+    "a constant feature": np.array([2e8, 0.0, 0.0, 0.0]),
+    "two large ones": np.array([1e7, -3e7, 0.0, 5.0]),
+}
+
+
+@pytest.mark.parametrize("engine", ["plain", "secsum", "embedded"])
+@pytest.mark.parametrize("name", FAR)
+def test_an_open_mean_is_as_exact_as_small_deviations_need(name: str, engine: str) -> None:
+    """To 44 bits of the largest feature it would be off by more than others deviate from it."""
+    deviations = [0.0, 0.01, 0.005, 0.002] if FAR[name][1] == 0 else [0.05, 0.02, 0.01, 0.004]
+    X = FAR[name] + np.random.default_rng(5).normal(size=(120, 4)) * deviations
+    result = pdml_spdz.pca(np.array_split(X, 3), rank=2, engine=engine, transport="threads", seed=1)
+    assert_within_bound(result, X)
+
+
+@pytest.mark.parametrize("kind", [np.asarray, sp.csr_array], ids=["dense", "sparse"])
+@pytest.mark.parametrize("engine", ["plain", "secsum", "embedded"])
+def test_rows_that_do_not_vary_have_no_components(engine: str, kind: Any) -> None:
+    X = np.tile([0.1, 0.2, 0.3, 1e5 / 3], (60, 1))
+    with pytest.raises(InputError, match="do not vary"):
+        pdml_spdz.pca([kind(x) for x in np.array_split(X, 3)], rank=1, engine=engine, transport="threads", seed=1)
+
+
+@pytest.mark.parametrize("kind", [np.asarray, sp.csr_array], ids=["dense", "sparse"])
+@pytest.mark.parametrize("engine", ["plain", "secsum"])
+def test_sums_of_many_rows_far_from_zero(engine: str, kind: Any) -> None:
+    """Their own rounding is more than the mean's last place."""
+    X = np.round(np.random.default_rng(7).normal(size=(60_000, 2)) * [1e-2, 3e-3], 4) + 13_000.1
+    result = pdml_spdz.pca([kind(x) for x in np.array_split(X, 3)], rank=1, engine=engine, transport="threads", seed=1)
+    assert_within_bound(result, X)
+
+
+def test_a_sealed_fit_has_no_bound_that_the_mean_could_be_in() -> None:
+    X = FAR["a constant feature"] + np.random.default_rng(5).normal(size=(120, 4)) * [0.0, 0.01, 0.005, 0.002]
+    with pytest.raises(InputError, match="beside their mean"):
+        pdml_spdz.pca(np.array_split(X, 3), rank=1, reveal="sealed", transport="threads", seed=1)
+
+
+def test_the_mean_of_ordinary_rows_is_opened_once(tmp_path: Path) -> None:
+    far = FAR["two large ones"] + np.random.default_rng(5).normal(size=(120, 4)) * 0.01
+    for X, times in ((np.vstack(digits())[:600], 1), (far, 2)):
+        seen = record(
+            np.array_split(X, 3), tmp_path / str(times), algorithm="pca", rank=2, engine="secsum", start="seed", seed=1
+        )
+        assert len(list(seen.steps("sum:mean"))) == times
 
 
 def test_columns_that_are_missing_are_zero_and_show_nothing(tmp_path: Path) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import json
 import math
 import subprocess
@@ -138,3 +139,14 @@ def test_a_benchmark_of_one_question_runs_and_says_where_its_numbers_come_from(t
     assert done.returncode == 0, done.stderr
     result = json.loads((tmp_path / "privacy.json").read_text())
     assert {"quick", "ratios", "worst", "commit", "machine", "versions"} <= set(result)
+
+
+@pytest.mark.parametrize("file", sorted((ROOT / "benchmarks").glob("bench_*.py")), ids=lambda file: file.stem)
+def test_a_benchmark_says_what_it_measures_before_it_does(
+    file: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(sys, "argv", [file.name, "--help"])
+    with pytest.raises(SystemExit) as end:
+        importlib.import_module(f"benchmarks.{file.stem}").main()
+    assert end.value.code == 0
+    assert "usage:" in capsys.readouterr().out

@@ -22,7 +22,7 @@ from pdml_spdz.errors import PdmlError, ProtocolError, QuotaError, RangeExceeded
 from pdml_spdz.estimators import PDPCA
 from pdml_spdz.fits import sealed_fit
 from pdml_spdz.fits.announced import announced
-from pdml_spdz.fits.prepare import COUNT, MEAN
+from pdml_spdz.fits.prepare import COUNT, FINE, MEAN
 from pdml_spdz.local.joint import local_study
 from pdml_spdz.numerics.linalg import sine
 from pdml_spdz.offline.lattice_products import WITH_ROWS
@@ -71,7 +71,7 @@ def components(rows: np.ndarray) -> np.ndarray:
 
 @pytest.mark.usefixtures("dealt")
 @pytest.mark.parametrize(
-    ("centre", "centred", "more"), [("none", False, []), ("open", True, [COUNT, MEAN]), ("hidden", True, [COUNT])]
+    ("centre", "centred", "more"), [("none", False, []), ("open", True, [COUNT, MEAN, FINE]), ("hidden", True, [COUNT])]
 )
 def test_components_and_what_is_seen(centre: str, centred: bool, more: list[str], tmp_path: Path) -> None:
     result = pca(PARTIES, centre=centre, **QUICK, out=tmp_path / "out")

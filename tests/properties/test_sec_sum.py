@@ -48,6 +48,19 @@ def test_sum_equals_pooled_sum(M: int, aggregator: int | None) -> None:
 
 
 @settings(max_examples=25, deadline=None)
+@given(st.integers(2, 4), st.integers(-60, 60), st.integers(0, 11), st.integers(0, 2**32))
+def test_a_small_sum_of_large_addends(M: int, exponent: int, larger: int, seed: int) -> None:
+    """Addends wrap; they are multiples of the unit, so that only what is dropped may put the sum off."""
+    rng, unit = np.random.default_rng(seed), 2.0**exponent
+    wholes = rng.integers(-(2**50), 2**50, size=(M, 7)) << larger
+    wholes[-1] = rng.integers(-(2**38), 2**38, size=7) - wholes[:-1].sum(axis=0)
+    xs = np.ldexp(wholes.astype(np.float64), exponent)  # the last one is rounded, to 2^10 units at most
+    total = [float(sum(Fraction(x) for x in column) / Fraction(unit)) for column in xs.T.tolist()]
+    for found in run_threads(M, lambda link: masked(link).rest(xs[link.me], unit, "test")):
+        assert np.abs(found / unit - total).max() <= 0.5 * M * (1 + 2.0**-15)
+
+
+@settings(max_examples=25, deadline=None)
 @given(st.integers(2, 4), st.integers(1, 20), st.floats(1e-12, 1e12), st.integers(0, 2**32))
 def test_sum_equals_share_and_announce(M: int, d: int, bound: float, seed: int) -> None:
     xs = np.random.default_rng(seed).uniform(-bound, bound, size=(M, d))

@@ -156,6 +156,35 @@ def test_sparse_rows_stay_sparse() -> None:
     assert isinstance(rows.csr(), sp.csr_array)
 
 
+def test_a_mean_is_taken_off_columns_that_are_mostly_stored() -> None:
+    rng = np.random.default_rng(1)
+    X = rng.normal(size=(50, 5)) + 9.0
+    X[:30, 1] = X[:20, 3] = 0.0  # 20 and 30 of 50 are left
+    mu, n = X.mean(axis=0), len(X)
+    moved, left = as_rows(sp.csr_array(X)).less(mu)
+    assert moved.sparse
+    np.testing.assert_array_equal(left, mu * [0, 1, 0, 0, 0])
+    np.testing.assert_array_equal(moved.dense(), X - (mu - left))
+    V, size = rng.normal(size=(5, 2)), float(np.sum(X * X))
+    for S in (covariance_around_own_mean(sp.csr_array(X), 2, 10), covariance_around_own_mean(X, 2, 10)):
+        np.testing.assert_allclose(S.times(V), X.T @ (X @ V), rtol=0, atol=n * EPS * size)
+        assert S.norm_bound() >= np.linalg.norm(X.T @ X) * (1 - n * EPS)
+    centred = centred_covariance(sp.csr_array(X), mu, 2, 10)
+    np.testing.assert_allclose(centred.times(V), (X - mu).T @ ((X - mu) @ V), rtol=0, atol=n * EPS * size)
+
+
+def test_sums_over_many_sparse_rows_are_those_of_their_pieces() -> None:
+    X = sp.random(9000, 6, 0.4, random_state=np.random.default_rng(2), format="csr")
+    rows, dense = as_rows(X), X.toarray()
+    V = np.eye(6)[:, :2]
+    for found, wanted in (
+        (rows.gram(), dense.T @ dense),
+        (rows.gram_times(V), dense.T @ (dense @ V)),
+        (rows.column_sums(), dense.sum(axis=0)),
+    ):
+        np.testing.assert_allclose(found, wanted, rtol=9000 * EPS)
+
+
 NOT_FINITE = {
     np.nan: r"missing values: column 3 1 \(.*in row 9\)",
     np.inf: r"not finite \(the first in row 9, column 3\)",

@@ -251,7 +251,7 @@ def look(content: Callable[[Path], S], root: Path) -> list[StockPart[S]]:
 
 def _look(content: Callable[[Path], S], path: Path) -> StockPart[S]:
     name, party = path.parent.name.removeprefix("stock-"), int(path.name.removeprefix("party-"))
-    part = StockPart[S](name, party, path, _bytes(path))
+    part = StockPart[S](name, party, path, sum(file_sizes(path).values()))
     try:
         found = content(path)
         return replace(part, content=found, state=found.state())
@@ -259,10 +259,12 @@ def _look(content: Callable[[Path], S], path: Path) -> StockPart[S]:
         return replace(part, problem=str(error))
 
 
-def _bytes(path: Path) -> int:
-    total = 0
+def file_sizes(path: Path) -> dict[str, int]:
+    """By name below `path`. What another run claims and moves away at this moment is not there, and no error."""
+    sizes = {}
     for where, _, names in os.walk(path):
         for name in names:
-            with suppress(OSError):  # claimed at this moment
-                total += Path(where, name).stat().st_size
-    return total
+            with suppress(OSError):
+                file = Path(where, name)
+                sizes[file.relative_to(path).as_posix()] = file.stat().st_size
+    return sizes

@@ -6,6 +6,7 @@ Kills at any step: tests/properties/test_stock_claim_kills.py, for both kinds of
 from __future__ import annotations
 
 import json
+import os
 import shutil
 import stat
 import threading
@@ -22,7 +23,7 @@ from pdml_spdz.errors import PdmlError, StockError
 from pdml_spdz.offline import claim as claims
 from pdml_spdz.offline.ledger import Ledger
 from pdml_spdz.offline.new_stock import Wanted, new_stock
-from pdml_spdz.offline.stock import MANIFEST, StockPart, look
+from pdml_spdz.offline.stock import MANIFEST, StockPart, look, parts
 from pdml_spdz.offline.stock import directory as part_of
 from pdml_spdz.transport.base import Link
 from pdml_spdz.transport.certs import Identity
@@ -277,6 +278,27 @@ def test_of_runs_that_claim_at_once_one_gets_it(tmp_path: Path, _: int) -> None:
         (part,) = listed(root(tmp_path, m))
         assert [line.run for line in part.claims] == [bytes([i]).hex() for i, _ in got][:1]
     assert contents([tmp_path]) == set()
+
+
+@pytest.mark.parametrize("listing", ["before", "after"])
+def test_stock_that_is_claimed_while_it_is_looked_at(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, listing: str
+) -> None:
+    """Another run moves the files away between the reading of the ledger, their names and their sizes."""
+    make(tmp_path)
+    walk, claimed = os.walk, threading.Event()
+
+    def interrupted(top: Path) -> Iterator[tuple[str, list[str], list[str]]]:
+        names = list(walk(top)) if listing == "before" else None
+        if not claimed.is_set():
+            claimed.set()
+            run_threads(2, lambda link: claim(link, root(tmp_path, link.me)))
+        yield from names if names is not None else walk(top)
+
+    monkeypatch.setattr(os, "walk", interrupted)
+    (part,) = map(Preprocessing, parts(root(tmp_path, 0), 0))
+    assert [line.run for line in part.state().claims] == [b"run".hex()]
+    assert claimed.is_set()
 
 
 def test_more_stocks_than_a_process_may_lock(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

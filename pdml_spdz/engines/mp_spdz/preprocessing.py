@@ -23,7 +23,7 @@ from pdml_spdz.engines.mp_spdz.directory import DATA
 from pdml_spdz.errors import StockError
 from pdml_spdz.offline import claim
 from pdml_spdz.offline.ledger import Position
-from pdml_spdz.offline.stock import Choice, Description, File, Stock, StockPart
+from pdml_spdz.offline.stock import Choice, Description, File, Stock, StockPart, file_sizes
 from pdml_spdz.system.files import DIGEST, writing
 from pdml_spdz.transport.base import Link
 
@@ -80,12 +80,13 @@ class Preprocessing(Stock[Preprocessed, str, Path]):
             return
         if not self.data.is_dir():
             raise self.error(f"{DATA} is missing, and the ledger has no claim on it")
-        there = {path.relative_to(self.path).as_posix(): path for path in self.data.glob("*/*")}
-        for name in sorted(there.keys() ^ self.manifest.files.keys()):
-            raise self.error(f"{name} is {'not one of its files' if name in there else 'missing'}")
-        for name, file in self.manifest.files.items():
-            if (size := there[name].stat().st_size) != file.bytes:
-                raise self.error(f"{name} has {size:,} bytes", f"{file.bytes:,} bytes, as it was made")
+        there = file_sizes(self.data)
+        wanted = {Path(name).relative_to(DATA).as_posix(): file.bytes for name, file in self.manifest.files.items()}
+        for name in sorted(there.keys() ^ wanted.keys()):
+            raise self.error(f"{DATA}/{name} is {'not one of its files' if name in there else 'missing'}")
+        for name, size in wanted.items():
+            if there[name] != size:
+                raise self.error(f"{DATA}/{name} has {there[name]:,} bytes", f"{size:,} bytes, as it was made")
 
     def choose(self, used: Position, plan: str) -> Choice | None:
         return None if used.items else Choice((0, 0), (0,))

@@ -38,6 +38,7 @@ _EXPONENT = (
     f"an exponent up to {MEAN_BLUR - 1} above that of the largest norm of a party's own column sums, to every party"
 )
 MEAN_BITS = 46  # of a party's sums: what float64 makes of them is below (tests/properties/test_last_digits.py)
+OFF = "the rows vary little beside their mean; how far that may put vectors off is in krylov's bound alone"
 FINER, STEPS = 2.0**-10, 3
 MEAN_OFF = 2.0**-36, 2.0**-30  # n ||delta||^2 over the largest eigenvalue, where the bound of vectors has it
 SIZES = {  # what the bound of the parties' own column sums shows besides their mean
@@ -211,9 +212,15 @@ def view(run: PartyRun, data: Data, link: Link, engine: Engine) -> View:
         if n < 2 and pca:
             raise InputError(f"all parties together have {n} rows.", "two or more")
         mu, off = _mean(run, data, n, engine, link) if pca and study.centre == "open" else (np.zeros(0), 0.0)
-        mu, scale = _deviations(run, data, mu, n, engine) if by_sec_sum else (mu, np.zeros(0))
+        scale = np.zeros(0)
+        if by_sec_sum:
+            mu, scale, off = _deviations(run, data, mu, n, engine)
         with replaced(kept) as temporary, temporary.open("wb") as file:
             np.savez(file, n=np.array(n), mu=mu, scale=scale, off=np.array(off))
+        if off:
+            run.note(
+                "the rows vary little beside their mean; how far that may put vectors off is in krylov's bound alone"
+            )
     Agreement(link).digest("centre", mu.tobytes() + scale.tobytes() + f"{n} {off}".encode())
     for name, value in (("rows", np.array([n])), ("mean", mu), ("scale", scale)):
         if value.size:
@@ -287,8 +294,7 @@ def _finer(
     part. Cost: a round of 8 bytes; with step 2 up to five of at most 24, and a SecSum. Ref: -
     """
     sec_sum, largest = engine.sec_sum, _largest(data, mu)
-    # Sums are of numbers added up one after another, so many of them: at worst each is rounded in the same direction.
-    rounded = float(min(n, max(1, BLOCK // data.d)))
+    rounded = _added_up(data, n)
 
     def right(place: float, off: float) -> bool:
         """Whether this party's rows alone show that mu, to that place, is off by no more."""
@@ -317,15 +323,21 @@ def _finer(
     within = sec_sum.anywhere([right(place, off) for off in (EPS, *MEAN_OFF)], "mean")
     run.see("fineness", np.array([1.0 + steps, float(sum(within))]))
     if not any(within):
-        raise InputError(
-            "the rows of all parties together do not vary, or by less than float64 has of their mean.",
-            "features that vary",
-            "leave out those that are constant; take off a number near the mean first (--offset)",
-        )
-    off = (0.0, *MEAN_OFF)[within.index(True)]
-    if off:
-        run.note("the rows vary little beside their mean; how far that may put vectors off is in krylov's bound alone")
-    return mu, off
+        raise _constant()
+    return mu, (0.0, *MEAN_OFF)[within.index(True)]
+
+
+def _constant() -> InputError:
+    return InputError(
+        "the rows of all parties together do not vary, or by less than float64 has of their mean.",
+        "features that vary",
+        "leave out those that are constant; take off a number near the mean first (--offset)",
+    )
+
+
+def _added_up(data: Data, n: int) -> float:
+    """Of how many numbers, one after another, a column's sum is: at worst each is rounded in the same direction."""
+    return float(min(n, max(1, BLOCK // data.d)))
 
 
 def _largest(data: Data, mu: Reals) -> float:
@@ -345,8 +357,9 @@ def _scale_seen(mu: Reals) -> str:
     return f"the {_measure(mu)} of each feature over all rows, to every party"
 
 
-def _deviations(run: PartyRun, data: Data, mu: Reals, n: int, engine: Engine) -> tuple[Reals, Reals]:
-    """(mu, scale): root mean squares around mu, around zero where there is no mu; 1 for a feature that does not vary.
+def _deviations(run: PartyRun, data: Data, mu: Reals, n: int, engine: Engine) -> tuple[Reals, Reals, float]:
+    """(mu, scale, off): root mean squares around mu, around zero where there is no mu; 1 for a feature that does not
+    vary; and as in `View`, of all that these three steps do not find of mu.
 
     1. q <- SecSum(own sums of (x - mu)^2), each to 44 bits of its own
     2. mu <- mu + SecSum(own sums of x - mu) / n, none of which is larger than sqrt(n q). Before, mu was exact to 44
@@ -358,16 +371,27 @@ def _deviations(run: PartyRun, data: Data, mu: Reals, n: int, engine: Engine) ->
     q = engine.sec_sum.positive(_squares(data, mu), "scales")
     run.show(_scale_seen(mu))
     if not mu.size:
-        return mu, np.where(q > 0, np.sqrt(q / n), 1.0)
-    size = np.sqrt(n * (q + 4 * n * EPS * mu**2))  # of the differences' sums; squares may be as far off as that
-    shift = engine.sec_sum((data.rows.column_sums() - data.n * mu) / np.where(size > 0, size, 1.0), 1.0, "shift")
-    off = engine.sec_sum.accuracy(1.0).tolerance * size / n + 2 * EPS * np.abs(mu)
+        return mu, np.where(q > 0, np.sqrt(q / n), 1.0), 0.0
+    offsets, scales = offsets_and_scales(run.study, data)
+    taken = np.abs(mu) + (np.abs(offsets) / (scales if scales.size else 1.0) if offsets.size else 0.0)
+    size = np.sqrt(n * (q + 4 * n * EPS * taken**2))  # of the differences' sums; squares may be as far off as that
+    rows, left = data.rows.less(mu)
+    rest = rows.column_sums() - data.n * left
+    shift = engine.sec_sum(rest / np.where(size > 0, size, 1.0), 1.0, "shift")
+    tolerance = engine.sec_sum.accuracy(1.0).tolerance + _added_up(data, n) * EPS
+    error = tolerance * size / n + 2 * EPS * taken
     mu = mu + shift * size / n
     q = engine.sec_sum.positive(_squares(data, mu), "scales")
     # Of a constant there is left what mu is off by, and what rounding makes of its squares: that is divided by no less
     # than itself, because it must not outweigh what does vary.
-    residue = 2 * n * off**2 + 4 * n * EPS * mu**2
-    return mu, np.sqrt(np.where(q > residue, q / n, np.maximum(1.0, residue / n)))
+    residue = 2 * n * error**2 + 4 * n * EPS * taken**2
+    varies = q > residue
+    if not np.any(varies):
+        raise _constant()
+    scale = np.sqrt(np.where(varies, q / n, np.maximum(1.0, residue / n)))
+    # Over their scales features that vary have squares of n, so that the largest eigenvalue is no less.
+    off = float(np.sum((error / scale) ** 2))
+    return mu, scale, off if off > EPS else 0.0
 
 
 def _squares(data: Data, mu: Reals) -> Reals:

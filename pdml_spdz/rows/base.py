@@ -303,10 +303,10 @@ class Dense(Rows):
         return Dense(np.ascontiguousarray(self.array[:, np.asarray(order)]))
 
     def shifted(self, mu: Reals) -> Dense:
-        return Dense(self.array - mu)
+        return Moved(self.array, mu, 1.0)
 
     def over(self, scale: Reals | float) -> Dense:
-        return Dense(self.array / scale)
+        return Dense(self.array / scale) if np.ndim(scale) == 2 else Moved(self.array, 0.0, scale)
 
     def filled(self, values: Reals) -> Dense:
         return Dense(np.where(np.isnan(self.array), values, self.array))
@@ -337,6 +337,29 @@ class Dense(Rows):
     def column_sums(self) -> Reals:
         sums: Reals = self.array.sum(axis=0)
         return sums
+
+
+class Moved(Dense):
+    """(rows - shift) / scale, feature by feature.
+
+    What is taken off or divided by later is put together with these first. Numbers that were rounded in between would
+    have lost digits of their deviations from a mean that is large beside them.
+    """
+
+    def __init__(self, rows: Reals, shift: Reals | float, scale: Reals | float) -> None:
+        moved = rows - shift
+        moved /= scale
+        super().__init__(moved)
+        self._rows, self._shift, self._scale = rows, shift, scale
+
+    def shifted(self, mu: Reals) -> Dense:
+        return Moved(self._rows, self._shift + mu * self._scale, self._scale)
+
+    def taken_off(self, mu: Reals) -> Reals:
+        return mu + self._shift / self._scale
+
+    def over(self, scale: Reals | float) -> Dense:
+        return super().over(scale) if np.ndim(scale) == 2 else Moved(self._rows, self._shift, self._scale * scale)
 
 
 RowsLike: TypeAlias = Any  # Rows, or what `as_rows` makes them of: an array, or a matrix of scipy.sparse

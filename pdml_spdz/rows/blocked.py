@@ -18,7 +18,7 @@ from pdml_spdz.numerics.fixedpoint import Reals
 from pdml_spdz.rows import pieces as work
 from pdml_spdz.rows.base import BLOCK, Dense, Rows, Work
 from pdml_spdz.rows.coefficients import Coefficients, coefficients
-from pdml_spdz.rows.pieces import Affine, Changed, Filled, Selected, Summary
+from pdml_spdz.rows.pieces import Affine, Changed, Filled, Selected, Summary, Whole
 from pdml_spdz.rows.sparse import Sparse
 from pdml_spdz.rows.workers import Workers
 
@@ -41,6 +41,7 @@ class BlockStore:
     _summary: Summary | None = None
     _sample: Any = None
     _kept: list[Any] | None = None
+    _around: tuple[BlockStore, Reals] | None = None
 
     @property
     def n(self) -> int:
@@ -82,6 +83,21 @@ class BlockStore:
             # Rows of groups that lie in two pieces are not needed any more.
             self._summary = replace(found, digests=tuple(enumerate(work.joined_digests(found))), parts=())
         return self._summary
+
+    def around_own_mean(self) -> tuple[BlockStore, Reals]:
+        """Sparse rows less their own mean in the columns where that is larger than the deviations; and what was taken
+        off, (d,). There more than half of the entries are stored, so that all of them may as well be.
+
+        It takes a pass of its own, the first time.
+        """
+        if self._around is None:
+            found = self.summary()
+            full = 2.0 * found.sums**2 > found.n * found.squares
+            own = np.where(full, found.sums / max(found.n, 1), 0.0)
+            pieces = [Changed(piece, (Whole(full, own),)) for piece in self.pieces]
+            made = replace(self, pieces=pieces, _summary=None, _sample=None, _kept=None, _around=None)
+            self._around = (made if np.any(full) else self), own
+        return self._around
 
     def at_hand(self) -> Sequence[Any]:
         """The pieces, in the workers' memory if they keep them."""
@@ -150,6 +166,10 @@ class Blocked(Rows):
         return sums
 
     def column_squares(self, mu: Reals | None = None) -> Reals:
+        if mu is not None and self.sparse:
+            rows, left = self.less(mu)
+            if rows is not self:
+                return rows.column_squares(left)
         found, off = self.summary(), self._off(mu)
         t = found.sums[self._order]
         # Rounding may leave a little below zero.
@@ -251,7 +271,13 @@ class Blocked(Rows):
         return mu + (0.0 if self.affine.shift is None else self.affine.shift / self._scale)
 
     def less(self, mu: Reals) -> tuple[Rows, Reals]:
-        return (self, mu) if self.sparse else super().less(mu)
+        """Of sparse rows their own mean, as far as it is above the deviations: what is left of mu is no larger."""
+        if not self.sparse:
+            return super().less(mu)
+        store, own = self.store.around_own_mean()
+        if store is self.store:
+            return self, mu
+        return Blocked(store, self.affine), mu - own[self._order] / self._scale
 
     def over(self, scale: Reals | float) -> Rows:
         by = np.asarray(scale, np.float64)

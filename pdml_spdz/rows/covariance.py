@@ -6,13 +6,11 @@ from abc import ABC, abstractmethod
 
 import numpy as np
 
-from pdml_spdz.errors import InputError
 from pdml_spdz.numerics.fixedpoint import Reals
 from pdml_spdz.numerics.linalg import EPS
 from pdml_spdz.rows.base import Rows, RowsLike, as_rows
 
 GRAM_BYTES = 2 << 30  # never form a Gram matrix above this size
-KEPT = 16.0  # squares of means over those of deviations: rounding is so many times what it is without them
 EXPECTED_ITERATIONS = 100  # what the choice between the two forms reckons with, if tau allows as many
 
 
@@ -130,7 +128,7 @@ def centred_covariance(X: RowsLike, mu: Reals, k: int, tau: int) -> Covariance:
     if not rows.sparse:
         return covariance(rows.shifted(mu), k, tau)
     moved, left = rows.less(mu)
-    return Centred(moved, _kept(rows, left), covariance(moved, k, tau))
+    return Centred(moved, left, covariance(moved, k, tau))
 
 
 def covariance_around_own_mean(X: RowsLike, k: int, tau: int) -> Covariance:
@@ -143,23 +141,9 @@ def covariance_around_own_mean(X: RowsLike, k: int, tau: int) -> Covariance:
     if not rows.sparse:
         return AroundOwnMean(covariance(rows.shifted(mu), k, tau), mu, n)
     moved, left = rows.less(mu)
-    _kept(rows, left)
     if np.array_equal(left, mu):
         return covariance(rows, k, tau)
     return AroundOwnMean(covariance(moved, k, tau), mu - left, n, np.where(left == mu, n * mu, 0.0))
-
-
-def _kept(rows: Rows, left: Reals) -> Reals:
-    """What of a mean sparse rows keep until after products, which are rounded with it: symmetric, and nothing shows."""
-    if rows.shape[0] * float(np.max(left * left, initial=0.0)) > KEPT * float(
-        rows.column_squares(left).max(initial=0.0)
-    ):
-        raise InputError(
-            "the mean of this party's sparse rows is much larger than their deviations, and they are not in memory.",
-            f"at most {KEPT**0.5:g} times",
-            "take off a number near the mean first (--offset), or store the rows as dense ones",
-        )
-    return left
 
 
 def covariance(X: RowsLike, k: int, tau: int) -> Covariance:

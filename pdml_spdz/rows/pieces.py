@@ -190,6 +190,19 @@ class Filled:
 
 
 @dataclass(frozen=True)
+class Whole:
+    """Of sparse rows these columns are less mu, and stored whole."""
+
+    columns: NDArray[np.bool_]
+    mu: Reals
+
+    def __call__(self, batch: Any) -> Any:
+        from pdml_spdz.rows.sparse import stored_whole
+
+        return stored_whole(batch, self.columns, self.mu)
+
+
+@dataclass(frozen=True)
 class Selected:
     """Some rows of a piece. chosen : (n,) which"""
 

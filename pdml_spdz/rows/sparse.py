@@ -66,14 +66,13 @@ class Sparse(Rows):
         full = 2 * np.bincount(self.matrix.indices, minlength=d) > n  # an entry may be stored in parts; no matter
         if not np.any(full):
             return self, mu
-        by_column = self.matrix.tocsc()
-        whole = sp.csc_array(by_column[:, full].toarray() - mu[full])
-        order = np.argsort(np.concatenate([np.flatnonzero(~full), np.flatnonzero(full)]))
-        found = sp.csr_array(sp.hstack([by_column[:, ~full], whole], format="csc")[:, order])
-        return Sparse(found), np.where(full, 0.0, mu)
+        return Sparse(stored_whole(self.matrix, full, mu)), np.where(full, 0.0, mu)
 
     def over(self, scale: Reals | float) -> Sparse:
-        return Sparse(self.matrix.multiply(1.0 / np.asarray(scale, np.float64)))
+        return Sparse(self._over(scale)) if np.ndim(scale) == 2 else Scaled(self, scale)
+
+    def _over(self, scale: Reals | float) -> Any:
+        return self.matrix.multiply(1.0 / np.asarray(scale, np.float64))
 
     def times(self, V: Reals) -> Reals:
         return np.asarray(self.matrix @ V)
@@ -136,3 +135,29 @@ class Sparse(Rows):
 
     def digested(self) -> Iterator[Any]:
         yield self.matrix
+
+
+def stored_whole(matrix: Any, full: NDArray[np.bool_], mu: Reals) -> sp.csr_array:
+    """The same rows, of which the columns `full` are less mu and have all entries stored."""
+    by_column = matrix.tocsc()
+    whole = sp.csc_array(by_column[:, full].toarray() - mu[full])
+    order = np.argsort(np.concatenate([np.flatnonzero(~full), np.flatnonzero(full)]))
+    return sp.csr_array(sp.hstack([by_column[:, ~full], whole], format="csc")[:, order])
+
+
+class Scaled(Sparse):
+    """Rows over scales, feature by feature: a mean is taken off before, as in `base.Moved`."""
+
+    def __init__(self, rows: Sparse, scale: Reals | float) -> None:
+        super().__init__(rows._over(scale))
+        self._rows, self._scale = rows, scale
+
+    def shifted(self, mu: Reals) -> Dense:
+        return self._rows.shifted(mu * self._scale).over(self._scale)
+
+    def less(self, mu: Reals) -> tuple[Sparse, Reals]:
+        rows, left = self._rows.less(mu * self._scale)
+        return (self, mu) if rows is self._rows else (rows.over(self._scale), left / self._scale)
+
+    def over(self, scale: Reals | float) -> Sparse:
+        return super().over(scale) if np.ndim(scale) == 2 else Scaled(self._rows, self._scale * scale)

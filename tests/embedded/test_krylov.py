@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+import dask.array as da
 import numpy as np
 import pytest
 import scipy.sparse as sp
@@ -112,6 +113,20 @@ def test_hidden_mean_of_sparse_rows_in_which_all_is_stored() -> None:
     assert_within_bound(pdml_spdz.pca(tables, rank=3, centre="hidden", transport="threads", seed=1), X)
 
 
+@pytest.mark.parametrize("how", [{}, {"centre": "hidden"}, {"scale": "secsum"}], ids=["open", "hidden", "scaled"])
+@pytest.mark.parametrize("far", [10.1, 1300.1])
+def test_mean_of_blocks_of_sparse_rows_in_which_most_is_stored(how: dict[str, Any], far: float) -> None:
+    """One column that is mostly zero, one of which all is stored and does not vary."""
+    rng = np.random.default_rng(9)
+    X = np.round(rng.normal(size=(6000, 5)) * [1.0, 0.8, 0.5, 0.0, 0.0], 1) + far
+    X[:, 4] = rng.normal(size=6000) * (rng.random(6000) < 0.2)
+    parts = [da.from_array(x, chunks=(700, 5)).map_blocks(sp.csr_array) for x in np.array_split(X, 3)]
+    result = pdml_spdz.pca(parts, rank=2, transport="threads", seed=1, **how)
+    exact = X.astype(np.longdouble) - X.astype(np.longdouble).mean(axis=0)
+    scale = np.sqrt(np.mean(exact**2, axis=0)) if how.get("scale") else np.ones(5)
+    assert_within_bound(result, (exact / np.where(scale > 1e-9, scale, 1.0)).astype(np.float64))
+
+
 FAR: dict[str, Reals] = {
     "a constant feature": np.array([2e8, 0.0, 0.0, 0.0]),
     "two large ones": np.array([1e7, -3e7, 0.0, 5.0]),
@@ -143,6 +158,35 @@ def test_sums_of_many_rows_far_from_zero(engine: str, kind: Any) -> None:
     X = np.round(np.random.default_rng(7).normal(size=(60_000, 2)) * [1e-2, 3e-3], 4) + 13_000.1
     result = pdml_spdz.pca([kind(x) for x in np.array_split(X, 3)], rank=1, engine=engine, transport="threads", seed=1)
     assert_within_bound(result, X)
+
+
+@pytest.mark.parametrize("kind", [np.asarray, sp.csr_array], ids=["dense", "sparse"])
+@pytest.mark.parametrize("scaled", ["secsum", "agreed"])
+@pytest.mark.parametrize("far", [1e2, 1e7])
+def test_rows_far_from_zero_are_scaled_without_losing_digits(scaled: str, kind: Any, far: float) -> None:
+    """x / scale would be rounded relative to the mean, many equal numbers in the same direction."""
+    rng = np.random.default_rng(8)
+    X = np.round(rng.normal(size=(3000, 3)) @ rng.normal(size=(3, 4)), 1) + far * np.array([1.0, 1.1, 1.3, 1.7])
+    exact = X.astype(np.longdouble) - X.astype(np.longdouble).mean(axis=0)
+    scale = np.sqrt(np.mean(exact**2, axis=0)) if scaled == "secsum" else np.array([0.3, 0.7, 1.1, 1.9])
+    how: Any = {"scale": "secsum"} if scaled == "secsum" else {"scales": scale.tolist()}
+    tables = [kind(x) for x in np.array_split(X, 3)]
+    result = pdml_spdz.pca(tables, rank=2, engine="secsum", transport="threads", seed=1, **how)
+    assert_within_bound(result, (exact / scale).astype(np.float64))
+
+
+@pytest.mark.parametrize("kind", [np.asarray, sp.csr_array], ids=["dense", "sparse"])
+def test_rows_that_do_not_vary_have_no_correlations(kind: Any) -> None:
+    X = np.tile([0.1, 0.2, 1e5 / 3], (60, 1))
+    with pytest.raises(InputError, match="do not vary"):
+        pdml_spdz.pca(
+            [kind(x) for x in np.array_split(X, 3)],
+            rank=1,
+            scale="secsum",
+            engine="secsum",
+            transport="threads",
+            seed=1,
+        )
 
 
 def test_a_sealed_fit_has_no_bound_that_the_mean_could_be_in() -> None:

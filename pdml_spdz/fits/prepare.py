@@ -273,7 +273,9 @@ def _mean(run: PartyRun, data: Data, n: int, engine: Engine, link: Link) -> tupl
     run.show(MEAN)
     mu = agreed_sum(total, link) / n
     unit = engine.sec_sum.accuracy(bound.addend).unit
-    return (mu, 0.0) if run.study.scale == "secsum" else _finer(run, data, n, engine, link, mu, unit)
+    if run.study.scale == "secsum":
+        return mu, 0.0
+    return _finer(run, data, n, engine, link, mu, unit)
 
 
 def _finer(

@@ -18,7 +18,7 @@ from pdml_spdz.numerics.fixedpoint import Reals
 from pdml_spdz.rows import pieces as work
 from pdml_spdz.rows.base import BLOCK, Dense, Rows, Work
 from pdml_spdz.rows.coefficients import Coefficients, coefficients
-from pdml_spdz.rows.pieces import Affine, Changed, Filled, Selected, Summary, Whole
+from pdml_spdz.rows.pieces import Affine, Changed, Filled, Selected, StoredWhole, Summary
 from pdml_spdz.rows.sparse import Sparse
 from pdml_spdz.rows.workers import Workers
 
@@ -94,7 +94,7 @@ class BlockStore:
             found = self.summary()
             full = 2.0 * found.sums**2 > found.n * found.squares
             own = np.where(full, found.sums / max(found.n, 1), 0.0)
-            pieces = [Changed(piece, (Whole(full, own),)) for piece in self.pieces]
+            pieces = [Changed(piece, (StoredWhole(full, own),)) for piece in self.pieces]
             made = replace(self, pieces=pieces, _summary=None, _sample=None, _kept=None, _around=None)
             self._around = (made if np.any(full) else self), own
         return self._around

@@ -190,7 +190,7 @@ class Filled:
 
 
 @dataclass(frozen=True)
-class Whole:
+class StoredWhole:
     """Of sparse rows these columns are less mu, and stored whole."""
 
     columns: NDArray[np.bool_]

@@ -69,7 +69,7 @@ class Sparse(Rows):
         return Sparse(stored_whole(self.matrix, full, mu)), np.where(full, 0.0, mu)
 
     def over(self, scale: Reals | float) -> Sparse:
-        return Sparse(self._over(scale)) if np.ndim(scale) == 2 else Scaled(self, scale)
+        return Sparse(self._over(scale)) if np.ndim(scale) == 2 else OverScale(self, scale)
 
     def _over(self, scale: Reals | float) -> Any:
         return self.matrix.multiply(1.0 / np.asarray(scale, np.float64))
@@ -145,7 +145,7 @@ def stored_whole(matrix: Any, full: NDArray[np.bool_], mu: Reals) -> sp.csr_arra
     return sp.csr_array(sp.hstack([by_column[:, ~full], whole], format="csc")[:, order])
 
 
-class Scaled(Sparse):
+class OverScale(Sparse):
     """Rows over scales, feature by feature: a mean is taken off before, as in `base.Moved`."""
 
     def __init__(self, rows: Sparse, scale: Reals | float) -> None:
@@ -160,4 +160,4 @@ class Scaled(Sparse):
         return (self, mu) if rows is self._rows else (rows.over(self._scale), left / self._scale)
 
     def over(self, scale: Reals | float) -> Sparse:
-        return super().over(scale) if np.ndim(scale) == 2 else Scaled(self._rows, self._scale * scale)
+        return super().over(scale) if np.ndim(scale) == 2 else OverScale(self._rows, self._scale * scale)

@@ -20,6 +20,7 @@ from pdml_spdz.cli.init import init
 from pdml_spdz.errors import InputError, MismatchError, ResumeError, StudyError
 from pdml_spdz.local.joint import LocalResult, local_study
 from pdml_spdz.local.threads import run_in_threads
+from pdml_spdz.numerics.linalg import EPS
 from pdml_spdz.study import file as study_file
 from tests.parties.helpers import Parties, rows, run
 
@@ -96,6 +97,17 @@ def test_direction_of_a_sum_of_named_vectors() -> None:
     np.testing.assert_allclose(u, [0.6, 0.8], atol=14 * 2.0**-40)
 
 
+def assert_close(found: LocalResult, tables: list[pd.DataFrame]) -> None:
+    """V is that of these tables: of numbers that are rounded once more than those of the run."""
+    wanted, X = threads(tables, "pca"), pd.concat(tables).to_numpy()
+    k = wanted.V.shape[1]
+    sigma = np.linalg.svd(X - X.mean(axis=0), compute_uv=False)
+    noise = X.shape[1] * EPS * float(np.linalg.norm(X, 2) / sigma[k - 1]) ** 2
+    # What the k-th iteration has too much of, the next has less of, by the ratio of eigenvalues.
+    gap = 1.0 - float(np.max(sigma[1 : k + 1] / sigma[:k])) ** 2
+    np.testing.assert_allclose(found.V, wanted.V, rtol=0, atol=2 * noise / gap)
+
+
 @pytest.mark.parametrize("make", ["csv", "parquet", "npz", "sparse.npz"])
 def test_offsets_and_scales_with_names_go_by_them(tmp_path: Path, make: str) -> None:
     """Three parties, each with another order, and a file with yet another: numbers meet the features they are of."""
@@ -112,9 +124,10 @@ def test_offsets_and_scales_with_names_go_by_them(tmp_path: Path, make: str) -> 
             np.savez(path, X=vector[shuffled].to_numpy(), features=np.array(shuffled))
         else:
             save(path, sp.csr_array(vector[shuffled].to_numpy()), tuple(shuffled))
-    wanted = threads([(f - offsets.iloc[0]) / scales.iloc[0] for f in frames()], "pca")
+    wanted = threads(frames(), "pca", offsets=offsets.to_numpy()[0], scales=scales.to_numpy()[0])
     found = threads(turned(), "pca", offsets=paths[0], scales=paths[1])
     np.testing.assert_array_equal(found.V, wanted.V)
+    assert_close(found, [(f - offsets.iloc[0]) / scales.iloc[0] for f in frames()])
     # The mean is in the units and the order of party 0's rows; it keeps 40 bits or more below twice the rows' norms.
     size = 2 * sum(float(np.linalg.norm(f)) for f in frames())
     np.testing.assert_allclose(found.mean, pd.concat(frames()).mean(), atol=6 * size * 2.0**-40)
@@ -122,8 +135,9 @@ def test_offsets_and_scales_with_names_go_by_them(tmp_path: Path, make: str) -> 
 
 def test_offsets_without_names_go_by_position_in_the_result() -> None:
     offsets = np.arange(6.0)
-    wanted = threads([f - offsets for f in frames()], "pca")
-    np.testing.assert_array_equal(threads(turned(), "pca", offsets=offsets).V, wanted.V)
+    found = threads(turned(), "pca", offsets=offsets)
+    np.testing.assert_array_equal(found.V, threads(frames(), "pca", offsets=offsets).V)
+    assert_close(found, [f - offsets for f in frames()])
 
 
 @pytest.mark.parametrize(

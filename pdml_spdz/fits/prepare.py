@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 
 import numpy as np
+from numpy.typing import NDArray
 
 from pdml_spdz.engines.base import Engine
 from pdml_spdz.errors import InputError
@@ -20,7 +22,7 @@ from pdml_spdz.numerics.fixedpoint import Reals
 from pdml_spdz.numerics.linalg import EPS
 from pdml_spdz.primitives.agree import Agreement
 from pdml_spdz.primitives.bound import Bound
-from pdml_spdz.rows.base import BLOCK, Rows
+from pdml_spdz.rows.base import Rows, added_up
 from pdml_spdz.rows.data import Data
 from pdml_spdz.rows.names import Names, positions
 from pdml_spdz.rows.suspects import dominant_column, identifiers, zeros_as_missing
@@ -40,6 +42,8 @@ _EXPONENT = (
 MEAN_BITS = 46  # of a party's sums: what float64 makes of them is below (tests/properties/test_last_digits.py)
 OFF = "the rows vary little beside their mean; how far that may put vectors off is in krylov's bound alone"
 FINER, STEPS = 2.0**-10, 3
+TURNS = 2  # in which a mean is found of features of any size
+ROUNDED = 4.0  # times EPS: mu itself, over scales and back, and what is added to it
 MEAN_OFF = 2.0**-36, 2.0**-30  # n ||delta||^2 over the largest eigenvalue, where the bound of vectors has it
 SIZES = {  # what the bound of the parties' own column sums shows besides their mean
     "agreed": [],
@@ -217,10 +221,8 @@ def view(run: PartyRun, data: Data, link: Link, engine: Engine) -> View:
             mu, scale, off = _deviations(run, data, mu, n, engine)
         with replaced(kept) as temporary, temporary.open("wb") as file:
             np.savez(file, n=np.array(n), mu=mu, scale=scale, off=np.array(off))
-        if off:
-            run.note(
-                "the rows vary little beside their mean; how far that may put vectors off is in krylov's bound alone"
-            )
+    if off:
+        run.note(OFF)
     Agreement(link).digest("centre", mu.tobytes() + scale.tobytes() + f"{n} {off}".encode())
     for name, value in (("rows", np.array([n])), ("mean", mu), ("scale", scale)):
         if value.size:
@@ -296,11 +298,11 @@ def _finer(
     part. Cost: a round of 8 bytes; with step 2 up to five of at most 24, and a SecSum. Ref: -
     """
     sec_sum, largest = engine.sec_sum, _largest(data, mu)
-    rounded = _added_up(data, n)
+    rounded = float(added_up(n))
 
     def right(place: float, off: float) -> bool:
         """Whether this party's rows alone show that mu, to that place, is off by no more."""
-        error = run.study.M * place + n * rounded * EPS * np.abs(data.rows.taken_off(mu))
+        error = run.study.M * place + n * rounded * EPS * np.abs(mu)
         return bool(np.sum(error**2) / (4 * n) <= off * largest)
 
     run.show(FINE)
@@ -337,11 +339,6 @@ def _constant() -> InputError:
     )
 
 
-def _added_up(data: Data, n: int) -> float:
-    """Of how many numbers, one after another, a column's sum is: at worst each is rounded in the same direction."""
-    return float(min(n, max(1, BLOCK // data.d)))
-
-
 def _largest(data: Data, mu: Reals) -> float:
     """The largest sum of (x - mu)^2 of a feature: no more than the largest eigenvalue of this party's covariance."""
     return float(data.rows.column_squares(mu).max(initial=0.0))
@@ -361,44 +358,52 @@ def _scale_seen(mu: Reals) -> str:
 
 def _deviations(run: PartyRun, data: Data, mu: Reals, n: int, engine: Engine) -> tuple[Reals, Reals, float]:
     """(mu, scale, off): root mean squares around mu, around zero where there is no mu; 1 for a feature that does not
-    vary; and as in `View`, of all that these three steps do not find of mu.
+    vary; and `View.off`.
 
     1. q <- SecSum(own sums of (x - mu)^2), each to 44 bits of its own
     2. mu <- mu + SecSum(own sums of x - mu) / n, none of which is larger than sqrt(n q). Before, mu was exact to 44
        bits of the largest feature, which for a small one may be nothing at all; now it is to 88
-    3. q <- SecSum(own sums of (x - mu)^2); scale <- sqrt(q / n)
+    3. q <- SecSum(own sums of (x - mu)^2)
+    4. 2 and 3 once more for those features, if there are any, whose mu is still off by more than matters beside q, and
+       by more than it is rounded
+    5. scale <- sqrt(q / n)
 
-    Without mu step 1 alone. Reveals, Cost: as `view` says. Ref: -
+    Without mu 1 and 5 alone. Reveals: as `view` says; 4 depends on what everybody has seen. Cost: as `view` says, and
+    with 4 the SecSums of 2 and 3 again. Ref: -
     """
-    q = engine.sec_sum.positive(_squares(data, mu), "scales")
+    q = engine.sec_sum.positive(data.rows.column_squares(mu if mu.size else None), "scales")
     run.show(_scale_seen(mu))
     if not mu.size:
         return mu, np.where(q > 0, np.sqrt(q / n), 1.0), 0.0
-    offsets, scales = offsets_and_scales(run.study, data)
-    taken = np.abs(mu) + (np.abs(offsets) / (scales if scales.size else 1.0) if offsets.size else 0.0)
-    size = np.sqrt(n * (q + 4 * n * EPS * taken**2))  # of the differences' sums; squares may be as far off as that
-    rows, left = data.rows.less(mu)
-    rest = rows.column_sums() - data.n * left
-    shift = engine.sec_sum(rest / np.where(size > 0, size, 1.0), 1.0, "shift")
-    tolerance = engine.sec_sum.accuracy(1.0).tolerance + _added_up(data, n) * EPS
-    error = tolerance * size / n + 2 * EPS * taken
-    mu = mu + shift * size / n
-    q = engine.sec_sum.positive(_squares(data, mu), "scales")
-    # Of a constant there is left what mu is off by, and what rounding makes of its squares: that is divided by no less
-    # than itself, because it must not outweigh what does vary.
-    residue = 2 * n * error**2 + 4 * n * EPS * taken**2
+    error, left = np.zeros(data.d), np.ones(data.d, np.bool_)
+    for _ in range(TURNS):
+        mu, q, error = mu.copy(), q.copy(), error.copy()
+        mu[left], error[left] = _shifted(data, mu, q, n, engine, left)
+        q[left] = engine.sec_sum.positive(data.rows.column_squares(mu)[left], "scales")
+        left = n * error**2 > np.maximum(EPS * q / data.d, n * (ROUNDED * EPS * mu) ** 2)
+        if not np.any(left):
+            break
+    error += ROUNDED * EPS * np.abs(mu)
+    # Of a constant there is left what mu is off by: that is divided by no less than itself, because it must not
+    # outweigh what does vary.
+    residue = 2 * n * error**2
     varies = q > residue
     if not np.any(varies):
         raise _constant()
     scale = np.sqrt(np.where(varies, q / n, np.maximum(1.0, residue / n)))
     # Over their scales features that vary have squares of n, so that the largest eigenvalue is no less.
-    off = float(np.sum((error / scale) ** 2))
+    off = math.fsum((error / scale) ** 2)
     return mu, scale, off if off > EPS else 0.0
 
 
-def _squares(data: Data, mu: Reals) -> Reals:
-    """This party's sums of (x - mu)^2, feature by feature."""
-    return data.rows.column_squares(mu if mu.size else None)
+def _shifted(data: Data, mu: Reals, q: Reals, n: int, engine: Engine, which: NDArray[np.bool_]) -> tuple[Reals, Reals]:
+    """mu of some features after step 2 of `_deviations`, and how far it may be off, but for its own rounding."""
+    size = np.sqrt(n * (2 * q + n * (4 * ROUNDED * EPS * mu) ** 2))  # of the sums, with room for rounding of q
+    rows, left = data.rows.less(mu)
+    rest = (rows.column_sums() - data.n * left) / np.where(size > 0, size, 1.0)
+    shift = engine.sec_sum(rest[which], 1.0, "shift")
+    tolerance = engine.sec_sum.accuracy(1.0).tolerance + added_up(n) * EPS
+    return mu[which] + shift * size[which] / n, tolerance * size[which] / n
 
 
 def agreed_sum(total: Reals, link: Link, unit: float = 0.0) -> Reals:

@@ -17,9 +17,11 @@ from numpy.typing import NDArray
 from threadpoolctl import threadpool_info
 
 from pdml_spdz.numerics.fixedpoint import Reals
+from pdml_spdz.numerics.shift import Shift
 from pdml_spdz.rows.digests import Groups, group_digest
 
 BLOCK = 1 << 20  # numbers that are looked at together
+PIECE = 4096  # rows whose columns are added up one after another: sums of all rows would be rounded as often as that
 
 
 class Work(NamedTuple):
@@ -116,10 +118,6 @@ class Rows(ABC):
         """X - 1 mu^T: of sparse rows, dense ones."""
         return Mapped(self, self.shape[1], lambda block, _: block - mu)
 
-    def taken_off(self, mu: Reals) -> Reals:
-        """What rows less mu are less of in all, as one number for each feature, which is rounded."""
-        return mu
-
     def less(self, mu: Reals) -> tuple[Rows, Reals]:
         """X less mu as far as that leaves sparse rows sparse, and what of mu is left to be taken off."""
         return self.shifted(mu), np.zeros_like(mu)
@@ -183,7 +181,8 @@ class Rows(ABC):
         """(d,)"""
         total = np.zeros(self.shape[1])
         for block in self.blocks():
-            total += block.sum(axis=0)
+            for i in range(0, len(block), PIECE):
+                total += block[i : i + PIECE].sum(axis=0)
         return total
 
     def column_squares(self, mu: Reals | None = None) -> Reals:
@@ -303,10 +302,10 @@ class Dense(Rows):
         return Dense(np.ascontiguousarray(self.array[:, np.asarray(order)]))
 
     def shifted(self, mu: Reals) -> Dense:
-        return Moved(self.array, mu, 1.0)
+        return Moved(self.array, Shift.of(mu), 1.0)
 
     def over(self, scale: Reals | float) -> Dense:
-        return Dense(self.array / scale) if np.ndim(scale) == 2 else Moved(self.array, 0.0, scale)
+        return Dense(self.array / scale) if np.ndim(scale) == 2 else Moved(self.array, None, scale)
 
     def filled(self, values: Reals) -> Dense:
         return Dense(np.where(np.isnan(self.array), values, self.array))
@@ -334,29 +333,28 @@ class Dense(Rows):
         """Of BLAS, at most."""
         return max((library["num_threads"] for library in threadpool_info()), default=1)
 
-    def column_sums(self) -> Reals:
-        sums: Reals = self.array.sum(axis=0)
-        return sums
-
 
 class Moved(Dense):
-    """(rows - shift) / scale, feature by feature.
-
-    What is taken off or divided by later is put together with these first. Numbers that were rounded in between would
-    have lost digits of their deviations from a mean that is large beside them.
+    """(rows - shift) / scale, feature by feature. What is taken off or divided by later is put together with these, and
+    the rows as they came are gone through again.
     """
 
-    def __init__(self, rows: Reals, shift: Reals | float, scale: Reals | float) -> None:
-        moved = rows - shift
-        moved /= scale
-        super().__init__(moved)
+    def __init__(self, rows: Reals, shift: Shift | None, scale: Reals | float) -> None:
+        super().__init__((rows if shift is None else shift.off(rows)) / scale)
         self._rows, self._shift, self._scale = rows, shift, scale
 
     def shifted(self, mu: Reals) -> Dense:
-        return Moved(self._rows, self._shift + mu * self._scale, self._scale)
+        return Moved(self._rows, self._and(mu), self._scale)
 
-    def taken_off(self, mu: Reals) -> Reals:
-        return mu + self._shift / self._scale
+    def _and(self, mu: Reals) -> Shift:
+        more: Reals = mu * self._scale
+        return Shift.of(more) if self._shift is None else self._shift.plus(more)
+
+    def column_squares(self, mu: Reals | None = None) -> Reals:
+        if mu is None:
+            return super().column_squares()
+        blocks = (Moved(block, self._and(mu), self._scale) for block in Dense(self._rows).blocks())
+        return sum((block.column_squares() for block in blocks), np.zeros(self.shape[1]))
 
     def over(self, scale: Reals | float) -> Dense:
         return super().over(scale) if np.ndim(scale) == 2 else Moved(self._rows, self._shift, self._scale * scale)
@@ -382,6 +380,11 @@ def as_rows(given: RowsLike, *, order: Literal["K", "C"] = "K") -> Rows:
 
         return Sparse(given)
     return Dense(np.asarray(given, np.float64, order=order))
+
+
+def added_up(n: int) -> int:
+    """Of how many numbers, one after another, the sum of a column of n is: at worst each is rounded in the same way."""
+    return min(n, PIECE + -(-n // PIECE))
 
 
 def stacked(tables: Sequence[RowsLike]) -> Rows:

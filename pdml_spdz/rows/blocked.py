@@ -15,6 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pdml_spdz.numerics.fixedpoint import Reals
+from pdml_spdz.numerics.shift import Shift
 from pdml_spdz.rows import pieces as work
 from pdml_spdz.rows.base import BLOCK, Dense, Rows, Work
 from pdml_spdz.rows.coefficients import Coefficients, coefficients
@@ -144,8 +145,12 @@ class Blocked(Rows):
 
     def _off(self, mu: Reals | None = None) -> Reals:
         """What has to be taken off x - c."""
-        shift = np.zeros(self.shape[1]) if self.affine.shift is None else self.affine.shift
-        return shift - self.store.centre[self._order] + (0.0 if mu is None else mu * self._scale)
+        shift = self._shifted(np.zeros(self.shape[1]) if mu is None else mu)
+        return (shift.high - self.store.centre[self._order]) + shift.low
+
+    def _shifted(self, mu: Reals) -> Shift:
+        more: Reals = mu * self._scale
+        return Shift.of(more) if self.affine.shift is None else self.affine.shift.plus(more)
 
     @property
     def _scale(self) -> Reals:
@@ -167,9 +172,12 @@ class Blocked(Rows):
 
     def column_squares(self, mu: Reals | None = None) -> Reals:
         if mu is not None and self.sparse:
-            rows, left = self.less(mu)
-            if rows is not self:
-                return rows.column_squares(left)
+            rows, mu = self.less(mu)
+            assert isinstance(rows, Blocked)
+            return rows._squares(mu)
+        return self._squares(mu)
+
+    def _squares(self, mu: Reals | None) -> Reals:
         found, off = self.summary(), self._off(mu)
         t = found.sums[self._order]
         # Rounding may leave a little below zero.
@@ -205,7 +213,7 @@ class Blocked(Rows):
         for name in ("order", "shift", "scale"):
             value = getattr(self.affine, name)
             if value is not None:
-                yield name.encode() + np.ascontiguousarray(value).tobytes()
+                yield name.encode() + value.tobytes()
 
     # ---- passes
 
@@ -260,15 +268,12 @@ class Blocked(Rows):
 
     def columns(self, order: Sequence[int] | NDArray[np.int64]) -> Rows:
         chosen = np.asarray(order)
-        moved = (None if x is None else x[chosen] for x in (self.affine.shift, self.affine.scale))
-        return Blocked(self.store, Affine(self._order[chosen], *moved))
+        shift, scale = self.affine.shift, self.affine.scale
+        moved = Affine(self._order[chosen], shift and shift[chosen], None if scale is None else scale[chosen])
+        return Blocked(self.store, moved)
 
     def shifted(self, mu: Reals) -> Rows:
-        shift = mu * self._scale + (0.0 if self.affine.shift is None else self.affine.shift)
-        return Blocked(self.store, replace(self.affine, shift=shift))
-
-    def taken_off(self, mu: Reals) -> Reals:
-        return mu + (0.0 if self.affine.shift is None else self.affine.shift / self._scale)
+        return Blocked(self.store, replace(self.affine, shift=self._shifted(mu)))
 
     def less(self, mu: Reals) -> tuple[Rows, Reals]:
         """Of sparse rows their own mean, as far as it is above the deviations: what is left of mu is no larger."""
@@ -277,7 +282,9 @@ class Blocked(Rows):
         store, own = self.store.around_own_mean()
         if store is self.store:
             return self, mu
-        return Blocked(store, self.affine), mu - own[self._order] / self._scale
+        taken = own[self._order]
+        # Every party takes off mu * scale: what another one rounds otherwise would pass for a difference of their rows.
+        return Blocked(store, self.affine), np.where(taken == 0, mu, (mu * self._scale - taken) / self._scale)
 
     def over(self, scale: Reals | float) -> Rows:
         by = np.asarray(scale, np.float64)

@@ -92,8 +92,8 @@ class Centred(Covariance):
 
 
 class AroundOwnMean(Covariance):
-    """X^T X as the covariance around the rows' own mean mu and what that mean adds, n mu mu^T; and t mu^T + mu t^T,
-    where of some features, which are 0 in mu, it was not taken off, and the sums are t.
+    """X^T X of rows Y + 1 mu^T: Y^T Y, which is around the rows' own mean, and what that mean adds, n mu mu^T; and
+    t mu^T + mu t^T, t the sums of Y, where of some features it was not taken off (mu is 0 there).
 
     Where the mean is taken off later, under secret sharing, what float64 rounds is relative to the deviations, but for
     the last terms: they are rounded anew in every product, so that the error is not symmetric, and shows.
@@ -143,6 +143,7 @@ def covariance_around_own_mean(X: RowsLike, k: int, tau: int) -> Covariance:
     moved, left = rows.less(mu)
     if np.array_equal(left, mu):
         return covariance(rows, k, tau)
+    # Where it was taken off, Y has sums of 0 but for rounding, which those that are taken off later do not have either.
     return AroundOwnMean(covariance(moved, k, tau), mu - left, n, np.where(left == mu, n * mu, 0.0))
 
 

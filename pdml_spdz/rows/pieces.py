@@ -18,6 +18,8 @@ from numpy.typing import NDArray
 
 from pdml_spdz.errors import InputError
 from pdml_spdz.numerics.fixedpoint import Reals
+from pdml_spdz.numerics.shift import Shift
+from pdml_spdz.rows.base import Dense
 from pdml_spdz.rows.choosing import ColumnPlan
 from pdml_spdz.rows.digests import Groups, group_digest
 from pdml_spdz.rows.frames import arrow_numbers, aside_of, block_of
@@ -166,14 +168,14 @@ class Affine:
     """x -> (x[order] - shift) / scale, feature by feature; None: nothing of it."""
 
     order: NDArray[np.int64] | None = None
-    shift: Reals | None = None
+    shift: Shift | None = None
     scale: Reals | None = None
 
     def __call__(self, batch: Any) -> Any:
         if self.order is not None:
             batch = batch[:, self.order]
         if self.shift is not None:
-            batch = (batch.toarray() if hasattr(batch, "tocsr") else batch) - self.shift
+            batch = self.shift.off(batch.toarray() if hasattr(batch, "tocsr") else batch)
         if self.scale is not None:
             batch = batch.multiply(1.0 / self.scale).tocsr() if hasattr(batch, "tocsr") else batch / self.scale
         return batch
@@ -308,11 +310,13 @@ def _of_batch(batch: Any, centre: Reals, with_gram: bool, first: int) -> Summary
         wrong = np.argwhere(np.isinf(array))
         infinite = (first + int(wrong[0][0]), int(wrong[0][1])) if len(wrong) else None
     if sparse:
+        from pdml_spdz.rows.sparse import sums_of
+
         moved, squares = batch, np.asarray(batch.multiply(batch).sum(axis=0), np.float64).reshape(-1)
-        sums = np.asarray(batch.sum(axis=0), np.float64).reshape(-1)
+        sums = sums_of(batch)
     else:
         moved = batch - centre
-        sums, squares = moved.sum(axis=0), np.einsum("ij,ij->j", moved, moved)
+        sums, squares = Dense(moved).column_sums(), np.einsum("ij,ij->j", moved, moved)
     gram = None
     if with_gram:
         gram = (moved.T @ moved).toarray() if sparse else moved.T @ moved

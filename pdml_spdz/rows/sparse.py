@@ -11,9 +11,9 @@ import scipy.sparse as sp
 from numpy.typing import NDArray
 
 from pdml_spdz.numerics.fixedpoint import Reals
-from pdml_spdz.rows.base import BLOCK, Dense, Rows, Work
+from pdml_spdz.rows.base import BLOCK, PIECE, Dense, Rows, Work
 
-PIECE, PIECES = 4096, 64  # rows that are added up at a time, and at most so many times
+PIECES = 64  # of rows, in products that are added up: at most
 PENALTY = 4.0  # a flop on sparse rows costs about this many dense ones
 
 
@@ -103,7 +103,7 @@ class Sparse(Rows):
         return Work(PENALTY * float(row_sizes @ row_sizes), PENALTY * 4.0 * self.matrix.nnz)
 
     def column_sums(self) -> Reals:
-        return np.asarray(sum(piece.sum(axis=0) for piece in self._pieces()), np.float64).reshape(-1)
+        return sums_of(self.matrix)
 
     def column_squares(self, mu: Reals | None = None) -> Reals:
         if mu is None:
@@ -137,6 +137,15 @@ class Sparse(Rows):
         yield self.matrix
 
 
+def sums_of(matrix: Any) -> Reals:
+    """(d,): of its columns, some thousand rows after another."""
+    n, d = matrix.shape
+    total = np.zeros(d)
+    for i in range(0, n, PIECE):
+        total += np.asarray((matrix[i : i + PIECE] if n > PIECE else matrix).sum(axis=0), np.float64).reshape(-1)
+    return total
+
+
 def stored_whole(matrix: Any, full: NDArray[np.bool_], mu: Reals) -> sp.csr_array:
     """The same rows, of which the columns `full` are less mu and have all entries stored."""
     by_column = matrix.tocsc()
@@ -146,7 +155,7 @@ def stored_whole(matrix: Any, full: NDArray[np.bool_], mu: Reals) -> sp.csr_arra
 
 
 class OverScale(Sparse):
-    """Rows over scales, feature by feature: a mean is taken off before, as in `base.Moved`."""
+    """Rows over scales, feature by feature. A mean is taken off the rows as they came, as in `base.Moved`."""
 
     def __init__(self, rows: Sparse, scale: Reals | float) -> None:
         super().__init__(rows._over(scale))
@@ -155,9 +164,16 @@ class OverScale(Sparse):
     def shifted(self, mu: Reals) -> Dense:
         return self._rows.shifted(mu * self._scale).over(self._scale)
 
+    def column_squares(self, mu: Reals | None = None) -> Reals:
+        inner = self._rows.column_squares(None if mu is None else mu * self._scale)
+        return inner / np.square(self._scale)
+
     def less(self, mu: Reals) -> tuple[Sparse, Reals]:
-        rows, left = self._rows.less(mu * self._scale)
-        return (self, mu) if rows is self._rows else (rows.over(self._scale), left / self._scale)
+        whole: Reals = mu * self._scale
+        rows, left = self._rows.less(whole)
+        if rows is self._rows:
+            return self, mu
+        return rows.over(self._scale), np.where(left == whole, mu, left / self._scale)
 
     def over(self, scale: Reals | float) -> Sparse:
         return super().over(scale) if np.ndim(scale) == 2 else OverScale(self._rows, self._scale * scale)

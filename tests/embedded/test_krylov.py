@@ -175,6 +175,53 @@ def test_rows_far_from_zero_are_scaled_without_losing_digits(scaled: str, kind: 
     assert_within_bound(result, (exact / scale).astype(np.float64))
 
 
+def blocks(X: Reals) -> Any:
+    return da.from_array(X, chunks=(170, X.shape[1]))
+
+
+def sparse_blocks(X: Reals) -> Any:
+    return blocks(X).map_blocks(sp.csr_array)
+
+
+AWAY: dict[str, tuple[Reals, Reals, dict[str, Any]]] = {  # means, units of features, settings
+    "offsets near the mean": (np.full(4, 1e8), np.ones(4), {"offsets": [1e8] * 4}),
+    "and scales": (np.full(4, 1e8), np.ones(4), {"offsets": [1e8] * 4, "scales": [0.3, 0.7, 1.1, 1.9]}),
+    "and deviations": (np.full(4, 1e8), np.ones(4), {"offsets": [1e8] * 4, "scale": "secsum"}),
+    "offsets far from the mean": (np.zeros(4), np.ones(4), {"offsets": [1e6] * 4, "scale": "secsum"}),
+    "one far feature": (np.array([1e9, 1.0, 0.0, 3.0]), np.ones(4), {"scale": "secsum"}),
+    "units far apart": (np.full(4, 30.0), np.array([1e10, 1.0, 1e-10, 1.0]), {"scale": "secsum"}),
+}
+
+
+@pytest.mark.parametrize("name", AWAY)
+def test_means_offsets_and_units_of_any_size_are_within_the_bound(name: str) -> None:
+    """Whoever has sparse rows or blocks takes off the same as the others, to the last digit."""
+    means, units, how = AWAY[name]
+    rng = np.random.default_rng(11)
+    X = (np.round(rng.normal(size=(900, 3)) @ rng.normal(size=(3, 4)), 1) + means) * units
+    exact = X.astype(np.longdouble) - X.astype(np.longdouble).mean(axis=0)
+    scale = np.sqrt(np.mean(exact**2, axis=0)) if how.get("scale") else np.array(how.get("scales", [1.0] * 4))
+    dense = [np.asarray, blocks, np.asarray] if "offsets" in how else [np.asarray, sp.csr_array, sparse_blocks]
+    tables = [kind(x) for kind, x in zip(dense, np.split(X, [200, 500]), strict=True)]
+    result = pdml_spdz.pca(tables, rank=2, engine="secsum", transport="threads", seed=1, **how)
+    assert_within_bound(result, (exact / scale).astype(np.float64))
+
+
+@pytest.mark.parametrize("kind", [sp.csr_array, sparse_blocks], ids=["in memory", "blocks"])
+def test_hidden_mean_of_sparse_rows_over_scales(kind: Any) -> None:
+    """Of some columns all is stored, of others little: whichever scale they are over."""
+    for seed in range(3):
+        rng = np.random.default_rng(seed)
+        X = rng.normal(size=(600, 6)) + 3.0
+        X[:, 3:] *= rng.random((600, 3)) < 0.2
+        scales = rng.uniform(0.5, 2.0, 6)
+        tables = [kind(x) for x in np.array_split(X, 3)]
+        result = pdml_spdz.pca(
+            tables, rank=2, centre="hidden", scales=scales.tolist(), transport="threads", seed=1, bound="1e6"
+        )
+        assert_within_bound(result, X / scales)
+
+
 @pytest.mark.parametrize("kind", [np.asarray, sp.csr_array], ids=["dense", "sparse"])
 def test_rows_that_do_not_vary_have_no_correlations(kind: Any) -> None:
     X = np.tile([0.1, 0.2, 1e5 / 3], (60, 1))

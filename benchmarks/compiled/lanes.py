@@ -8,9 +8,8 @@ from __future__ import annotations
 import numpy as np
 
 from benchmarks.compiled.loops import ROUNDING, Numbers, compiled
+from benchmarks.compiled.vectors import LANES, all_of, largest, load, store, total, where_positive
 from pdml_spdz.numerics.fixedpoint import Reals
-
-LANES = 8  # numbers of a vector register
 
 
 @compiled
@@ -40,39 +39,32 @@ def rows(
     WW_t: Reals,
 ) -> None:
     """`loops.rows_full` of rows that all lanes have. over : (LANES,), 1/||T_t||^2"""
-    k, w = W.shape[1], np.empty(LANES)
+    k, none, over_all = W.shape[1], all_of(0.0), load(over, 0)
     for i in range(len(W)):
-        for b in range(LANES):
-            w[b] = X_T[i, t * LANES + b]
-        for s in range(k):
-            for b in range(LANES):
-                w[b] -= W[i, s, b] * TT_t[s, b]
-        used = 0.0
-        for b in range(LANES):
-            w[b] = max(w[b], 0.0) * over[b]
-            W[i, t, b] = w[b]
-            used += w[b]
-        if used > 0.0:
-            for s in range(k):
-                for b in range(LANES):
-                    WW_t[s, b] += w[b] * W[i, s, b]
+        first = i * k * LANES
+        w = load(X_T, first + t * LANES)
+        for s in range(0, k * LANES, LANES):
+            w = w - load(W, first + s) * load(TT_t, s)
+        w = largest(w, none) * over_all
+        store(W, first + t * LANES, w)
+        if total(w) > 0.0:
+            for s in range(0, k * LANES, LANES):
+                store(WW_t, s, load(WW_t, s) + w * load(W, first + s))
             for e in range(ends[i], ends[i + 1]):
-                x, c = values[e], columns[e]
-                for b in range(LANES):
-                    num[c, b] += x * w[b]
+                c = columns[e] * LANES
+                store(num, c, load(num, c) + all_of(values[e]) * w)
 
 
 @compiled
 def own_times(ends: Numbers, columns: Numbers, values: Reals, T: Reals, out: Reals) -> None:
     """`times` of rows that each lane has its own of: values (nnz, LANES), where any of them has an entry."""
-    _, k, _ = T.shape
+    width = T.shape[1] * LANES
     out[:] = 0.0
     for r in range(len(ends) - 1):
         for e in range(ends[r], ends[r + 1]):
-            c = columns[e]
-            for s in range(k):
-                for b in range(LANES):
-                    out[r, s * LANES + b] += values[e, b] * T[c, s, b]
+            x, c = load(values, e * LANES), columns[e] * width
+            for s in range(0, width, LANES):
+                store(out, r * width + s, load(out, r * width + s) + x * load(T, c + s))
 
 
 @compiled
@@ -89,24 +81,18 @@ def own_rows(
     WW_t: Reals,
 ) -> None:
     """`rows` of them."""
-    m, k, _ = W.shape
-    w = np.empty(LANES)
-    for r in range(m):
-        for b in range(LANES):
-            w[b] = X_T[r, t * LANES + b]
-        for s in range(k):
-            for b in range(LANES):
-                w[b] -= W[r, s, b] * TT_t[s, b]
-        for b in range(LANES):
-            w[b] = max(w[b], 0.0) * over[b]
-            W[r, t, b] = w[b]
-        for s in range(k):
-            for b in range(LANES):
-                WW_t[s, b] += w[b] * W[r, s, b]
+    width = W.shape[1] * LANES
+    for r in range(len(W)):
+        w = load(X_T, r * width + t * LANES)
+        for s in range(0, width, LANES):
+            w = w - load(W, r * width + s) * load(TT_t, s)
+        w = largest(w, all_of(0.0)) * load(over, 0)
+        store(W, r * width + t * LANES, w)
+        for s in range(0, width, LANES):
+            store(WW_t, s, load(WW_t, s) + w * load(W, r * width + s))
         for e in range(ends[r], ends[r + 1]):
-            c = columns[e]
-            for b in range(LANES):
-                num[c, b] += values[e, b] * w[b]
+            c = columns[e] * LANES
+            store(num, c, load(num, c) + load(values, e * LANES) * w)
 
 
 @compiled
@@ -115,44 +101,37 @@ def project(x: Reals, T: Reals, t: int, used: Reals, last: float) -> None:
 
     used : (LANES,), 0 where a topic stays as it is
     """
-    d, root = len(x), np.sqrt(last)
-    top, total, size = np.full(LANES, -np.inf), np.zeros(LANES), np.zeros(LANES)
-    for b in range(LANES):
-        x[d - 1, b] /= root
+    d, k, root = len(x), T.shape[1], np.sqrt(last)
+    none, one, end = all_of(0.0), all_of(1.0), (d - 1) * LANES
+    store(x, end, load(x, end) / all_of(root))
+    top, width, here = load(x, 0), k * LANES, t * LANES
+    for c in range(0, d * LANES, LANES):
+        top = largest(top, load(x, c))
+    added, size = none, none
     for c in range(d):
-        for b in range(LANES):
-            top[b] = max(top[b], x[c, b])
-    for c in range(d):
-        times_ = last if c == d - 1 else 1.0
-        for b in range(LANES):
-            here = times_ if T[c, t, b] > 0.0 else 0.0
-            total[b] += here * (x[c, b] - top[b])
-            size[b] += here
-    theta, before = np.empty(LANES), np.zeros(LANES)
-    for b in range(LANES):
-        theta[b] = max((total[b] - 1.0) / size[b] - ROUNDING, -1.0) if size[b] > 0.0 else -1.0
+        times_ = all_of(last if c == d - 1 else 1.0)
+        there = where_positive(load(T, c * width + here), times_, none)
+        added = added + there * (load(x, c * LANES) - top)
+        size = size + there
+    begun = largest((added - one) / where_positive(size, size, one) - all_of(ROUNDING), none - one)
+    theta, before = where_positive(size, begun, none - one), none
     while True:
-        total[:] = 0.0
-        size[:] = 0.0
+        added, size = none, none
         for c in range(d):
-            times_ = last if c == d - 1 else 1.0
-            for b in range(LANES):
-                left = x[c, b] - top[b] - theta[b]
-                total[b] += times_ * max(left, 0.0)
-                size[b] += times_ if left > 0.0 else 0.0
-        same = True
-        for b in range(LANES):
-            same = same and size[b] == before[b]
-        if same:
+            left, times_ = load(x, c * LANES) - top - theta, all_of(last if c == d - 1 else 1.0)
+            added = added + times_ * largest(left, none)
+            size = size + where_positive(left, times_, none)
+        moved = size - before
+        if total(moved * moved) == 0.0:
             break
-        for b in range(LANES):
-            before[b] = size[b]
-            theta[b] = max(theta[b], theta[b] + (total[b] - 1.0) / size[b])
+        before = size
+        theta = largest(theta, theta + (added - one) / size)
+    stays = load(used, 0)
     for c in range(d):
-        by = root if c == d - 1 else 1.0
-        for b in range(LANES):
-            new = by * max(x[c, b] - top[b] - theta[b], 0.0) / total[b]
-            T[c, t, b] = new if used[b] > 0.0 else T[c, t, b]
+        by = all_of(root if c == d - 1 else 1.0)
+        new = by * largest(load(x, c * LANES) - top - theta, none) / added
+        place = c * width + here
+        store(T, place, where_positive(stays, new, load(T, place)))
 
 
 @compiled
@@ -160,11 +139,14 @@ def without_topics(num: Reals, WW_t: Reals, T: Reals, t: int, TT: Reals) -> None
     """num <- num - WW_t T; and TT (k, LANES) <- T T_t^T, of another topic t, from the same reading of T."""
     d, k, _ = T.shape
     TT[:] = 0.0
+    width = k * LANES
     for c in range(d):
-        for s in range(k):
-            for b in range(LANES):
-                num[c, b] -= WW_t[s, b] * T[c, s, b]
-                TT[s, b] += T[c, s, b] * T[c, t, b]
+        left, T_t = load(num, c * LANES), load(T, c * width + t * LANES)
+        for s in range(0, width, LANES):
+            T_s = load(T, c * width + s)
+            left = left - load(WW_t, s) * T_s
+            store(TT, s, load(TT, s) + T_s * T_t)
+        store(num, c * LANES, left)
 
 
 @compiled

@@ -8,8 +8,8 @@ import numpy as np
 import scipy.sparse as sp
 
 from benchmarks.compiled import lanes
-from benchmarks.compiled.lanes import LANES
 from benchmarks.compiled.parts import Observed, swept
+from benchmarks.compiled.vectors import LANES
 from pdml_spdz.algorithms.nmf import SweepSettings
 from pdml_spdz.algorithms.nmf_start import nnsvd
 from pdml_spdz.numerics.fixedpoint import Reals

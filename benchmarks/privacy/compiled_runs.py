@@ -7,7 +7,7 @@ from typing import Any, cast
 import numpy as np
 import scipy.sparse as sp
 
-from benchmarks.compiled import lanes
+from benchmarks.compiled import lanes, observed_lanes
 from benchmarks.compiled.parts import Observed, swept
 from benchmarks.compiled.vectors import LANES
 from pdml_spdz.algorithms.nmf import SweepSettings
@@ -19,6 +19,7 @@ from pdml_spdz.privacy.nmf_runs import Runs, Same
 from pdml_spdz.rows.base import RowsLike, as_rows, stacked
 
 Stored = tuple[Any, Any, Reals]
+Rated = tuple[Any, Any, Reals, Reals, Reals, Reals]  # ends, columns, E, present, W, caps
 
 
 class Lanes:
@@ -64,6 +65,10 @@ class Lanes:
         return np.asarray(np.sqrt(sum(np.sum(W * W, axis=0) for W in self.W[:2])).T)
 
 
+def _present(X: Any) -> Any:
+    return sp.csr_array((np.ones(X.nnz), X.indices, X.indptr), shape=X.shape).toarray() > 0
+
+
 def _csr(rows: Any) -> Stored:
     found = sp.csr_array(as_rows(rows).csr())
     return found.indptr.astype(np.int64), found.indices.astype(np.int32), found.data
@@ -82,15 +87,16 @@ class CompiledNmf(NmfMechanism):
     def _runs(self, X: RowsLike, own: Reals, seed: int) -> Content:
         T = np.random.default_rng(seed).uniform(size=(self.k, X.shape[1]))
         T /= T.sum(axis=1, keepdims=True)
-        size = 1 if self.weighted else LANES
-        pieces = [self._at_once(X, own[i : i + size], T) for i in range(0, len(own), size)]
+        pieces = [self._at_once(X, own[i : i + LANES], T) for i in range(0, len(own), LANES)]
         return {name: np.concatenate([piece[name] for piece in pieces]) for name in pieces[0]}
 
     def _at_once(self, X: RowsLike, own: Reals, T_0: Reals) -> Content:
-        if self.weighted:
-            return {name: value[None] for name, value in self._rated(X, own[0], T_0).items()}
         count, d = len(own), T_0.shape[1]
+        if self.weighted and count == 1:
+            return {name: value[None] for name, value in self._rated(X, own[0], T_0).items()}
         own = own[np.minimum(np.arange(LANES), count - 1)]  # the last one stands in empty lanes
+        if self.weighted:
+            return {name: value[:count] for name, value in self._rated_lanes(X, own, T_0).items()}
         T, seen = np.repeat(T_0[None], LANES, axis=0), {}
         if self.start == "pd":
             nothing, none = np.zeros((0, d)), np.zeros((LANES, 0, d))
@@ -119,6 +125,41 @@ class CompiledNmf(NmfMechanism):
         rows.fit(T, self.penalties, sweeps=5)
         T = swept(rows, T, SweepSettings(self.sweeps, 0.0, 1.0, self.penalties, weighted=True))
         return {"T": T, "den": rows.den.sum(axis=1), "num": rows.num}
+
+    def _rated_lanes(self, X: RowsLike, own: Reals, T: Reals) -> Content:
+        """`_rated` of eight runs. own : (LANES, m, d)"""
+        p = self.penalties
+        by_lane, repeated = [Observed(rows, self.k) for rows in own], np.repeat(T[..., None], LANES, axis=2)
+        parts = self._shared(X, T), self._own_rated(by_lane, T), self._shared(self.others, T)
+        T_b, nums, dens = repeated, np.zeros((*T.shape, LANES)), np.zeros((*T.shape, LANES))
+        observed_lanes.sweeps(*parts, T_b, (p.alpha, p.beta, p.gamma, p.delta), self.sweeps, nums, dens)
+        return {
+            "T": np.ascontiguousarray(T_b.transpose(2, 0, 1)),
+            "den": dens.sum(axis=1).T.copy(),
+            "num": np.ascontiguousarray(nums.transpose(2, 0, 1)),
+        }
+
+    def _shared(self, X: RowsLike, T: Reals) -> Rated:
+        """Rows that all lanes have, fitted to the T that all begin with."""
+        rows = Observed(X, self.k)
+        rows.fit(T, self.penalties, sweeps=5)
+        W, E, caps = (np.repeat(a[..., None], LANES, axis=-1) for a in (rows.W.T, rows.E, rows.cap(self.penalties)))
+        matrix = rows.X
+        return matrix.indptr.astype(np.int64), matrix.indices.astype(np.int32), E, np.zeros((0, LANES)), W, caps
+
+    def _own_rated(self, lanes_rows: list[Observed], T: Reals) -> Rated:
+        """Rows that each lane has its own of, where any of them has an entry."""
+        (m, d), found = lanes_rows[0].X.shape, []
+        for rows in lanes_rows:
+            rows.fit(T, self.penalties, sweeps=5)
+            E = sp.csr_array((rows.E, rows.X.indices, rows.X.indptr), shape=(m, d)).toarray()
+            found.append((E, _present(rows.X)))
+        r, c = np.nonzero(np.any([present for _, present in found], axis=0))
+        E, present = (np.stack([pair[i][r, c] for pair in found], axis=-1).astype(np.float64) for i in range(2))
+        W = np.ascontiguousarray(np.stack([rows.W.T for rows in lanes_rows], axis=-1))
+        caps = np.stack([rows.cap(self.penalties) for rows in lanes_rows], axis=-1)
+        ends = np.searchsorted(r, np.arange(m + 1)).astype(np.int64)
+        return ends, c.astype(np.int32), E, present, W, caps
 
 
 def _seen(runs: Lanes) -> Content:

@@ -150,8 +150,10 @@ def test_runs_that_differ_in_a_row(start: str, records: int, X: sp.csr_array) ->
     assert kinds[0].settings() == kinds[1].settings()
 
 
-def test_runs_on_ratings(X: sp.csr_array) -> None:
-    kinds = [kind(X[:30], 4, 8, "random", True, Penalties(beta=1.0, delta=1.0)) for kind in (CompiledNmf, NmfMechanism)]
-    found, wanted = (kind.sample_with(X[30:70], X[70:73], np.random.default_rng(5)) for kind in kinds)
+@pytest.mark.parametrize("penalties", [Penalties(beta=1.0, delta=1.0), Penalties(0.01, 0.0, 0.02, 0.0), Penalties()])
+@pytest.mark.parametrize("records", [1, 3, 11])
+def test_runs_on_ratings(records: int, penalties: Penalties, X: sp.csr_array) -> None:
+    kinds = [kind(X[:30], 4, 8, "random", True, penalties) for kind in (CompiledNmf, NmfMechanism)]
+    found, wanted = (kind.sample_with(X[30:70], X[70 : 70 + records], np.random.default_rng(5)) for kind in kinds)
     for name, value in found.items():
         assert_same(value, wanted[name], 1e-10)

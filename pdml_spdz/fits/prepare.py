@@ -24,7 +24,7 @@ from pdml_spdz.primitives.agree import Agreement
 from pdml_spdz.primitives.bound import Bound
 from pdml_spdz.rows.base import Rows, added_up
 from pdml_spdz.rows.data import Data
-from pdml_spdz.rows.names import Names, positions
+from pdml_spdz.rows.names import Names, column, listed, positions
 from pdml_spdz.rows.suspects import dominant_column, identifiers, zeros_as_missing
 from pdml_spdz.run.context import KEPT_NUMBERS, PartyRun
 from pdml_spdz.study.algorithm import GRAM
@@ -196,9 +196,10 @@ def view(run: PartyRun, data: Data, link: Link, engine: Engine) -> View:
     3. scale <- sqrt(SecSum(own column sums of (x - mu)^2) / n), with `scale = "secsum"`; mu = 0 if it is not open
 
     Reveals: n, mu, scale, as far as the study asks for them, to 44 bits: mu below the bound of its sums, which shows
-    what `SIZES` says, or finer (`_mean`); with `scale = "secsum"` each of mu and scale below the scale itself. With
-    `centre = "hidden"` n alone.
-    Cost: SecSums of 1 and d numbers and the bound's, for scale two more of d numbers by `positive` and one of d.
+    what `SIZES` says, or finer (`_mean`); with `scale = "secsum"` each of mu and scale below the scale itself, the
+    scale two or three times, each rounded anew (`_deviations`). With `centre = "hidden"` n alone.
+    Cost: SecSums of 1 and d numbers and the bound's, for scale two more of d numbers by `positive` and one of d, and
+    where features are far smaller than others one more of each, of those.
     Ref: [PDML App. Extension to PCA]; as printed it subtracts a multiple of the party's own mean, which is not PCA.
     """
     study = run.study
@@ -384,16 +385,21 @@ def _deviations(run: PartyRun, data: Data, mu: Reals, n: int, engine: Engine) ->
         if not np.any(left):
             break
     error += ROUNDED * EPS * np.abs(mu)
-    # Of a constant there is left what mu is off by: that is divided by no less than itself, because it must not
-    # outweigh what does vary.
-    residue = 2 * n * error**2
-    varies = q > residue
+    varies = q > 2 * n * error**2
     if not np.any(varies):
         raise _constant()
-    scale = np.sqrt(np.where(varies, q / n, np.maximum(1.0, residue / n)))
+    # Of a constant there is left what mu is off by, which must not outweigh what does vary.
+    scale = np.sqrt(np.where(varies, q / n, np.maximum(1.0, data.d * error**2 / EPS)))
     # Over their scales features that vary have squares of n, so that the largest eigenvalue is no less.
-    off = math.fsum((error / scale) ** 2)
-    return mu, scale, off if off > EPS else 0.0
+    off = (error / scale) ** 2
+    if len(little := np.flatnonzero(off > MEAN_OFF[-1] / data.d)):
+        names = listed(column(data.features, int(j)) for j in little)
+        raise InputError(
+            f"{names} of all parties' rows: float64 has too few digits of what deviates from the mean.",
+            "deviations of more than about 10^-10 of the mean",
+            "take off a number near the mean first (--offset), or leave these features out",
+        )
+    return mu, scale, total if (total := math.fsum(off)) > EPS else 0.0
 
 
 def _shifted(data: Data, mu: Reals, q: Reals, n: int, engine: Engine, which: NDArray[np.bool_]) -> tuple[Reals, Reals]:

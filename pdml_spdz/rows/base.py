@@ -179,18 +179,13 @@ class Rows(ABC):
 
     def column_sums(self) -> Reals:
         """(d,)"""
-        total = np.zeros(self.shape[1])
-        for block in self.blocks():
-            for i in range(0, len(block), PIECE):
-                total += block[i : i + PIECE].sum(axis=0)
-        return total
+        return sum(map(summed, self.blocks()), np.zeros(self.shape[1]))
 
     def column_squares(self, mu: Reals | None = None) -> Reals:
         """(d,): the sums of (x - mu)^2."""
         total = np.zeros(self.shape[1])
         for block in self.blocks():
-            squares = np.square(block) if mu is None else np.square(moved := block - mu, out=moved)
-            total += squares.sum(axis=0)
+            total += summed(np.square(block) if mu is None else np.square(moved := block - mu, out=moved))
         return total
 
     def row_squares(self) -> Reals:
@@ -380,6 +375,11 @@ def as_rows(given: RowsLike, *, order: Literal["K", "C"] = "K") -> Rows:
 
         return Sparse(given)
     return Dense(np.asarray(given, np.float64, order=order))
+
+
+def summed(block: Reals) -> Reals:
+    """The sums of its columns, some thousand rows after another."""
+    return sum((block[i : i + PIECE].sum(axis=0) for i in range(0, len(block), PIECE)), np.zeros(block.shape[1]))
 
 
 def added_up(n: int) -> int:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Iterator, Sequence
 from functools import cached_property
 from typing import Any
@@ -107,13 +108,16 @@ class Sparse(Rows):
 
     def column_squares(self, mu: Reals | None = None) -> Reals:
         if mu is None:
-            return np.asarray(self.matrix.multiply(self.matrix).sum(axis=0), np.float64).reshape(-1)
+            return sums_of(self.matrix.multiply(self.matrix).tocsr())
         n, d = self.shape
         stored = self.matrix
         if not stored.has_canonical_format:
             stored = stored.copy()
             stored.sum_duplicates()
-        squares = np.bincount(stored.indices, (stored.data - mu[stored.indices]) ** 2, d)
+        squares = np.zeros(d)
+        for a, b in itertools.pairwise(stored.indptr[[*range(0, n, PIECE), n]]):
+            columns = stored.indices[a:b]
+            squares += np.bincount(columns, (stored.data[a:b] - mu[columns]) ** 2, d)
         return squares + (n - np.bincount(stored.indices, minlength=d)) * mu**2
 
     def row_squares(self) -> Reals:

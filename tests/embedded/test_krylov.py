@@ -189,6 +189,7 @@ AWAY: dict[str, tuple[Reals, Reals, dict[str, Any]]] = {  # means, units of feat
     "and deviations": (np.full(4, 1e8), np.ones(4), {"offsets": [1e8] * 4, "scale": "secsum"}),
     "offsets far from the mean": (np.zeros(4), np.ones(4), {"offsets": [1e6] * 4, "scale": "secsum"}),
     "one far feature": (np.array([1e9, 1.0, 0.0, 3.0]), np.ones(4), {"scale": "secsum"}),
+    "a constant of 19 digits": (np.array([1.7e18, 1.0, 0.0, 3.0]), np.ones(4), {"scale": "secsum"}),
     "units far apart": (np.full(4, 30.0), np.array([1e10, 1.0, 1e-10, 1.0]), {"scale": "secsum"}),
 }
 
@@ -201,10 +202,17 @@ def test_means_offsets_and_units_of_any_size_are_within_the_bound(name: str) -> 
     X = (np.round(rng.normal(size=(900, 3)) @ rng.normal(size=(3, 4)), 1) + means) * units
     exact = X.astype(np.longdouble) - X.astype(np.longdouble).mean(axis=0)
     scale = np.sqrt(np.mean(exact**2, axis=0)) if how.get("scale") else np.array(how.get("scales", [1.0] * 4))
+    scale[scale == 0] = 1.0
     dense = [np.asarray, blocks, np.asarray] if "offsets" in how else [np.asarray, sp.csr_array, sparse_blocks]
     tables = [kind(x) for kind, x in zip(dense, np.split(X, [200, 500]), strict=True)]
     result = pdml_spdz.pca(tables, rank=2, engine="secsum", transport="threads", seed=1, **how)
     assert_within_bound(result, (exact / scale).astype(np.float64))
+
+
+def test_features_of_which_float64_has_too_few_digits_are_named() -> None:
+    X = np.random.default_rng(12).normal(size=(300, 3)) + np.array([0.0, 1e12, 3.0])
+    with pytest.raises(InputError, match=r"column 2 of all .* too few digits"):
+        pdml_spdz.pca(np.array_split(X, 3), rank=1, scale="secsum", engine="secsum", transport="threads", seed=1)
 
 
 @pytest.mark.parametrize("kind", [sp.csr_array, sparse_blocks], ids=["in memory", "blocks"])

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import math
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -19,7 +20,7 @@ from pdml_spdz.errors import InputError
 from pdml_spdz.local.joint import local_study
 from pdml_spdz.local.threads import run_in_threads
 from pdml_spdz.numerics.linalg import EPS
-from pdml_spdz.rows.base import BLOCK, Dense, Rows, as_rows, stacked
+from pdml_spdz.rows.base import BLOCK, Dense, Rows, added_up, as_rows, stacked
 from pdml_spdz.rows.covariance import GramMatrix, GramOperator, centred_covariance, covariance_around_own_mean
 from pdml_spdz.rows.data import Data, from_rows
 from pdml_spdz.rows.sparse import Sparse
@@ -262,3 +263,18 @@ def asks_for_the_kind(node: ast.AST, *, arrays: bool) -> bool:
 )
 def test_the_search_finds_what_it_is_for(line: str, asks: bool) -> None:
     assert any(asks_for_the_kind(node, arrays=True) for node in ast.walk(ast.parse(line))) == asks
+
+
+@pytest.mark.parametrize("make", [np.asarray, sp.csr_array], ids=["dense", "sparse"])
+def test_sums_of_many_rows_of_few_values_are_rounded_no_more_than_is_reckoned_with(make: Any) -> None:
+    """Equal numbers, added up one after another, are all rounded in the same direction."""
+    X = (np.random.default_rng(3).random((200_000, 3)) < [0.3, 0.1, 0.013]) * np.array([1.0, 0.1, 1000.0])
+    mu, rows = X.mean(axis=0), as_rows(make(X))
+    for found, exact in (
+        (rows.column_sums(), X),
+        (rows.column_squares(), X**2),
+        (rows.column_squares(mu), (X - mu) ** 2),
+        (rows.over(np.full(3, 0.7)).column_squares(mu / 0.7), ((X - mu) / 0.7) ** 2),
+    ):
+        wanted = np.array([math.fsum(column) for column in exact.T])
+        np.testing.assert_allclose(found, wanted, rtol=(added_up(len(X)) / 2 + 4) * EPS)  # half a unit each

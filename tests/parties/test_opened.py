@@ -39,7 +39,12 @@ def said(**settings: Any) -> str:
     ("where", "settings", "listed", "not_listed"),
     [
         ((prepare, "agreed_sum"), {"algorithm": "pca", "engine": "secsum"}, MEAN, SUMS),
-        ((prepare, "_squares"), {"algorithm": "pca", "engine": "secsum", "scale": "secsum"}, MEAN, ["the deviation"]),
+        (
+            (prepare, "_deviations"),
+            {"algorithm": "pca", "engine": "secsum", "scale": "secsum"},
+            MEAN,
+            ["the deviation"],
+        ),
         ((krylov, "step"), {"algorithm": "svd", "engine": "secsum"}, ["the bound B", *SUMS], MEAN),
         ((krylov, "step"), {"algorithm": "svd", "engine": "embedded"}, ["c S V_t in every iteration"], MEAN),
         ((krylov, "finish"), {"algorithm": "pca", "engine": "secsum", "variance": True}, SUMS, ["explained variance"]),

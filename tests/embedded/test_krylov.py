@@ -217,17 +217,16 @@ def test_features_of_which_float64_has_too_few_digits_are_named() -> None:
 
 @pytest.mark.parametrize("kind", [sp.csr_array, sparse_blocks], ids=["in memory", "blocks"])
 def test_hidden_mean_of_sparse_rows_over_scales(kind: Any) -> None:
-    """Of some columns all is stored, of others little: whichever scale they are over."""
-    for seed in range(3):
-        rng = np.random.default_rng(seed)
-        X = rng.normal(size=(600, 6)) + 3.0
-        X[:, 3:] *= rng.random((600, 3)) < 0.2
-        scales = rng.uniform(0.5, 2.0, 6)
-        tables = [kind(x) for x in np.array_split(X, 3)]
-        result = pdml_spdz.pca(
-            tables, rank=2, centre="hidden", scales=scales.tolist(), transport="threads", seed=1, bound="1e6"
-        )
-        assert_within_bound(result, X / scales)
+    """Of some columns all is stored, of others little."""
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(600, 6)) + 3.0
+    X[:, 3:] *= rng.random((600, 3)) < 0.2
+    scales = rng.uniform(0.5, 2.0, 6)
+    tables = [kind(x) for x in np.array_split(X, 3)]
+    result = pdml_spdz.pca(
+        tables, rank=2, centre="hidden", scales=scales.tolist(), transport="threads", seed=1, bound="1e6"
+    )
+    assert_within_bound(result, X / scales)
 
 
 @pytest.mark.parametrize("kind", [np.asarray, sp.csr_array], ids=["dense", "sparse"])

@@ -278,3 +278,16 @@ def test_sums_of_many_rows_of_few_values_are_rounded_no_more_than_is_reckoned_wi
     ):
         wanted = np.array([math.fsum(column) for column in exact.T])
         np.testing.assert_allclose(found, wanted, rtol=(added_up(len(X)) / 2 + 4) * EPS)  # half a unit each
+
+
+def test_sparse_rows_over_scales_around_their_own_mean_are_the_same_rows() -> None:
+    """Whichever scales: what is taken off, and what is not, is told apart without looking at rounded numbers."""
+    rng = np.random.default_rng(4)
+    X = rng.normal(size=(40, 6)) + 3.0
+    X[:, 3:] *= rng.random((40, 3)) < 0.2
+    V, exact = np.eye(6), X.astype(np.longdouble)
+    for _ in range(100):
+        scales = rng.uniform(0.5, 2.0, 6)
+        wanted = ((exact / scales).T @ (exact / scales)).astype(np.float64)
+        found = covariance_around_own_mean(as_rows(sp.csr_array(X)).over(scales), 2, 10).times(V)
+        np.testing.assert_allclose(found, wanted, rtol=0, atol=2 * len(X) * EPS * np.abs(wanted).max())

@@ -8,8 +8,9 @@ import numpy as np
 
 from pdml_spdz.engines.base import Engine
 from pdml_spdz.errors import InputError
+from pdml_spdz.fits.centring import SIZES, agreed_sum
 from pdml_spdz.fits.limits import bound_of_sums
-from pdml_spdz.fits.prepare import SIZES, agreed_sum, offsets_and_scales
+from pdml_spdz.fits.prepare import offsets_and_scales
 from pdml_spdz.numerics.fixedpoint import Reals
 from pdml_spdz.primitives.agree import Agreement
 from pdml_spdz.rows.data import Data

@@ -22,8 +22,9 @@ class Shift:
     low: Reals
 
     @classmethod
-    def of(cls, values: Reals) -> Shift:
-        return cls(values, np.zeros_like(values))
+    def of(cls, values: Reals, before: Shift | None = None) -> Shift:
+        """These numbers, and what was taken off before."""
+        return cls(values, np.zeros_like(values)) if before is None else before.plus(values)
 
     def plus(self, values: Reals) -> Shift:
         """Their sum, exactly but for the last bits of low. Ref: [Knuth, TAOCP 2, 4.2.2, Theorem B] (TwoSum)"""
@@ -33,7 +34,10 @@ class Shift:
 
     def off(self, X: Reals) -> Reals:
         """X less this; rows that are near high are exact after the first step."""
-        return (X - self.high) - self.low
+        moved: Reals = X - self.high
+        if np.any(self.low):
+            moved -= self.low
+        return moved
 
     def __getitem__(self, columns: Any) -> Shift:
         return Shift(self.high[columns], self.low[columns])

@@ -335,15 +335,19 @@ class Moved(Dense):
     """
 
     def __init__(self, rows: Reals, shift: Shift | None, scale: Reals | float) -> None:
-        super().__init__((rows if shift is None else shift.off(rows)) / scale)
+        if shift is None:
+            moved: Reals = rows / scale
+        else:
+            moved = shift.off(rows)
+            moved /= scale
+        super().__init__(moved)
         self._rows, self._shift, self._scale = rows, shift, scale
 
     def shifted(self, mu: Reals) -> Dense:
         return Moved(self._rows, self._and(mu), self._scale)
 
     def _and(self, mu: Reals) -> Shift:
-        more: Reals = mu * self._scale
-        return Shift.of(more) if self._shift is None else self._shift.plus(more)
+        return Shift.of(mu * self._scale, self._shift)
 
     def column_squares(self, mu: Reals | None = None) -> Reals:
         if mu is None:

@@ -149,8 +149,7 @@ class Blocked(Rows):
         return (shift.high - self.store.centre[self._order]) + shift.low
 
     def _shifted(self, mu: Reals) -> Shift:
-        more: Reals = mu * self._scale
-        return Shift.of(more) if self.affine.shift is None else self.affine.shift.plus(more)
+        return Shift.of(mu * self._scale, self.affine.shift)
 
     @property
     def _scale(self) -> Reals:

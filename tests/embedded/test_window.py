@@ -107,7 +107,7 @@ def test_error_between_mean_and_scales_says_that_the_mean_was_opened(monkeypatch
     def gone(*_: object) -> None:
         raise QuotaError("a number to be summed is too large.")
 
-    monkeypatch.setattr(prepare, "_deviations", gone)
+    monkeypatch.setattr(prepare, "deviations", gone)
     with pytest.raises(QuotaError) as error:
         run(rows(mean=1.0), algorithm="pca", scale="secsum")
     assert "to every party; the mean of all rows, to every party" in str(error.value)

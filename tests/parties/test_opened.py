@@ -9,7 +9,7 @@ import pytest
 
 from pdml_spdz.algorithms import krylov, nmf, svd
 from pdml_spdz.errors import ProtocolError
-from pdml_spdz.fits import prepare
+from pdml_spdz.fits import centring, prepare
 from pdml_spdz.fits.nmf import observables
 from pdml_spdz.local.joint import local_study
 from pdml_spdz.local.threads import run_in_threads
@@ -38,9 +38,9 @@ def said(**settings: Any) -> str:
 @pytest.mark.parametrize(
     ("where", "settings", "listed", "not_listed"),
     [
-        ((prepare, "agreed_sum"), {"algorithm": "pca", "engine": "secsum"}, MEAN, SUMS),
+        ((centring, "agreed_sum"), {"algorithm": "pca", "engine": "secsum"}, MEAN, SUMS),
         (
-            (prepare, "_deviations"),
+            (prepare, "deviations"),
             {"algorithm": "pca", "engine": "secsum", "scale": "secsum"},
             MEAN,
             ["the deviation"],

@@ -22,7 +22,8 @@ from pdml_spdz.errors import PdmlError, ProtocolError, QuotaError, RangeExceeded
 from pdml_spdz.estimators import PDPCA
 from pdml_spdz.fits import sealed_fit
 from pdml_spdz.fits.announced import announced
-from pdml_spdz.fits.prepare import COUNT, FINE, MEAN
+from pdml_spdz.fits.centring import FINE, MEAN
+from pdml_spdz.fits.prepare import COUNT
 from pdml_spdz.local.joint import local_study
 from pdml_spdz.numerics.linalg import sine
 from pdml_spdz.offline.lattice_products import WITH_ROWS

@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 from pdml_spdz.errors import InputError
 from pdml_spdz.numerics.fixedpoint import Reals
 from pdml_spdz.numerics.shift import Shift
-from pdml_spdz.rows.base import Dense
+from pdml_spdz.rows.base import Dense, Rows, as_rows
 from pdml_spdz.rows.choosing import ColumnPlan
 from pdml_spdz.rows.digests import Groups, group_digest
 from pdml_spdz.rows.frames import arrow_numbers, aside_of, block_of
@@ -309,17 +309,8 @@ def _of_batch(batch: Any, centre: Reals, with_gram: bool, first: int) -> Summary
         hole = first + int(np.argmax(in_row)) if in_row.any() else None
         wrong = np.argwhere(np.isinf(array))
         infinite = (first + int(wrong[0][0]), int(wrong[0][1])) if len(wrong) else None
-    if sparse:
-        from pdml_spdz.rows.sparse import sums_of
-
-        moved, squares = batch, np.asarray(batch.multiply(batch).sum(axis=0), np.float64).reshape(-1)
-        sums = sums_of(batch)
-    else:
-        moved = batch - centre
-        sums, squares = Dense(moved).column_sums(), np.einsum("ij,ij->j", moved, moved)
-    gram = None
-    if with_gram:
-        gram = (moved.T @ moved).toarray() if sparse else moved.T @ moved
+    rows: Rows = as_rows(batch) if sparse else Dense(batch - centre)
+    sums, squares, gram = rows.column_sums(), rows.column_squares(), rows.gram() if with_gram else None
     return Summary(
         batch.shape[0],
         complete,

@@ -2,6 +2,9 @@
 
 X is in CSR: `ends` (n + 1,), `columns` and `values` (nnz,). W is (n, k), a row for each row of X. Sums may be taken in
 any order (fastmath): results are the package's to rounding.
+
+Sweeps of many rows wait for memory. Where all entries count, `values` may be whole numbers of a byte, and X_ic =
+by_row_i values_e by_column_gc for the rows i of group g (`entries`): a third of the bytes.
 """
 
 from __future__ import annotations
@@ -18,6 +21,8 @@ from pdml_spdz.numerics.fixedpoint import Reals
 Numbers = NDArray[Any]
 F = TypeVar("F", bound=Callable[..., Any])
 ROUNDING = 64.0 * 2.0**-52  # below theta, whatever rounding does
+ROWS = 128  # at a time: their coefficients are read twice, the second time from a cache
+Scales = tuple[Reals, Numbers, Reals]  # by_row (n,), where groups of rows begin and end, by_column (groups, d)
 SPARSE = 4  # topics with less than one in so many features are gone through feature by feature
 
 
@@ -29,7 +34,7 @@ def compiled(function: F) -> F:
 
 
 @compiled
-def times(ends: Numbers, columns: Numbers, values: Reals, by_feature: Reals, out: Reals) -> None:
+def times(ends: Numbers, columns: Numbers, values: Numbers, by_feature: Reals, out: Reals) -> None:
     """out (n, k) <- X T^T; by_feature : T^T (d, k)"""
     k = by_feature.shape[1]
     for i in range(len(ends) - 1):
@@ -160,12 +165,57 @@ def project(x: Reals, near: Numbers, places: Numbers, out: Reals) -> int:
 
 
 @compiled
+def products_full(ends: Numbers, columns: Numbers, values: Numbers, scales: Scales, by_feature: Reals) -> Reals:
+    """X T^T, by topic (k, n)."""
+    by_row, groups, by_column = scales
+    k, room = by_feature.shape[1], np.empty((ROWS, by_feature.shape[1]))
+    X_T, scaled = np.empty((k, len(by_row))), np.empty(by_feature.shape)
+    for g in range(len(groups) - 1):
+        for c in range(len(by_feature)):
+            for s in range(k):
+                scaled[c, s] = by_column[g, c] * by_feature[c, s]
+        for begin in range(groups[g], groups[g + 1], ROWS):
+            end = min(begin + ROWS, groups[g + 1])
+            times(ends[begin : end + 1], columns, values, scaled, room)
+            for s in range(k):
+                for i in range(begin, end):
+                    X_T[s, i] = by_row[i] * room[i - begin, s]
+    return X_T
+
+
+@compiled
+def coefficients(
+    by_topic: Reals, X_T: Reals, rows: tuple[int, int], t: int, TT_t: Reals, over: float, WW_t: Reals, room: Reals
+) -> Reals:
+    """W_t <- [R_t T_t^T]_+ over ||T_t||^2 of these rows, which it returns; W^T W_t is added to WW_t.
+
+    TT_t : T T_t^T, 0 at t
+    """
+    begin, end = rows
+    n, W_t = end - begin, by_topic[t, begin:end]
+    left = room[:n]
+    left[:] = X_T[t, begin:end]
+    for s in range(len(by_topic)):
+        W_s, by = by_topic[s, begin:end], TT_t[s]
+        for j in range(n):
+            left[j] -= by * W_s[j]
+    for j in range(n):
+        W_t[j] = max(left[j], 0.0) * over
+    for s in range(len(by_topic)):
+        W_s, total = by_topic[s, begin:end], 0.0
+        for j in range(n):
+            total += W_s[j] * W_t[j]
+        WW_t[s] += total
+    return W_t
+
+
+@compiled
 def rows_full(
     ends: Numbers,
     columns: Numbers,
-    values: Reals,
-    rows: tuple[int, int],
-    W: Reals,
+    values: Numbers,
+    scales: Scales,
+    by_topic: Reals,
     X_T: Reals,
     t: int,
     TT_t: Reals,
@@ -173,22 +223,26 @@ def rows_full(
     num: Reals,
     WW_t: Reals,
 ) -> None:
-    """W_t <- [R_t T_t^T]_+ / size of these rows; X^T W_t and W^T W_t are added to num and WW_t.
+    """W_t of all rows, so few at a time that their coefficients stay in a cache; num <- X^T W_t, WW_t <- W^T W_t.
 
-    TT_t : T T_t^T, 0 at t. Rows that do not use the topic add nothing.
+    Rows that do not use the topic add nothing: their entries are not read.
     """
-    k = W.shape[1]
-    for i in range(rows[0], rows[1]):
-        left = X_T[i, t]
-        for s in range(k):
-            left -= W[i, s] * TT_t[s]
-        w = left / size if size > 0.0 and left > 0.0 else 0.0
-        W[i, t] = w
-        if w > 0.0:
-            for s in range(k):
-                WW_t[s] += w * W[i, s]
-            for e in range(ends[i], ends[i + 1]):
-                num[columns[e]] += w * values[e]
+    by_row, groups, by_column = scales
+    over, room, added = 1.0 / size if size > 0.0 else 0.0, np.empty(ROWS), np.empty(len(num))
+    num[:] = 0.0
+    WW_t[:] = 0.0
+    for g in range(len(groups) - 1):
+        added[:] = 0.0
+        for begin in range(groups[g], groups[g + 1], ROWS):
+            end = min(begin + ROWS, groups[g + 1])
+            W_t = coefficients(by_topic, X_T, (begin, end), t, TT_t, over, WW_t, room)
+            for j in range(end - begin):
+                if W_t[j] > 0.0:
+                    w = W_t[j] * by_row[begin + j]
+                    for e in range(ends[begin + j], ends[begin + j + 1]):
+                        added[columns[e]] += w * values[e]
+        for c in range(len(num)):
+            num[c] += by_column[g, c] * added[c]
 
 
 @compiled
@@ -220,24 +274,21 @@ def without_topics(
 def sweep_full(
     ends: Numbers,
     columns: Numbers,
-    values: Reals,
-    W: Reals,
+    values: Numbers,
+    scales: Scales,
+    by_topic: Reals,
     T: Reals,
     by_feature: Reals,
     places: Numbers,
     counts: Numbers,
-    first: int,
-    nums: Reals,
-    dens: Reals,
 ) -> None:
     """A sweep of RRI-NMF on the simplex; T, its transpose and where its rows are positive are kept up to date.
 
-    first : the first so many rows are one party's, whose num and den of every topic go to nums and dens
+    by_topic : W^T (k, n)
     """
-    (n, k), d = W.shape, T.shape[1]
-    X_T, TT_t, WW_t, num, new = np.empty((n, k)), np.empty(k), np.empty(k), np.empty(d), np.empty(d)
-    found, mine = np.empty(d, np.int32), np.empty(k)
-    times(ends, columns, values, by_feature, X_T)
+    k, d = T.shape
+    TT_t, WW_t, num, new, found = np.empty(k), np.empty(k), np.empty(d), np.empty(d), np.empty(d, np.int32)
+    X_T = products_full(ends, columns, values, scales, by_feature)
     for t in range(k):
         TT_t[:] = 0.0
         for p in range(counts[t]):
@@ -246,15 +297,7 @@ def sweep_full(
                 TT_t[s] += T[t, c] * by_feature[c, s]
         size = TT_t[t]
         TT_t[t] = 0.0
-        WW_t[:] = 0.0
-        num[:] = 0.0
-        rows_full(ends, columns, values, (0, first), W, X_T, t, TT_t, size, num, WW_t)
-        if first > 0:
-            nums[t] = num
-            mine[:] = WW_t
-            without_topics(nums[t], mine, t, T, by_feature, places, counts)
-            dens[t] = WW_t[t]
-        rows_full(ends, columns, values, (first, n), W, X_T, t, TT_t, size, num, WW_t)
+        rows_full(ends, columns, values, scales, by_topic, X_T, t, TT_t, size, num, WW_t)
         without_topics(num, WW_t, t, T, by_feature, places, counts)
         den = WW_t[t]
         if den <= 0.0:  # a topic that no row uses stays as it is
@@ -323,7 +366,7 @@ def sweep_observed(
 ) -> float:
     """A sweep of RRI-NMF on what is observed; by_topic : W^T (k, n). The largest change of a topic, in l1.
 
-    first : as in `sweep_full`; dens : (k, d)
+    first : the first so many rows are one party's, whose num and den of every topic go to nums and dens (k, d)
     """
     (k, n), d, (alpha, beta, gamma, delta) = by_topic.shape, T.shape[1], penalties
     sums, moved, w_before, largest = np.empty((d, 2)), np.zeros(d), np.zeros(n), 0.0

@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterator
 import numpy as np
 
 from benchmarks.compiled import loops
+from benchmarks.compiled.entries import Entries, plain
 from pdml_spdz.algorithms.nmf import SweepSettings
 from pdml_spdz.algorithms.nmf_start import nnsvd
 from pdml_spdz.algorithms.rri import FullPart, ObservedPart, Penalties
@@ -20,15 +21,13 @@ Heard = Callable[[int, Reals], None]  # t, and T after so many sweeps
 
 
 class Full(FullPart):
-    """first : the first so many rows are one party's; num (k, d), den (k,) : what they added in the last sweep"""
+    """entries : of X, if they can be told in fewer bytes"""
 
-    def __init__(self, X: RowsLike, k: int, first: int = 0) -> None:
+    def __init__(self, X: RowsLike, k: int, entries: Entries | None = None) -> None:
         super().__init__(as_rows(as_rows(X).csr()), k)
-        self.W = np.ascontiguousarray(self.W)
         matrix = self.X.csr()
         self.stored = matrix.indptr, matrix.indices, matrix.data
-        self.first = first
-        self.num, self.den = np.zeros((k, self.d)), np.zeros(k)
+        self.entries = plain(matrix) if entries is None else entries
 
     def restore(self, W: Reals, T: Reals) -> None:
         self.W = np.array(W, order="C")
@@ -50,19 +49,20 @@ class Full(FullPart):
 
     def sweeps(self, T: Reals) -> Iterator[tuple[Reals, float]]:
         """T after each sweep on the simplex, and its largest change in l1; what is not read is not computed."""
-        T = T.copy()
+        T, by_topic = T.copy(), np.ascontiguousarray(self.W.T)
         by_feature, counts = np.ascontiguousarray(T.T), np.count_nonzero(T, axis=1)
         places = np.zeros(T.shape, np.int32)
         for t, row in enumerate(T):
             places[t, : counts[t]] = np.flatnonzero(row)
         while True:
             before = T.copy()
-            loops.sweep_full(*self.stored, self.W, T, by_feature, places, counts, self.first, self.num, self.den)
+            loops.sweep_full(*self.entries.all, by_topic, T, by_feature, places, counts)
+            self.W = by_topic.T
             yield T.copy(), float(np.max(np.sum(np.abs(T - before), axis=1)))
 
 
 class Observed(ObservedPart):
-    """first, num, den : as of `Full`, den (k, d)"""
+    """first : the first so many rows are one party's; num, den (k, d) : what they added in the last sweep"""
 
     def __init__(self, X: RowsLike, k: int, first: int = 0) -> None:
         super().__init__(X, k)

@@ -19,6 +19,7 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
+from benchmarks.compiled.entries import Entries, of_counts
 from benchmarks.compiled.parts import Full, own_topics, part, swept
 from benchmarks.experiments import datasets, official, windows
 from benchmarks.experiments.cells import Cell, Row
@@ -66,31 +67,41 @@ def held_out(directory: Path, name: str, trial: int) -> HeldOut:
 class Pool:
     """tables : the parties' rows, each with its own IDF weights; X : all of them; once : every document once, with the
     weights of all, times the root of how many parties have it: the sums over its rows are those over all rows;
-    weights : of all, (d,)
+    weights : of all, (d,); entries, entries_once : of X and `once`, as counts and weights
     """
 
     tables: list[RowsLike]
     X: RowsLike
     once: RowsLike
     weights: Reals
+    entries: Entries
+    entries_once: Entries
 
 
 def pool(directory: Path, name: str, share: float, M: int, trial: int) -> Pool:
     X = counts(directory, name)
     rows, _ = datasets.parties(X.shape[0], share, M, trial)
-    tables = [tf_idf(X[r], idf(*document_frequencies(X[r]))) for r in rows]
+    own = [idf(*document_frequencies(X[r])) for r in rows]
+    tables = [tf_idf(X[r], w) for r, w in zip(rows, own, strict=True)]
     weights = idf(*document_frequencies(X[np.concatenate(rows)]))
     documents, times = np.unique(np.concatenate(rows), return_counts=True)
     once = tf_idf(X[documents], weights)
     once.data *= np.repeat(np.sqrt(times), np.diff(once.indptr))
-    return Pool(tables, sp.csr_array(sp.vstack(tables)), once, weights)
+    return Pool(
+        tables,
+        sp.csr_array(sp.vstack(tables)),
+        once,
+        weights,
+        entries=of_counts([X[r] for r in rows], own),
+        entries_once=of_counts([X[documents]], [weights], [np.sqrt(times)]),
+    )
 
 
 class Sweeps:
     """RRI-NMF on these rows, from T; it can go on."""
 
-    def __init__(self, X: RowsLike, T: Reals) -> None:
-        self.part, self.T = Full(X, len(T)), T
+    def __init__(self, X: RowsLike, T: Reals, entries: Entries | None = None) -> None:
+        self.part, self.T = Full(X, len(T), entries), T
 
     def go(self, sweeps: int) -> Sweeps:
         self.T = swept(self.part, self.T, _settings(sweeps))
@@ -133,7 +144,7 @@ def best_of(candidates: list[Reals], X: RowsLike) -> Reals:
 def started(rows: Pool, k: int, trial: int) -> Iterator[tuple[str, Reals, float, float]]:
     """(start, T, error on the parties' rows, error on the rows that T is of) of every start."""
     X, (_, d), M = rows.X, rows.X.shape, len(rows.tables)
-    run = Sweeps(X, noise(d, k, M, (trial, 0)))
+    run = Sweeps(X, noise(d, k, M, (trial, 0)), rows.entries)
     for name in ("random", "random 2x"):
         error = run.go(SWEEPS).error()
         yield name, run.T, error, error
@@ -148,10 +159,10 @@ def started(rows: Pool, k: int, trial: int) -> Iterator[tuple[str, Reals, float,
         "nnsvd, local IDF": nnsvd(X, k),
     }
     for name, T in starts.items():
-        run = Sweeps(X, T).go(SWEEPS)
+        run = Sweeps(X, T, rows.entries).go(SWEEPS)
         error = run.error()
         yield name, run.T, error, error
-    run = Sweeps(rows.once, nnsvd(rows.once, k)).go(SWEEPS)
+    run = Sweeps(rows.once, nnsvd(rows.once, k), rows.entries_once).go(SWEEPS)
     yield "nnsvd", run.T, fitted(Full(X, k), run.T), run.error()
 
 

@@ -8,11 +8,12 @@ import scipy.sparse as sp
 
 from benchmarks.compiled import parts
 from benchmarks.compiled.counting import together_in
+from benchmarks.compiled.entries import of_counts
 from benchmarks.privacy.compiled_runs import CompiledNmf
 from pdml_spdz.algorithms import nmf_start, rri
 from pdml_spdz.algorithms.nmf import SweepSettings
 from pdml_spdz.algorithms.rri import Penalties
-from pdml_spdz.applications import recommender, topics
+from pdml_spdz.applications import recommender, text, topics
 from pdml_spdz.numerics.fixedpoint import Reals
 from pdml_spdz.privacy.nmf_mechanism import NmfMechanism
 
@@ -157,3 +158,18 @@ def test_runs_on_ratings(records: int, penalties: Penalties, X: sp.csr_array) ->
     found, wanted = (kind.sample_with(X[30:70], X[70 : 70 + records], np.random.default_rng(5)) for kind in kinds)
     for name, value in found.items():
         assert_same(value, wanted[name], 1e-10)
+
+
+def test_counts_and_weights_are_the_rows_that_they_make() -> None:
+    """Two parties' documents, each with its own IDF weights; one document is empty, one has a word 300 times."""
+    rng = np.random.default_rng(6)
+    tables = [sp.csr_array(rng.poisson(0.2, size=(n, 60)).astype(float)) for n in (150, 40)]
+    tables[1] = sp.csr_array(sp.vstack([tables[1], sp.csr_array((1, 60)), 300.0 * tables[1][:1]]))
+    weights, by = [rng.uniform(1.0, 5.0, size=60) for _ in tables], [rng.uniform(1.0, 2.0, size=n) for n in (150, 42)]
+    X = sp.csr_array(
+        sp.vstack([text.tf_idf(C, w).multiply(b[:, None]) for C, w, b in zip(tables, weights, by, strict=True)])
+    )
+    T = rng.uniform(size=(5, 60))
+    T /= T.sum(axis=1, keepdims=True)
+    settings, counted = SweepSettings(8, 0.0, 1e4), parts.Full(X, 5, of_counts(tables, weights, by))
+    assert_same(parts.swept(counted, T, settings), nmf_start.rri_nmf(X, T, settings)[1])

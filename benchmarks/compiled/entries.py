@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
-from benchmarks.compiled.loops import Numbers, Scales
+from benchmarks.compiled.loops import Numbers, Scales, unsigned
 from pdml_spdz.numerics.fixedpoint import Reals
 from pdml_spdz.rows.base import RowsLike
 
@@ -55,5 +55,4 @@ def _over_lengths(counts: Any, weights: Reals) -> Reals:
 
 
 def _entries(X: Any, values: Numbers, scales: Scales) -> Entries:
-    narrow = np.uint16 if X.shape[1] <= 1 << 16 else np.int32
-    return Entries(X.indptr.astype(np.int64), X.indices.astype(narrow), values, scales)
+    return Entries(*unsigned(X.indptr, X.indices, X.shape[1]), values, scales)

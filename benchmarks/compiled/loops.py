@@ -5,6 +5,8 @@ any order (fastmath): results are the package's to rounding.
 
 Sweeps of many rows wait for memory. Where all entries count, `values` may be whole numbers of a byte, and X_ic =
 by_row_i values_e by_column_gc for the rows i of group g (`entries`): a third of the bytes.
+
+Ends and columns best have no sign (`unsigned`): a place that may be negative is compared with 0 at every entry.
 """
 
 from __future__ import annotations
@@ -33,6 +35,11 @@ def compiled(function: F) -> F:
     return cast(F, numba.njit(cache=True, fastmath=order, error_model="numpy")(function))
 
 
+def unsigned(ends: Numbers, columns: Numbers, d: int) -> tuple[Numbers, Numbers]:
+    """The same places in types without a sign, columns in as few bytes as d needs: they are read for every topic."""
+    return ends.astype(np.uint64), columns.astype(np.min_scalar_type(d))
+
+
 @compiled
 def times(ends: Numbers, columns: Numbers, values: Numbers, by_feature: Reals, out: Reals) -> None:
     """out (n, k) <- X T^T; by_feature : T^T (d, k)"""
@@ -59,16 +66,19 @@ def residuals(ends: Numbers, columns: Numbers, values: Reals, by_feature: Reals,
 
 @compiled
 def fit_row(
-    w: Reals, G: Reals, b: Reals, left: Reals, limits: tuple[float, float, float], stop: tuple[int, float]
+    w: Reals, G: Reals, b: Reals, left: Reals, over: Reals, limits: tuple[float, float, float], stop: tuple[int, float]
 ) -> None:
     """w <- argmin w G w^T / 2 - w b^T + gamma sum(w) + delta/2 ||w||^2 within [0, cap], by coordinates.
 
     left : (k,), room for b - w G, which is kept up to date: a coordinate that stays as it is costs nothing
+    over : (k,), room for 1 / (G_tt + delta)
     limits : gamma, delta, cap; stop : after so many sweeps, or when no coordinate changes by more than tol
     """
     k, (gamma, delta, cap), (sweeps, tol) = len(w), limits, stop
     for t in range(k):
         left[t] = b[t] - gamma
+        size = G[t, t] + delta
+        over[t] = 1.0 / size if size > 0.0 else 0.0  # a sweep would wait for every division
     for t in range(k):
         if w[t] != 0.0:
             for s in range(k):
@@ -78,8 +88,7 @@ def fit_row(
         for t in range(k):
             largest = max(largest, w[t])
         for t in range(k):
-            size = G[t, t] + delta
-            new = 0.0 if size <= 0.0 else min(max((left[t] + G[t, t] * w[t]) / size, 0.0), cap)
+            new = min(max((left[t] + G[t, t] * w[t]) * over[t], 0.0), cap)
             by = new - w[t]
             if by != 0.0:
                 w[t] = new
@@ -93,9 +102,9 @@ def fit_row(
 @compiled
 def fit_full(W: Reals, G: Reals, b: Reals, gamma: float, delta: float, stop: tuple[int, float]) -> None:
     """Every row of W, all with the same G."""
-    left = np.empty(W.shape[1])
+    left, over = np.empty(W.shape[1]), np.empty(W.shape[1])
     for i in range(len(W)):
-        fit_row(W[i], G, b[i], left, (gamma, delta, np.inf), stop)
+        fit_row(W[i], G, b[i], left, over, (gamma, delta, np.inf), stop)
 
 
 @compiled
@@ -111,7 +120,7 @@ def fit_observed(
 ) -> None:
     """Every row of W, each with the G of those features that it has."""
     k = by_feature.shape[1]
-    G, b, left = np.empty((k, k)), np.empty(k), np.empty(k)
+    G, b, left, over = np.empty((k, k)), np.empty(k), np.empty(k), np.empty(k)
     for i in range(len(W)):
         G[:] = 0.0
         b[:] = 0.0
@@ -122,7 +131,7 @@ def fit_observed(
                 if of[s] != 0.0:
                     for t in range(k):
                         G[s, t] += of[s] * of[t]
-        fit_row(W[i], G, b, left, (limits[0], limits[1], caps[i]), stop)
+        fit_row(W[i], G, b, left, over, (limits[0], limits[1], caps[i]), stop)
 
 
 @compiled

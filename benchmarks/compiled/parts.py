@@ -68,27 +68,25 @@ class Observed(ObservedPart):
         super().__init__(X, k)
         self.first = first
         self.num, self.den = np.zeros((k, self.d)), np.zeros((k, self.d))
+        self.places = loops.unsigned(self.X.indptr, self.X.indices, self.d)
 
     def fit(self, T: Reals, p: Penalties, sweeps: int = 200, tol: float = 1e-10) -> None:
         """Every row goes on until it changes by less than tol itself."""
         W, by_feature = np.array(self.W, order="C"), np.ascontiguousarray(T.T)
-        stored = self.X.indptr, self.X.indices, self.X.data
-        loops.fit_observed(*stored, by_feature, W, self.cap(p), (p.gamma, p.delta), (sweeps, tol))
+        limits, stop = (p.gamma, p.delta), (sweeps, tol)
+        loops.fit_observed(*self.places, self.X.data, by_feature, W, self.cap(p), limits, stop)
         self.restore(W, T)
 
     def restore(self, W: Reals, T: Reals) -> None:
         self.W = W.copy()
         self.E = np.empty(self.X.nnz)
-        stored = self.X.indptr, self.X.indices, self.X.data
-        loops.residuals(*stored, np.ascontiguousarray(T.T), np.ascontiguousarray(W), self.E)
+        loops.residuals(*self.places, self.X.data, np.ascontiguousarray(T.T), np.ascontiguousarray(W), self.E)
 
     def sweeps(self, T: Reals, p: Penalties) -> Iterator[tuple[Reals, float]]:
         T, by_topic, caps = T.copy(), np.ascontiguousarray(self.W.T), self.cap(p)
         of_p = p.alpha, p.beta, p.gamma, p.delta
         while True:
-            change = loops.sweep_observed(
-                self.X.indptr, self.X.indices, self.E, by_topic, T, caps, of_p, self.first, self.num, self.den
-            )
+            change = loops.sweep_observed(*self.places, self.E, by_topic, T, caps, of_p, self.first, self.num, self.den)
             self.W = by_topic.T
             yield T.copy(), change
 

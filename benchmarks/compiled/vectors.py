@@ -93,6 +93,18 @@ def where_positive(typing_context: Any, which: Any, value: Any, other: Any) -> A
 
 
 @intrinsic
+def any_positive(typing_context: Any, which: Any) -> Any:
+    """Whether any of the eight is above zero."""
+
+    def code(context: Any, builder: Any, signature: Any, given: Any) -> Any:
+        above = builder.fcmp_ordered(">", given[0], ir.Constant(VECTOR, [0.0] * LANES))
+        bits = builder.bitcast(above, ir.IntType(LANES))
+        return builder.icmp_unsigned("!=", bits, ir.Constant(ir.IntType(LANES), 0))
+
+    return types.boolean(EIGHT), code
+
+
+@intrinsic
 def largest(typing_context: Any, a: Any, b: Any) -> Any:
     """The larger number of both, eight times."""
 

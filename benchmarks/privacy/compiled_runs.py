@@ -2,63 +2,86 @@
 
 from __future__ import annotations
 
-from typing import Any, cast
+from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
 
 from benchmarks.compiled import lanes, observed_lanes
+from benchmarks.compiled.loops import Numbers
 from benchmarks.compiled.parts import Observed, swept
 from benchmarks.compiled.vectors import LANES
+from benchmarks.privacy.lane_starts import starts
 from pdml_spdz.algorithms.nmf import SweepSettings
-from pdml_spdz.algorithms.nmf_start import nnsvd
 from pdml_spdz.numerics.fixedpoint import Reals
 from pdml_spdz.privacy.mechanism import Content
 from pdml_spdz.privacy.nmf_mechanism import NmfMechanism
-from pdml_spdz.privacy.nmf_runs import Runs, Same
-from pdml_spdz.rows.base import RowsLike, as_rows, stacked
+from pdml_spdz.privacy.nmf_runs import Same
+from pdml_spdz.rows.base import Rows, RowsLike, as_rows, stacked
 
 Stored = tuple[Any, Any, Reals]
 Rated = tuple[Any, Any, Reals, Reals, Reals, Reals]  # ends, columns, E, present, W, caps
 
 
+class Pressed:
+    """Columns that are the same in all rows, as one (`nmf_runs.Same`), from the first sweep on.
+
+    Runs begin with W = 0, and T_t is the same in these columns after its first turn with W_t > 0. Before that it is
+    only used in products with rows and with topics that have had theirs, for which the mean of T_t will do, and in
+    ||T_t||^2: that has `besides` (k, LANES), the squares of what differs from the mean.
+    """
+
+    def __init__(self, T: Reals, alike: Numbers) -> None:
+        """T : (LANES, k, d); alike : (d,), the columns"""
+        d, places = T.shape[2], np.flatnonzero(alike)
+        self.T_0, self.same = T, Same.merging(places if len(places) else np.array([d - 1]), d)
+        of_them = T[..., self.same.place == len(self.same.order) - 1]
+        mean = of_them.mean(axis=2, keepdims=True)
+        self.besides = np.ascontiguousarray(np.sum((of_them - mean) ** 2, axis=2).T)
+        T = self.same.pressed(T)
+        T[..., -1:] = np.sqrt(self.same.count) * mean
+        self.T = np.ascontiguousarray(T.transpose(1, 2, 0))
+
+    def stored(self, rows: Rows) -> Stored:
+        ends, columns, values = _csr(rows.columns(self.same.order))
+        last = columns == len(self.same.order) - 1
+        return ends, columns, np.where(last, np.sqrt(self.same.count) * values, values)
+
+    def spread(self, T: Reals) -> Reals:
+        """(LANES, k, d) of (k, its own columns, LANES)."""
+        return self.same.spread(T.transpose(2, 0, 1))
+
+    def topics(self) -> Reals:
+        """T; a topic that no row has used is as it was."""
+        T, unused = self.spread(self.T), self.besides.T > 0.0
+        T[unused] = self.T_0[unused]
+        return T
+
+
 class Lanes:
     """`nmf_runs.swept` and `own_topics` of eight runs. own : (LANES, m, d), rows of each besides the victim's X"""
 
-    def __init__(self, X: RowsLike, own: Reals, others: RowsLike, T: Reals) -> None:
-        """T : (LANES, k, d)"""
-        self.X, self.own, self.others = as_rows(X), own, as_rows(others)
-        n, m, others_n, k = self.X.shape[0], own.shape[1], self.others.shape[0], T.shape[1]
+    def __init__(self, X: RowsLike, own: Reals, others: RowsLike, T: Reals, alike: Numbers) -> None:
+        """T : (LANES, k, d); alike : (d,), columns that are the same in all rows"""
+        self.pressed = pressed = Pressed(T, alike)
+        X, others = as_rows(X), as_rows(others)
+        self.rows = pressed.stored(X), _by_lane(pressed.same.pressed(own)), pressed.stored(others)
+        n, m, others_n, k = X.shape[0], own.shape[1], others.shape[0], T.shape[1]
         self.W = np.zeros((n, k, LANES)), np.zeros((m, k, LANES)), np.zeros((others_n, k, LANES))
-        self.T, self.same = T, cast(Same | None, None)
 
     def go(self, sweeps: int, *, seen: bool = False) -> None:
-        """With as few columns as sweeps can be made with (`nmf_runs.Same`). seen : num and den of the last are kept"""
-        everyone = Runs(stacked([self.X, self.others]), self.own, self.T.shape[1])
-        columns, T, stored = None, np.ascontiguousarray(self.T.transpose(2, 1, 0)), self._stored(None)
-        k = T.shape[1]
+        """seen : num and den of the last sweep are kept"""
+        pressed, T = self.pressed, self.pressed.T
+        k, d, _ = T.shape
+        nums, dens, places = np.empty_like(T), np.empty((k, LANES)), np.empty((k, d), np.int32)
+        counts = np.array([lanes.positive(T[t], places[t]) for t in range(k)])
+        last = float(pressed.same.count)
         for sweep in range(sweeps):
-            if columns is None and (found := Same.of(everyone, T.transpose(2, 1, 0))) is not None:
-                columns = self.same = found
-                T = np.ascontiguousarray(found.pressed(T.transpose(2, 1, 0)).transpose(2, 1, 0))
-                stored = self._stored(found.order)
             wanted = seen and sweep == sweeps - 1
-            nums = np.zeros((k, len(T) if wanted else 0, LANES))
-            dens = np.zeros((k, LANES))
-            last = 1.0 if columns is None else float(columns.count)
-            lanes.sweep(*stored, self.W, T, last, wanted, nums, dens)
-        self.T, self.num, self.den = (self._spread(T.transpose(2, 1, 0)), nums.transpose(2, 0, 1), dens.T.copy())
+            lanes.sweep(*self.rows, self.W, T, places, counts, last, pressed.besides, wanted, nums, dens)
+        self.T = pressed.topics()
         if seen:
-            self.num = self._spread(self.num)
-
-    def _spread(self, T: Reals) -> Reals:
-        return T.copy() if self.same is None else self.same.spread(T)
-
-    def _stored(self, order: Any) -> tuple[Stored, Stored, Stored]:
-        """The victim's, its own and the others' rows, of these columns."""
-        X, others = (rows if order is None else rows.columns(order) for rows in (self.X, self.others))
-        own = self.own if order is None else self.own[..., order]
-        return _csr(X), _by_lane(own), _csr(others)
+            self.num, self.den = pressed.spread(nums), dens.T.copy()
 
     def lengths(self) -> Reals:
         """(LANES, k): ||W_t|| of the victim's rows."""
@@ -67,6 +90,11 @@ class Lanes:
 
 def _present(X: Any) -> Any:
     return sp.csr_array((np.ones(X.nnz), X.indices, X.indptr), shape=X.shape).toarray() > 0
+
+
+def _empty(X: RowsLike, own: Reals) -> Any:
+    """(d,): no row has an entry there."""
+    return ~((as_rows(X).column_squares() > 0) | np.any(own, axis=(0, 1)))
 
 
 def _csr(rows: Any) -> Stored:
@@ -98,23 +126,25 @@ class CompiledNmf(NmfMechanism):
         if self.weighted:
             return {name: value[:count] for name, value in self._rated_lanes(X, own, T_0).items()}
         T, seen = np.repeat(T_0[None], LANES, axis=0), {}
+        nobody = _empty(X, own) & _empty(self.others, own)  # nor has any topic that stands for rows
         if self.start == "pd":
             nothing, none = np.zeros((0, d)), np.zeros((LANES, 0, d))
             if "topics" not in self._own:
                 self._own["topics"] = self._own_topics(self.others, none, 1)[0]
             That = self._own_topics(X, own, count)
-            first = Lanes(nothing, That, self._own["topics"], T)
+            first = Lanes(nothing, That, self._own["topics"], T, nobody)
             first.go(self.sweeps, seen=True)
             seen = {f"init_{name}": value[:count] for name, value in _seen(first).items()}
             T = first.T
-        runs = Lanes(X, own, self.others, T)
+        runs = Lanes(X, own, self.others, T, nobody)
         runs.go(self.sweeps, seen=True)
         return seen | {name: value[:count] for name, value in _seen(runs).items()}
 
     def _own_topics(self, X: RowsLike, own: Reals, count: int) -> Reals:
         """`nmf_runs.own_topics` (LANES, k, d)"""
-        T = np.array([nnsvd(stacked([X, rows]), self.k) for rows in own[:count]])
-        runs = Lanes(X, own, np.zeros((0, X.shape[1])), T[np.minimum(np.arange(LANES), count - 1)])
+        T = starts(X, own[:count], self.k)
+        T = T[np.minimum(np.arange(LANES), count - 1)]
+        runs = Lanes(X, own, np.zeros((0, X.shape[1])), T, _empty(X, own))
         runs.go(self.sweeps)
         return np.asarray(runs.lengths()[..., None] * runs.T)
 

@@ -92,10 +92,15 @@ class Same:
         empty = np.flatnonzero(~(used | np.any(runs.own, axis=(0, 1))))
         if len(empty) < 2 or np.any(T[..., empty] != T[..., empty[:1]]):
             return None
-        full = np.setdiff1d(np.arange(T.shape[-1]), empty)
-        place = np.full(T.shape[-1], len(full))
+        return cls.merging(empty, T.shape[-1])
+
+    @classmethod
+    def merging(cls, alike: NDArray[np.int64], d: int) -> Same:
+        """One column, the last, for these of d."""
+        full = np.setdiff1d(np.arange(d), alike)
+        place = np.full(d, len(full))
         place[full] = np.arange(len(full))
-        return cls(np.append(full, empty[0]), place)
+        return cls(np.append(full, alike[0]), place)
 
     @property
     def count(self) -> int:

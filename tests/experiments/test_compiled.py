@@ -9,6 +9,7 @@ import scipy.sparse as sp
 from benchmarks.compiled import parts
 from benchmarks.compiled.counting import together_in
 from benchmarks.compiled.entries import of_counts
+from benchmarks.privacy import lane_starts
 from benchmarks.privacy.compiled_runs import CompiledNmf
 from pdml_spdz.algorithms import nmf_start, rri
 from pdml_spdz.algorithms.nmf import SweepSettings
@@ -149,6 +150,28 @@ def test_runs_that_differ_in_a_row(start: str, records: int, X: sp.csr_array) ->
     for name, value in found.items():
         assert_same(value, wanted[name], 1e-9 if start == "pd" else SAME)
     assert kinds[0].settings() == kinds[1].settings()
+
+
+@pytest.mark.parametrize("sweeps", [1, 8])
+@pytest.mark.parametrize("start", ["random", "pd"])
+def test_runs_with_topics_that_no_row_uses(start: str, sweeps: int) -> None:
+    """They keep their noise in columns that nobody has an entry in, which are one column from the first sweep on."""
+    rows = np.zeros((5, 30))
+    rows[[0, 1, 2, 3, 4], [0, 1, 0, 1, 2]] = [1.0, 2.0, 3.0, 1.0, 2.0]
+    kinds = [kind(rows[:1], 6, sweeps, start) for kind in (CompiledNmf, NmfMechanism)]
+    found, wanted = (kind.sample_with(rows[1:3], rows[3:], np.random.default_rng(5)) for kind in kinds)
+    assert len(np.unique(wanted["T"][0], axis=1).T) > 4  # there are such topics
+    for name, value in found.items():
+        assert_same(value, wanted[name], 1e-9)
+
+
+def test_starts_of_tables_that_differ_in_a_row(X: sp.csr_array) -> None:
+    own = X[80:90].toarray()[:, None]
+    for rows in (X[:40], X[:3], X[:75]):  # also fewer than topics, and more than columns
+        wanted = [nmf_start.nnsvd(sp.vstack([rows, sp.csr_array(one)]).tocsr(), 4) for one in own]
+        assert_same(lane_starts.starts(rows, own, 4), np.array(wanted), 1e-10)
+    tables = lane_starts.Tables(X[:40], own)
+    assert lane_starts.leading(tables, 4) is not None
 
 
 @pytest.mark.parametrize("penalties", [Penalties(beta=1.0, delta=1.0), Penalties(0.01, 0.0, 0.02, 0.0), Penalties()])

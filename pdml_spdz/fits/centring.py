@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import math
+from dataclasses import dataclass
+from typing import TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -20,6 +22,8 @@ from pdml_spdz.run.context import PartyRun
 from pdml_spdz.study.model import Study
 from pdml_spdz.transport.base import Link
 
+Counted: TypeAlias = int | Reals
+
 MEAN = "the mean of all rows, to every party"
 FINE = "how finely the rows' deviations need the mean, in up to three steps of 10 bits and two more, to every party"
 _EXPONENT = (
@@ -28,8 +32,15 @@ _EXPONENT = (
 MEAN_BITS = 46  # of a party's sums: what float64 makes of them is below (tests/properties/test_last_digits.py)
 OFF = "the rows vary little beside their mean; how far that may put vectors off is in krylov's bound alone"
 FINER, STEPS = 2.0**-10, 3
-TURNS = 2  # in which a mean is found of features of any size
+TURNS = 40  # in which a mean is found of features of any size: each leaves 2^-88 of the squares, at most
 ROUNDED = 4.0  # times EPS: mu itself, over scales and back, and what is added to it
+MOVED = 3.0  # half-roundings of sums of x - mu: mu itself, over agreed scales, and what is added to it
+LAST = 1.5  # times EPS: mu itself
+LEAST = 1e-270  # of a sum of squares that has all its digits
+CONSTANT = (
+    "{} of all parties' rows: constant, as far as float64 has digits at that size, and so of no weight; if that is not "
+    "so, take off a number near the mean first (--offset)"
+)
 MEAN_OFF = 2.0**-36, 2.0**-30  # n ||delta||^2 over the largest eigenvalue, where the bound of vectors has it
 SIZES = {  # what the bound of the parties' own column sums shows besides their mean
     "agreed": [],
@@ -40,7 +51,7 @@ SIZES = {  # what the bound of the parties' own column sums shows besides their 
 
 
 def mean(run: PartyRun, data: Data, n: int, engine: Engine, link: Link) -> tuple[Reals, float]:
-    """mu of all rows, to 44 bits of the bound of the parties' own column sums; and as `_finer` says, but with
+    """mu of all rows, to 44 bits of the bound of the parties' own column sums; and as `_fine_mean` says, but with
     `scale = "secsum"`, where `deviations` makes it finer, feature by feature.
     """
     own = data.rows.column_sums()
@@ -49,61 +60,100 @@ def mean(run: PartyRun, data: Data, n: int, engine: Engine, link: Link) -> tuple
     total = engine.sec_sum(own, bound.addend, "mean")
     run.show(MEAN)
     mu = agreed_sum(total, link) / n
-    unit = engine.sec_sum.accuracy(bound.addend).unit
     if run.study.scale == "secsum":
         return mu, 0.0
-    return _finer(run, data, n, engine, link, mu, unit)
+    return _fine_mean(run, data, n, engine, link, mu, engine.sec_sum.accuracy(bound.addend).unit)
 
 
-def _finer(
+def _fine_mean(
     run: PartyRun, data: Data, n: int, engine: Engine, link: Link, mu: Reals, unit: float
 ) -> tuple[Reals, float]:
-    """mu as exact as the rows' deviations need it; and n ||mu - its true value||^2 at most, over the largest eigenvalue
-    of S, if rounding of float64 has not room for it.
+    """mu as exact as the rows' deviations need it (`finer`); and n ||mu - its true value||^2 at most, over the largest
+    eigenvalue of S, if rounding of float64 has not room for it.
 
     Rows less a mean that is off by delta have a covariance that is n delta delta^T too large, which is symmetric:
-    nothing later would show it.
+    nothing later would show it. How much float64 leaves is found by the votes of `finer` on two more limits.
 
-    1. a party whose own covariance is so large that this does not matter says so (`anywhere`). Until one does: as if
-       the last place were 2^10 times as fine, but no finer than 46 bits of any party's own sums of x - mu
-    2. where it has to be finer: mu <- mu + SecSum(own sums of x - mu) / n, to that place; and how much float64 leaves,
-       by such votes on two more limits
-
-    Reveals: mu, finer; what `FINE` says: votes are disjunctions, of which all parties but one know the last party's
-    part. Cost: a round of 8 bytes; with step 2 up to five of at most 24, and a SecSum. Ref: -
+    Reveals: as `finer`. Cost: as of `finer`, and where it takes its step 2 a round of 24 bytes. Ref: -
     """
-    sec_sum, largest = engine.sec_sum, _largest(data, mu)
-    rounded = float(added_up(n))
-
-    def right(place: float, off: float) -> bool:
-        """Whether this party's rows alone show that mu, to that place, is off by no more."""
-        error = run.study.M * place + n * rounded * EPS * np.abs(mu)
-        return bool(np.sum(error**2) / (4 * n) <= off * largest)
-
     run.show(FINE)
-    if sec_sum.anywhere([right(unit, EPS)], "mean")[0]:
+    fine = finer(run, data, n, engine, link, mu, unit, EPS, "mean")
+    if fine.at_once:
         run.see("fineness", np.zeros(2))
         return mu, 0.0
-    rows, left = data.rows.less(mu)
-    rest, steps = rows.column_sums() - data.n * left, 0
-    coarse, rounded = rounded, 2.0  # of sums of x - mu no more is rounded than mu itself, and what is added to it
+    rounded, largest = (MOVED if fine.moved else rounding_of_sums(n)), _largest(data, fine.mu)
+    limits = (EPS, *MEAN_OFF)
+    votes = [_right(run, n, fine.mu, largest, fine.place, rounded) <= off for off in limits]
+    within = engine.sec_sum.anywhere(votes, "mean")
+    run.see("fineness", np.array([1.0 + fine.steps, float(sum(within))]))
+    if not any(within):
+        raise _constant()
+    return fine.mu, (0.0, *MEAN_OFF)[within.index(True)]
+
+
+@dataclass(frozen=True)
+class Fine:
+    """mu : (d,); place : the last one of its sums; steps : of 10 bits, by which that is finer than before
+
+    at_once : it was fine enough as it came; moved : it is another than it was
+    """
+
+    mu: Reals
+    place: float
+    steps: int = 0
+    at_once: bool = False
+    moved: bool = False
+
+
+def finer(
+    run: PartyRun,
+    data: Data,
+    n: Counted,
+    engine: Engine,
+    link: Link,
+    mu: Reals,
+    unit: float,
+    enough: float,
+    purpose: str,
+) -> Fine:
+    """mu as exact as the rows' deviations need it. n : rows, or the values of each feature that there are
+
+    1. a party whose own rows vary so much that the error of mu does not matter says so (`anywhere`). Until one does: as
+       if the last place were 2^10 times as fine, but no finer than 46 bits of any party's own sums of x - mu
+    2. where it has to be finer: mu <- mu + SecSum(own sums of x - mu) / n, to that place
+
+    Reveals: mu, finer; what `FINE` says: votes are disjunctions, of which all parties but one know the last party's
+    part. Cost: a round of 8 bytes; with step 2 up to three of 16, and a SecSum. Ref: -
+    """
+    sec_sum, largest = engine.sec_sum, _largest(data, mu)
+    if sec_sum.anywhere([_right(run, n, mu, largest, unit, rounding_of_sums(n)) <= enough], purpose)[0]:
+        return Fine(mu, unit, at_once=True)
+    rest, steps = data.rows.sums_less(mu), 0
     while steps < STEPS and unit:
         place = unit * FINER ** (steps + 1)
-        stop, good = sec_sum.anywhere([bool(np.any(np.abs(rest) > 2.0**MEAN_BITS * place)), right(place, EPS)], "mean")
+        right = _right(run, n, mu, largest, place, MOVED) <= enough
+        stop, good = sec_sum.anywhere([bool(np.any(np.abs(rest) > 2.0**MEAN_BITS * place)), right], purpose)
         steps += not stop
         if stop or good:
             break
     place = unit * FINER**steps
-    if steps or not unit:
-        mu = mu + agreed_sum(sec_sum.rest(rest, place, "mean"), link, place) / n
-        largest = _largest(data, mu)
-    else:
-        rounded = coarse
-    within = sec_sum.anywhere([right(place, off) for off in (EPS, *MEAN_OFF)], "mean")
-    run.see("fineness", np.array([1.0 + steps, float(sum(within))]))
-    if not any(within):
-        raise _constant()
-    return mu, (0.0, *MEAN_OFF)[within.index(True)]
+    if not steps and unit:
+        return Fine(mu, place)
+    return Fine(mu + agreed_sum(sec_sum.rest(rest, place, purpose), link, place) / n, place, steps, moved=True)
+
+
+def _right(run: PartyRun, n: Counted, mu: Reals, largest: float, place: float, rounded: float) -> float:
+    """n ||mu - its true value||^2 at most, over the largest variance of this party's rows, if sums are right to that
+    place, and numbers were rounded so often.
+    """
+    error = run.study.M * place + n * rounded * EPS * np.abs(mu)
+    off = float(np.sum(error**2 / (4 * n)))
+    return off / largest if largest > 0 else math.inf if off else 0.0
+
+
+def rounding_of_sums(n: Counted) -> float:
+    """How many times a sum of n is rounded, at most."""
+    return float(added_up(int(np.max(n))))
 
 
 def _constant() -> InputError:
@@ -131,59 +181,120 @@ def scale_seen(mu: Reals) -> str:
     return f"the {measure(mu)} of each feature over all rows, to every party"
 
 
-def deviations(run: PartyRun, data: Data, mu: Reals, n: int, engine: Engine) -> tuple[Reals, Reals, float]:
-    """(mu, scale, off): root mean squares around mu, around zero where there is no mu; 1 for a feature that does not
-    vary; and `View.off`.
+@dataclass(frozen=True)
+class Deviations:
+    """scale : (d,) root mean squares around mu, around zero where there is no mu; 1 for a feature that does not vary
 
-    1. q <- SecSum(own sums of (x - mu)^2), each to 44 bits of its own
+    off : as `View.off`; constant : (d,), which features are taken to be constant
+    """
+
+    mu: Reals
+    scale: Reals
+    off: float
+    constant: NDArray[np.bool_]
+
+
+def deviations(run: PartyRun, data: Data, mu: Reals, n: int, engine: Engine) -> Deviations:
+    """The deviations of all rows.
+
+    1. mu, q <- `around`
+    2. scale <- sqrt(q / n)
+
+    Without mu q <- SecSum(own sums of x^2), each to 44 bits of its own. Reveals: as `view` says. Cost: as `view` says.
+    Ref: -
+    """
+    if not mu.size:
+        q = engine.sec_sum.positive(own_squares(data), "scales")
+        run.show(scale_seen(mu))
+        return Deviations(mu, np.where(q > 0, np.sqrt(q / n), 1.0), 0.0, q <= 0)
+    mu, q, error = around(run, data, mu, n, engine, scale_seen(mu), EPS / data.d)
+    # Of a constant there is left what mu is off by: rounded to the nearest number, and that is all.
+    constant = q <= n * (error + LAST * EPS * np.abs(mu)) ** 2
+    error += ROUNDED * EPS * np.abs(mu)
+    if np.all(constant):
+        raise _constant()
+    if len(doubtful := np.flatnonzero(~constant & (q <= 2 * n * error**2))):
+        raise _too_few_digits(data, doubtful)
+    # What is left of a constant must not outweigh what does vary.
+    scale = np.sqrt(np.where(constant, np.maximum(1.0, data.d * error**2 / EPS), q / n))
+    # Over their scales features that vary have squares of n, so that the largest eigenvalue is no less.
+    off = (error / scale) ** 2
+    if len(little := np.flatnonzero(off > MEAN_OFF[-1] / data.d)):
+        raise _too_few_digits(data, little)
+    return Deviations(mu, scale, total if (total := math.fsum(off)) > EPS else 0.0, constant)
+
+
+def constant_features(data: Data, constant: NDArray[np.bool_]) -> list[str]:
+    """A warning that names them, if there are any."""
+    names = [column(data.features, int(j)) for j in np.flatnonzero(constant)]
+    return [CONSTANT.format(listed(names))] if names else []
+
+
+def _too_few_digits(data: Data, which: NDArray[np.int64]) -> InputError:
+    names = listed(column(data.features, int(j)) for j in which)
+    return InputError(
+        f"{names} of all parties' rows: float64 has too few digits of what deviates from the mean.",
+        "deviations of more than about 10^-10 of the mean",
+        "take off a number near the mean first (--offset), or leave these features out",
+    )
+
+
+def around(
+    run: PartyRun, data: Data, mu: Reals, n: Counted, engine: Engine, shown: str, enough: float
+) -> tuple[Reals, Reals, Reals]:
+    """(mu, q, error): the mean of each feature, the sum of squares around it, and how far mu may be off, but for its
+    own rounding. n : rows, or the values of each feature that there are; enough : n error^2 over q
+
+    1. mu <- 0 for a feature that is zero in all rows (`anywhere`); q <- SecSum(own sums of (x - mu)^2), each to 44 bits
+       of its own
     2. mu <- mu + SecSum(own sums of x - mu) / n, none of which is larger than sqrt(n q). Before, mu was exact to 44
        bits of the largest feature, which for a small one may be nothing at all; now it is to 88
     3. q <- SecSum(own sums of (x - mu)^2)
-    4. 2 and 3 once more for those features, if there are any, whose mu is still off by more than matters beside q, and
-       by more than it is rounded
-    5. scale <- sqrt(q / n)
+    4. 2 and 3 again for those features, if there are any, whose mu is still off by more than matters beside q, and by
+       more than it is rounded
 
-    Without mu 1 and 5 alone. Reveals: as `view` says; 4 depends on what everybody has seen. Cost: as `view` says, and
-    with 4 the SecSums of 2 and 3 again. Ref: -
+    Reveals: mu and q, each to 44 bits, in every turn; 4 depends on what everybody has seen. Which features are zero in
+    all rows, as their q shows too. Cost: a round of 8 bytes a feature, three SecSums, of which two are `positive`, and
+    two for each turn more. Ref: -
     """
-    q = engine.sec_sum.positive(data.rows.column_squares(mu if mu.size else None), "scales")
-    run.show(scale_seen(mu))
-    if not mu.size:
-        return mu, np.where(q > 0, np.sqrt(q / n), 1.0), 0.0
+    live = engine.sec_sum.anywhere([*(own_squares(data) > 0)], "scales")
+    mu = np.where(live, mu, 0.0)
+    q = engine.sec_sum.positive(data.rows.column_squares(mu), "scales")
+    run.show(shown)
     error, left = np.zeros(data.d), np.ones(data.d, np.bool_)
     for _ in range(TURNS):
         mu, q, error = mu.copy(), q.copy(), error.copy()
         mu[left], error[left] = _shifted(data, mu, q, n, engine, left)
         q[left] = engine.sec_sum.positive(data.rows.column_squares(mu)[left], "scales")
-        left = n * error**2 > np.maximum(EPS * q / data.d, n * (ROUNDED * EPS * mu) ** 2)
+        left = n * error**2 > np.maximum(enough * q, n * (ROUNDED * EPS * mu) ** 2)
         if not np.any(left):
-            break
-    error += ROUNDED * EPS * np.abs(mu)
-    varies = q > 2 * n * error**2
-    if not np.any(varies):
-        raise _constant()
-    # Of a constant there is left what mu is off by, which must not outweigh what does vary.
-    scale = np.sqrt(np.where(varies, q / n, np.maximum(1.0, data.d * error**2 / EPS)))
-    # Over their scales features that vary have squares of n, so that the largest eigenvalue is no less.
-    off = (error / scale) ** 2
-    if len(little := np.flatnonzero(off > MEAN_OFF[-1] / data.d)):
-        names = listed(column(data.features, int(j)) for j in little)
+            return mu, q, error
+    raise _too_few_digits(data, np.flatnonzero(left))
+
+
+def own_squares(data: Data) -> Reals:
+    """This party's sums of x^2, unless there is something of which the square is nothing."""
+    squares, sums = data.rows.column_squares(), data.rows.column_sums()
+    if len(lost := np.flatnonzero((squares < LEAST) & ((squares > 0) | (sums != 0)))):
+        names = listed(column(data.features, int(j)) for j in lost)
         raise InputError(
-            f"{names} of all parties' rows: float64 has too few digits of what deviates from the mean.",
-            "deviations of more than about 10^-10 of the mean",
-            "take off a number near the mean first (--offset), or leave these features out",
+            f"{names} of {data.source}: numbers so small that float64 has no squares of them.",
+            "numbers above 1e-135",
+            "write these features in other units",
         )
-    return mu, scale, total if (total := math.fsum(off)) > EPS else 0.0
+    return squares
 
 
-def _shifted(data: Data, mu: Reals, q: Reals, n: int, engine: Engine, which: NDArray[np.bool_]) -> tuple[Reals, Reals]:
-    """mu of some features after step 2 of `deviations`, and how far it may be off, but for its own rounding."""
+def _shifted(
+    data: Data, mu: Reals, q: Reals, n: Counted, engine: Engine, which: NDArray[np.bool_]
+) -> tuple[Reals, Reals]:
+    """mu of some features after step 2 of `around`, and how far it may be off, but for its own rounding."""
     size = np.sqrt(n * (2 * q + n * (4 * ROUNDED * EPS * mu) ** 2))  # of the sums, with room for rounding of q
-    rows, left = data.rows.less(mu)
-    rest = (rows.column_sums() - data.n * left) / np.where(size > 0, size, 1.0)
+    rest = data.rows.sums_less(mu) / np.where(size > 0, size, 1.0)
     shift = engine.sec_sum(rest[which], 1.0, "shift")
-    tolerance = engine.sec_sum.accuracy(1.0).tolerance + added_up(n) * EPS
-    return mu[which] + shift * size[which] / n, tolerance * size[which] / n
+    tolerance = engine.sec_sum.accuracy(1.0).tolerance + rounding_of_sums(n) * EPS
+    over = (size / n)[which]
+    return mu[which] + shift * over, tolerance * over
 
 
 def agreed_sum(total: Reals, link: Link, unit: float = 0.0) -> Reals:

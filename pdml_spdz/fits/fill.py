@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 
 import numpy as np
+from numpy.typing import NDArray
 
 from pdml_spdz.engines.base import Engine
 from pdml_spdz.errors import InputError
-from pdml_spdz.fits.centring import SIZES, agreed_sum
+from pdml_spdz.fits.centring import SIZES, agreed_sum, around, finer, rounding_of_sums
 from pdml_spdz.fits.limits import bound_of_sums
 from pdml_spdz.fits.prepare import offsets_and_scales
 from pdml_spdz.numerics.fixedpoint import Reals
+from pdml_spdz.numerics.linalg import EPS
 from pdml_spdz.primitives.agree import Agreement
+from pdml_spdz.rows.base import BLOCK, Rows
 from pdml_spdz.rows.data import Data
 from pdml_spdz.rows.names import column, listed
 from pdml_spdz.rows.reading import MEAN
@@ -24,6 +28,9 @@ from pdml_spdz.transport.base import Link
 
 COUNTS = "how many values of each feature all parties together have, to every party"
 SUMS = "the sum of all parties' values of each feature, and so the mean that is filled in, to every party"
+FINE = "how finely the values' deviations need that mean, in up to three steps of 10 bits, to every party"
+DEVIATIONS = "the deviation of each feature's values, as far as there are any, to every party"
+FILLED = 2.0**-38  # of the deviations: what is filled in may be off by so much
 MOST_ROWS = 2.0**36  # of one party: a count is then off by less than a half, whatever M is, and so exact
 
 
@@ -50,15 +57,60 @@ def fit_filled(run: PartyRun, data: Data, link: Link, engine: Engine) -> Fitted:
     return fitted
 
 
+class Present(Rows):
+    """Rows of which only what is there counts, for sums around a mean: no number that is missing adds to them.
+
+    filled : the rows with this party's own means in place of what is missing, which is near any mean of all rows; what
+    that adds is taken off again
+    """
+
+    def __init__(self, filled: Rows, own: Reals, missing: NDArray[np.int64]) -> None:
+        self._filled, self._own, self._missing = filled, own, missing
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        return self._filled.shape
+
+    def blocks(self, numbers: int = BLOCK) -> Iterator[Reals]:
+        return self._filled.blocks(numbers)
+
+    def column_squares(self, mu: Reals | None = None) -> Reals:
+        around = np.zeros_like(self._own) if mu is None else mu
+        return self._there(np.maximum(self._filled.column_squares(mu) - self._missing * (self._own - around) ** 2, 0.0))
+
+    def column_sums(self) -> Reals:
+        return self.sums_less(np.zeros_like(self._own))
+
+    def sums_less(self, mu: Reals) -> Reals:
+        return self._there(self._filled.sums_less(mu) - self._missing * (self._own - mu))
+
+    def _there(self, sums: Reals) -> Reals:
+        """A feature of which this party has nothing adds nothing, not even rounding."""
+        return np.where(self._missing < self.shape[0], sums, 0.0)
+
+
+def present(data: Data, sums: Reals) -> Data:
+    """The rows, of which only what is there counts. sums : of each feature"""
+    if not data.holes:
+        return data
+    missing = data.missing()
+    own: Reals = sums / np.maximum(data.n - missing, 1)
+    return replace(data, rows=Present(data.rows.filled(own), own, missing), holes=False)
+
+
 def filling(run: PartyRun, data: Data, link: Link, engine: Engine) -> Filling:
     """The mean of all parties' values of each feature.
 
     1. c <- SecSum(how many values party m has of each feature), which is a whole number
     2. t <- SecSum(their sums), below a bound that follows from c and the quotas, or is found as that of a mean is
-    3. t / c; a feature of which nobody has a value ends the run
+    3. v <- t / c; a feature of which nobody has a value ends the run
+    4. v is exact to 44 bits of the largest feature, which for a small one may be nothing at all: it is made as exact as
+       the values' deviations need it (`centring.finer`), with `scale = "secsum"` feature by feature (`centring.around`)
 
-    Reveals: c, and t to 44 bits below its bound, which shows what `SIZES` says.
-    Cost: two SecSums of d numbers and the bound's. Ref: -
+    Reveals: c; v, to 44 bits below the bound of t, which shows what `SIZES` says, or finer, and then what `FINE` says;
+    with `scale = "secsum"` the deviation of each feature's values, which the fit shows too.
+    Cost: two SecSums of d numbers and the bound's; 4 as of what it calls, and where rows are not loaded whole a pass.
+    Ref: -
     """
     kept, seen = run.directory / "missing.npz", announced_filling(run.study)
     if run.resume and kept.is_file():
@@ -66,15 +118,16 @@ def filling(run: PartyRun, data: Data, link: Link, engine: Engine) -> Filling:
         with reading(kept, *KEPT_NUMBERS), np.load(kept, allow_pickle=False) as archive:
             values = archive["values"]
     else:
-        present, known = data.n - data.missing(), data.known
-        counts = np.rint(engine.sec_sum(present.astype(np.float64), MOST_ROWS, "counts"))
+        there = (data.n - data.missing()).astype(np.float64)
+        counts = np.rint(engine.sec_sum(there, MOST_ROWS, "counts"))
         run.show(COUNTS)
         _refuse_empty(counts, data)
-        own = known.column_sums()
+        own = data.known.column_sums()
         bound = bound_of_sums(run, own, int(counts.max()), engine, link, "fill")
         run.show(*SIZES[run.study.bound_kind])
         values = agreed_sum(engine.sec_sum(own, bound.addend, "fill"), link) / counts
         run.show(SUMS)
+        values = _fine(run, present(data, own), values, counts, bound.addend, engine, link)
         with replaced(kept) as temporary, temporary.open("wb") as file:
             np.savez(file, values=values)
     Agreement(link).digest("fill", values.tobytes())
@@ -83,9 +136,22 @@ def filling(run: PartyRun, data: Data, link: Link, engine: Engine) -> Filling:
     return Filling(values, seen)
 
 
+def _fine(run: PartyRun, data: Data, values: Reals, counts: Reals, bound: float, engine: Engine, link: Link) -> Reals:
+    """Step 4 of `filling`."""
+    # Rows that get a mean which is off by delta are off by delta, not by its square as if it were taken off all rows.
+    if run.study.scale == "secsum":
+        enough = max(FILLED, 4.0 * rounding_of_sums(counts) * EPS) ** 2
+        return around(run, data, values, counts, engine, DEVIATIONS, enough)[0]
+    run.show(FINE)
+    unit = engine.sec_sum.accuracy(bound).unit
+    return finer(run, data, counts, engine, link, values, unit, EPS**2, "fill").mu
+
+
 def announced_filling(study: Study) -> list[str]:
     """What `filling` will show to every party, in words."""
-    return [COUNTS, *SIZES[study.bound_kind], SUMS] if study.rows.missing == MEAN else []
+    if study.rows.missing != MEAN:
+        return []
+    return [COUNTS, *SIZES[study.bound_kind], SUMS, DEVIATIONS if study.scale == "secsum" else FINE]
 
 
 def _refuse_empty(counts: Reals, data: Data) -> None:

@@ -120,7 +120,7 @@ class IterativeFit(ABC, Generic[S, R]):
         loop = time.perf_counter() - began
         facts, arrays = self.facts(result), self.arrays(result)
         digest = self.agree.digest("result", next(iter(arrays.values())).tobytes())
-        outcome = Outcome(self.data, digest, result.warnings, self.observables())
+        outcome = Outcome(self.data, digest, [*result.warnings, *self.rows.warnings], self.observables())
         report = run_report(study, self.engine, self.link, self.bound, outcome)
         report["seconds"]["loop"] = round(loop, 6)
         report["history"] = history  # (iteration, change), of this run and not of one that it resumes

@@ -9,7 +9,7 @@ import numpy as np
 
 from pdml_spdz.engines.base import Engine
 from pdml_spdz.errors import InputError
-from pdml_spdz.fits.centring import OFF, deviations, mean, mean_seen, measure, scale_seen
+from pdml_spdz.fits.centring import OFF, constant_features, deviations, mean, mean_seen, measure, scale_seen
 from pdml_spdz.fits.limits import bound_of_centred, bound_of_scaled, check_rows
 from pdml_spdz.numerics.fixedpoint import Reals
 from pdml_spdz.primitives.agree import Agreement
@@ -17,7 +17,7 @@ from pdml_spdz.primitives.bound import Bound
 from pdml_spdz.rows.base import Rows
 from pdml_spdz.rows.data import Data
 from pdml_spdz.rows.names import Names, positions
-from pdml_spdz.rows.suspects import dominant_column, identifiers, zeros_as_missing
+from pdml_spdz.rows.suspects import dominant_column, identifiers, rounded_integers, zeros_as_missing
 from pdml_spdz.run.context import KEPT_NUMBERS, PartyRun
 from pdml_spdz.study.algorithm import GRAM
 from pdml_spdz.study.model import Study
@@ -36,6 +36,7 @@ class View:
     bound : of the sums of S_m v, where it follows from what is public
     off : how much too large the covariance may be, by the error of mu, over its largest eigenvalue
     observables : what finding all this has shown to every party
+    warnings : what whoever relies on the result must know of all rows
     """
 
     X: Rows
@@ -46,6 +47,7 @@ class View:
     bound: Bound | None = None
     observables: list[str] = field(default_factory=list)
     off: float = 0.0
+    warnings: list[str] = field(default_factory=list)
 
 
 def check_rank(rank: int, d: int, source: str) -> None:
@@ -102,7 +104,8 @@ def agreed(data: Data, study: Study) -> Data:
     rows = replace(data, rows=moved(data, study))
     centred = "centre" in study.spec.own and study.centre != "none"
     dominant = dominant_column(replace(rows, rows=rows.known), centred=centred) if study.scale == "agreed" else []
-    found = [*identifiers(replace(data, rows=data.known)), *dominant, *suspected_zeros(data, study)]
+    known = replace(data, rows=data.known)
+    found = [*identifiers(known), *rounded_integers(known), *dominant, *suspected_zeros(data, study)]
     return replace(rows, warnings=(*data.warnings, *found))
 
 
@@ -186,17 +189,19 @@ def view(run: PartyRun, data: Data, link: Link, engine: Engine) -> View:
         # Computed again, it would be rounded anew, and two roundings show more than one.
         with reading(kept, *KEPT_NUMBERS), np.load(kept, allow_pickle=False) as archive:
             n, mu, scale, off = int(archive["n"]), archive["mu"], archive["scale"], float(archive["off"])
+            constant = archive["constant"]
     else:
         n = engine.sec_sum.integer(data.n, "rows")
         run.show(COUNT)
         if n < 2 and pca:
             raise InputError(f"all parties together have {n} rows.", "two or more")
         mu, off = mean(run, data, n, engine, link) if pca and study.centre == "open" else (np.zeros(0), 0.0)
-        scale = np.zeros(0)
+        scale, constant = np.zeros(0), np.zeros(0, np.bool_)
         if by_sec_sum:
-            mu, scale, off = deviations(run, data, mu, n, engine)
+            found = deviations(run, data, mu, n, engine)
+            mu, scale, off, constant = found.mu, found.scale, found.off, found.constant
         with replaced(kept) as temporary, temporary.open("wb") as file:
-            np.savez(file, n=np.array(n), mu=mu, scale=scale, off=np.array(off))
+            np.savez(file, n=np.array(n), mu=mu, scale=scale, off=np.array(off), constant=constant)
     if off:
         run.note(OFF)
     Agreement(link).digest("centre", mu.tobytes() + scale.tobytes() + f"{n} {off}".encode())
@@ -205,7 +210,10 @@ def view(run: PartyRun, data: Data, link: Link, engine: Engine) -> View:
             run.see(name, value)
     seen = _seen(data, study, n, mu, scale, run.note)
     run.show(*seen.observables)
-    return replace(seen, bound=_bound(run, seen, data.d), off=off)
+    warnings = constant_features(data, constant)
+    for text in warnings:
+        run.note(text)
+    return replace(seen, bound=_bound(run, seen, data.d), off=off, warnings=warnings)
 
 
 def announced_view(study: Study) -> list[str]:

@@ -94,7 +94,7 @@ def fit_sealed(run: PartyRun, data: Data, link: Link, engine: Engine, rows: View
     result = agree(Q, (), np.full(study.rank, 1e-9))[0]
     run.see("V", result)
     digest = agree.digest("result", result.tobytes())
-    outcome = Outcome(data, digest, [], observables(hidden_ratios=precision.hidden_ratios))
+    outcome = Outcome(data, digest, rows.warnings, observables(hidden_ratios=precision.hidden_ratios))
     report = run_report(study, engine, link, bound, outcome)
     report["seconds"]["loop"] = round(time.perf_counter() - began, 6)
     report["bound"]["measure"] = "trace" if study.bound_kind == "exponent" else form.measure

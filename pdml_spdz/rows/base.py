@@ -116,17 +116,24 @@ class Rows(ABC):
 
     def shifted(self, mu: Reals) -> Rows:
         """X - 1 mu^T: of sparse rows, dense ones."""
-        return Mapped(self, self.shape[1], lambda block, _: block - mu)
+        return MovedBlocks(self, Shift.of(mu), 1.0)
 
     def less(self, mu: Reals) -> tuple[Rows, Reals]:
         """X less mu as far as that leaves sparse rows sparse, and what of mu is left to be taken off."""
         return self.shifted(mu), np.zeros_like(mu)
 
+    def sums_less(self, mu: Reals) -> Reals:
+        """(d,): the sums of x - mu."""
+        rows, left = self.less(mu)
+        sums: Reals = rows.column_sums() - self.shape[0] * left
+        return sums
+
     def over(self, scale: Reals | float) -> Rows:
         """X / scale: a number, one for each column (d,), or one for each row (n, 1)."""
         by = np.asarray(scale, np.float64)
-        by_row = by.ndim == 2
-        return Mapped(self, self.shape[1], lambda block, rows: block / (by[rows] if by_row else by))
+        if by.ndim < 2:
+            return MovedBlocks(self, None, by)
+        return Mapped(self, self.shape[1], lambda block, rows: block / by[rows])
 
     def filled(self, values: Reals) -> Rows:
         """X with values[j] where an entry of column j is missing (NaN)."""
@@ -255,6 +262,67 @@ class Mapped(Rows):
         return (self._change(block, rows) for rows, block in self._inner.numbered_blocks(numbers))
 
 
+class PutTogether(Rows):
+    """(rows - shift) / scale, feature by feature. What is taken off, divided by or filled in later is put together with
+    these, and the rows as they came are gone through again: one after the other, a mean that is large beside the
+    deviations would cost them digits.
+    """
+
+    _rows: Rows
+    _shift: Shift | None
+    _scale: Reals | float
+
+    @abstractmethod
+    def _made(self, rows: Rows, shift: Shift | None, scale: Reals | float) -> Rows:
+        """Rows of the same kind."""
+
+    def _and(self, mu: Reals) -> Shift:
+        return Shift.of(mu * self._scale, self._shift)
+
+    def shifted(self, mu: Reals) -> Rows:
+        return self._made(self._rows, self._and(mu), self._scale)
+
+    def over(self, scale: Reals | float) -> Rows:
+        return super().over(scale) if np.ndim(scale) == 2 else self._made(self._rows, self._shift, self._scale * scale)
+
+    def filled(self, values: Reals) -> Rows:
+        there = self._and(values)
+        return self._made(self._rows.filled(there.high + there.low), self._shift, self._scale)
+
+    def column_squares(self, mu: Reals | None = None) -> Reals:
+        return super().column_squares() if mu is None else self._around(mu).column_squares()
+
+    def _around(self, mu: Reals) -> Rows:
+        return MovedBlocks(self._rows, self._and(mu), self._scale)
+
+
+class MovedBlocks(PutTogether):
+    """Of any kind of rows, block by block, whenever they are used."""
+
+    def __init__(self, rows: Rows, shift: Shift | None, scale: Reals | float) -> None:
+        self._rows, self._shift, self._scale = rows, shift, scale
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        return self._rows.shape
+
+    def blocks(self, numbers: int = BLOCK) -> Iterator[Reals]:
+        return (moved(block, self._shift, self._scale) for block in self._rows.blocks(numbers))
+
+    def _made(self, rows: Rows, shift: Shift | None, scale: Reals | float) -> Rows:
+        return MovedBlocks(rows, shift, scale)
+
+
+def moved(rows: Reals, shift: Shift | None, scale: Reals | float) -> Reals:
+    """(rows - shift) / scale, as other numbers."""
+    if shift is None:
+        found: Reals = rows / scale
+    else:
+        found = shift.off(rows)
+        found /= scale
+    return found
+
+
 # With a few columns BLAS spends most of a product on rearranging the rows, unless it is so small that it does without:
 # then block after block, each in the cache for both of its products, takes less time on one or two threads.
 SMALL_PRODUCT = 900_000  # multiplications
@@ -296,13 +364,13 @@ class Dense(Rows):
     def columns(self, order: Sequence[int] | NDArray[np.int64]) -> Dense:
         return Dense(np.ascontiguousarray(self.array[:, np.asarray(order)]))
 
-    def shifted(self, mu: Reals) -> Dense:
-        return Moved(self.array, Shift.of(mu), 1.0)
+    def shifted(self, mu: Reals) -> Rows:
+        return Moved(self, Shift.of(mu), 1.0)
 
-    def over(self, scale: Reals | float) -> Dense:
-        return Dense(self.array / scale) if np.ndim(scale) == 2 else Moved(self.array, None, scale)
+    def over(self, scale: Reals | float) -> Rows:
+        return Dense(self.array / scale) if np.ndim(scale) == 2 else Moved(self, None, scale)
 
-    def filled(self, values: Reals) -> Dense:
+    def filled(self, values: Reals) -> Rows:
         return Dense(np.where(np.isnan(self.array), values, self.array))
 
     def times(self, V: Reals) -> Reals:
@@ -329,34 +397,16 @@ class Dense(Rows):
         return max((library["num_threads"] for library in threadpool_info()), default=1)
 
 
-class Moved(Dense):
-    """(rows - shift) / scale, feature by feature. What is taken off or divided by later is put together with these, and
-    the rows as they came are gone through again.
-    """
+class Moved(PutTogether, Dense):
+    """Of an array, as another array."""
 
-    def __init__(self, rows: Reals, shift: Shift | None, scale: Reals | float) -> None:
-        if shift is None:
-            moved: Reals = rows / scale
-        else:
-            moved = shift.off(rows)
-            moved /= scale
-        super().__init__(moved)
+    def __init__(self, rows: Dense, shift: Shift | None, scale: Reals | float) -> None:
+        Dense.__init__(self, moved(rows.array, shift, scale))
         self._rows, self._shift, self._scale = rows, shift, scale
 
-    def shifted(self, mu: Reals) -> Dense:
-        return Moved(self._rows, self._and(mu), self._scale)
-
-    def _and(self, mu: Reals) -> Shift:
-        return Shift.of(mu * self._scale, self._shift)
-
-    def column_squares(self, mu: Reals | None = None) -> Reals:
-        if mu is None:
-            return super().column_squares()
-        blocks = (Moved(block, self._and(mu), self._scale) for block in Dense(self._rows).blocks())
-        return sum((block.column_squares() for block in blocks), np.zeros(self.shape[1]))
-
-    def over(self, scale: Reals | float) -> Dense:
-        return super().over(scale) if np.ndim(scale) == 2 else Moved(self._rows, self._shift, self._scale * scale)
+    def _made(self, rows: Rows, shift: Shift | None, scale: Reals | float) -> Rows:
+        assert isinstance(rows, Dense)
+        return Moved(rows, shift, scale)
 
 
 RowsLike: TypeAlias = Any  # Rows, or what `as_rows` makes them of: an array, or a matrix of scipy.sparse

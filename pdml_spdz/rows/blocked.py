@@ -25,6 +25,8 @@ from pdml_spdz.rows.workers import Workers
 
 READ = 80.0  # flops on dense arrays that take as long as to read and unpack one number
 SAMPLE = 1024  # rows, at most, by which a provisional centre is found
+FAR = 15 / 16  # of the squares around the centre are those of its distance from the mean: four bits are lost
+NEAR = 2.0**-40  # of the centre itself: what rounding makes of a constant
 LARGEST_GRAM = 64 << 20  # bytes: several of them are held while a pass goes on
 
 
@@ -43,6 +45,7 @@ class BlockStore:
     _sample: Any = None
     _kept: list[Any] | None = None
     _around: tuple[BlockStore, Reals] | None = None
+    _centre: Reals | None = None
 
     @property
     def n(self) -> int:
@@ -62,8 +65,12 @@ class BlockStore:
 
     @property
     def centre(self) -> Reals:
-        if self.sparse:
-            return np.zeros(self.d)
+        if self._centre is None:
+            self._centre = np.zeros(self.d) if self.sparse else self._first_mean()
+        return self._centre
+
+    def _first_mean(self) -> Reals:
+        """Of the first rows."""
         first = self.sample.dense()
         present = np.isfinite(first)
         mean: Reals = np.where(present, first, 0.0).sum(axis=0) / np.maximum(present.sum(axis=0), 1)
@@ -78,12 +85,25 @@ class BlockStore:
 
     def summary(self) -> Summary:
         if self._summary is None:
-            centre, gram = self.centre, self.with_gram
-            own = [(first, centre, gram) for first in self.firsts]
-            found: Summary = self.workers.total(work.summarised, self.pieces, own)
+            found = self._pass()
+            if not self.sparse and np.any(far := self._far(found)):
+                self._centre = self.centre + np.where(far, found.sums / max(found.n, 1), 0.0)
+                found = self._pass()
             # Rows of groups that lie in two pieces are not needed any more.
             self._summary = replace(found, digests=tuple(enumerate(work.joined_digests(found))), parts=())
         return self._summary
+
+    def _pass(self) -> Summary:
+        own = [(first, self.centre, self.with_gram) for first in self.firsts]
+        found: Summary = self.workers.total(work.summarised, self.pieces, own)
+        return found
+
+    def _far(self, found: Summary) -> NDArray[np.bool_]:
+        """(d,): where the first rows are so far from the others that sums around their mean have lost digits."""
+        with np.errstate(over="ignore", invalid="ignore"):  # numbers that are missing or too large are found later
+            lost = found.sums**2 > FAR * found.n * found.squares
+            far: NDArray[np.bool_] = lost & (np.abs(found.sums) > found.n * NEAR * np.abs(self.centre))
+        return far
 
     def around_own_mean(self) -> tuple[BlockStore, Reals]:
         """Sparse rows less their own mean in the columns where that is larger than the deviations; and what was taken
@@ -96,7 +116,7 @@ class BlockStore:
             full = 2.0 * found.sums**2 > found.n * found.squares
             own = np.where(full, found.sums / max(found.n, 1), 0.0)
             pieces = [Changed(piece, (StoredWhole(full, own),)) for piece in self.pieces]
-            made = replace(self, pieces=pieces, _summary=None, _sample=None, _kept=None, _around=None)
+            made = replace(self, pieces=pieces, _summary=None, _sample=None, _kept=None, _around=None, _centre=None)
             self._around = (made if np.any(full) else self), own
         return self._around
 
@@ -138,6 +158,17 @@ class Blocked(Rows):
 
     def summary(self) -> Summary:
         return self.store.summary()
+
+    @property
+    def missing(self) -> NDArray[np.int64]:
+        """(d,): how many entries of each column are missing."""
+        return self.summary().missing[self._order]
+
+    @property
+    def infinite(self) -> tuple[int, int] | None:
+        """(row, column) of the first entry that is infinite, if there is one."""
+        found = self.summary().infinite
+        return None if found is None else (found[0], int(np.flatnonzero(self._order == found[1])[0]))
 
     @property
     def _order(self) -> NDArray[np.int64]:
@@ -292,8 +323,10 @@ class Blocked(Rows):
         return Blocked(self.store, replace(self.affine, scale=self._scale * by))
 
     def filled(self, values: Reals) -> Rows:
-        pieces = [Changed(piece, (self.affine, Filled(values))) for piece in self.store.pieces]
-        return self._of(pieces, self.store.lengths)
+        """As they came, with what these values are there: means are taken off later, before they are divided."""
+        order, there = Affine(self.affine.order), self._shifted(values)
+        pieces = [Changed(piece, (order, Filled(there.high + there.low))) for piece in self.store.pieces]
+        return Blocked(self._of(pieces, self.store.lengths).store, replace(self.affine, order=None))
 
     def complete(self) -> NDArray[np.int64]:
         """Which rows are those in which nothing is missing."""
@@ -308,7 +341,7 @@ class Blocked(Rows):
         pieces = [Selected(piece, part) for piece, part in zip(self._pieces(), parts, strict=True)]
         return self._of(pieces, [int(part.sum()) for part in parts])
 
-    def _of(self, pieces: list[Any], lengths: Sequence[int]) -> Rows:
+    def _of(self, pieces: list[Any], lengths: Sequence[int]) -> Blocked:
         store = self.store
         made = BlockStore(store.workers, pieces, lengths, self.shape[1], self.sparse, store.products, store.calls)
         return Blocked(made)

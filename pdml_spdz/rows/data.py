@@ -79,7 +79,7 @@ class Data:
         if not self.holes:
             return np.zeros(self.d, np.int64)
         if self.rows.lazy:
-            counted: NDArray[np.int64] = self.rows.summary().missing  # type: ignore[attr-defined]
+            counted: NDArray[np.int64] = self.rows.missing  # type: ignore[attr-defined]
             return counted
         return missing.holes(self.rows, self.source, self.features)[0].by_column
 

@@ -101,9 +101,10 @@ def of_pass(data: Data, where: str, setting: str) -> Data:
     """The same for rows that are not loaded whole: a pass over them has counted what is missing, by column."""
     rows: Any = data.rows
     summary = rows.summary()
-    if summary.infinite is not None:
-        raise _infinite(where, summary.infinite[0], summary.infinite[1], data.features)
-    found = Holes(summary.missing, summary.n - summary.complete, summary.n, summary.hole)
+    if rows.infinite is not None:
+        row, j = rows.infinite
+        raise _infinite(where, row, j, data.features)
+    found = Holes(rows.missing, summary.n - summary.complete, summary.n, summary.hole)
     if not found.rows:
         return data
     complete = data.of_rows(rows.complete()) if setting == DROP_ROWS and summary.complete else data

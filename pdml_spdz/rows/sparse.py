@@ -56,7 +56,7 @@ class Sparse(Rows):
         chosen.sort_indices()  # as a file in this order would have them: the digest is the same
         return Sparse(chosen)
 
-    def shifted(self, mu: Reals) -> Dense:
+    def shifted(self, mu: Reals) -> Rows:
         return Dense(self.dense() - mu)
 
     def less(self, mu: Reals) -> tuple[Sparse, Reals]:
@@ -165,7 +165,7 @@ class OverScale(Sparse):
         super().__init__(rows._over(scale))
         self._rows, self._scale = rows, scale
 
-    def shifted(self, mu: Reals) -> Dense:
+    def shifted(self, mu: Reals) -> Rows:
         return self._rows.shifted(mu * self._scale).over(self._scale)
 
     def column_squares(self, mu: Reals | None = None) -> Reals:

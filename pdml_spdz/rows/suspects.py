@@ -18,6 +18,8 @@ CODES = [sign * (10.0**k - 1) for k in range(2, 8) for sign in (-1, 1)]  # -99, 
 LEAST_ROWS = 8  # by chance alone fewer numbers may go up by equal steps
 IDENTIFIER = "looks like an identifier or a row number"
 DOMINANT = "carries nearly all of the"
+WHOLE, FINE = 2.0**53, 2.0**-22  # beyond, float64 has not all whole numbers; deviations beside it that feel that
+ROUNDED = "was rounded as it was read: float64 has no finer numbers beyond 2^53"
 ZEROS = "are zero, and are taken as missing (--weighted)"
 ID = re.compile(r"(?:.*[\W_])?(?:id|ID|Id|iD)|.*[a-z](?:Id|ID)")
 
@@ -40,6 +42,22 @@ def dominant_column(data: Data, *, centred: bool) -> list[str]:
     what = "variance" if centred else "sum of squares"
     text = f"{DOMINANT} {what} of this party's rows: the first vector will be that column"
     return [f"{column(data.features, j)} {text}; scale the features (--scale), or leave it out if it is not one"]
+
+
+def rounded_integers(data: Data) -> list[str]:
+    """Warnings of columns of numbers so large that float64 may not have them, beside deviations that feel that."""
+    if data.n < 2:
+        return []
+    mean = data.rows.column_sums() / data.n
+    large = np.abs(mean) > WHOLE
+    if not np.any(large):
+        return []
+    deviation = np.sqrt(data.rows.column_squares(mean) / data.n)
+    found = np.flatnonzero(large & (deviation > 0) & (deviation < FINE * np.abs(mean)))
+    text = (
+        f"{ROUNDED}, and what deviates from its mean may have lost digits; take off a number near it in the file itself"
+    )
+    return [f"{column(data.features, int(j))} {text}" for j in found]
 
 
 def zeros_as_missing(data: Data) -> list[str]:
@@ -79,7 +97,7 @@ def warn_of_columns(said: Iterable[str], caller: int) -> None:
     parties print. caller : how many frames above this one
     """
     for text in said:
-        if any(known in text for known in (IDENTIFIER, DOMINANT, ZEROS)):
+        if any(known in text for known in (IDENTIFIER, DOMINANT, ROUNDED, ZEROS)):
             warnings.warn(text, UserWarning, stacklevel=caller + 1)
 
 

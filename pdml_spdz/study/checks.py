@@ -35,6 +35,7 @@ MAX_SECONDS = 10**6  # the operating system counts milliseconds in 32 bits
 # Bounds and quotas, and what they are divided by: products of two of their roots, and the smallest sum that a range
 # allows for, are neither infinite nor denormal.
 SMALLEST, LARGEST = 2.0**-900, 2.0**900
+SMALLEST_SCALE = 1e-120  # rows over it have squares, of which the largest over the smallest is finite
 LAST_PORT = 65535
 FINGERPRINT = re.compile(r"[0-9a-f]{64}")
 OWN = ("centre", "variance", "nmf")  # settings that only some algorithms have
@@ -224,7 +225,11 @@ def _check_rows(study: Study) -> None:
         values = getattr(study, name)
         want(all(abs(v) <= LARGEST for v in values), f"`{name}` are not all finite and of a size to use.", "numbers")
         want(not (d and values) or len(values) == d, f"`{name}` are {len(values)} for d = {d}.", "one for each feature")
-    want(all(map(usable, study.scales)), "`scales` are not all positive and of a size to use.", "positive numbers")
+    want(
+        all(SMALLEST_SCALE <= v <= 1.0 / SMALLEST_SCALE for v in study.scales),
+        "`scales` are not all positive and of a size to use.",
+        f"positive numbers between {SMALLEST_SCALE:g} and {1.0 / SMALLEST_SCALE:g}, of which float64 has squares",
+    )
     _check_names(study)
 
 

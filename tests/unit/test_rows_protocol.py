@@ -215,6 +215,15 @@ def test_another_kind_of_rows_has_the_singular_vectors_of_dense_ones(settings: d
     np.testing.assert_allclose(other, dense, rtol=0, atol=100 * 120 * 6 * EPS)
 
 
+@pytest.mark.parametrize("settings", [{"scale": "secsum"}, {"scales": (0.3, 0.7, 1.1)}, {"offsets": (7.0, 1e8, -3.0)}])
+def test_a_mean_far_above_the_deviations_costs_another_kind_of_rows_no_digits(settings: dict[str, Any]) -> None:
+    rng = np.random.default_rng(9)
+    X = 1e8 + np.round(rng.normal(size=(300, 3)) @ rng.normal(size=(3, 3)), 1)
+    dense, other = both(np.split(X, 3), algorithm="pca", iterations=40, seed=1, start="seed", **settings)
+    # Rounding relative to the mean would be 1e8 times as much.
+    np.testing.assert_allclose(other, dense, rtol=0, atol=100 * 300 * 3 * EPS)
+
+
 @pytest.mark.parametrize("init", ["pd", "random", "nnsvd"])
 def test_another_kind_of_rows_has_the_topics_of_dense_ones(init: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("secrets.randbits", lambda bits: 7)  # the same start twice

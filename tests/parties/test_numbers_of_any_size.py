@@ -1,0 +1,176 @@
+"""Features whose numbers are far apart, far from zero, or missing: what is filled in, taken off and divided by is as
+exact as their deviations need it, or the run says that it is not.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import dask.array as da
+import dask.dataframe as dd
+import numpy as np
+import pandas as pd
+import pytest
+
+from pdml_spdz.errors import InputError, StudyError
+from pdml_spdz.local.joint import LocalResult, local_study
+from pdml_spdz.local.threads import run_in_threads
+from pdml_spdz.numerics.linalg import sine
+from pdml_spdz.rows.reading import RowSettings
+
+SECONDS, NANOSECONDS = 1.7e9, 1.7e18
+MEAN = RowSettings(missing="mean")
+
+
+def components(X: np.ndarray, k: int, scaled: bool) -> np.ndarray:
+    """In twice the digits of the numbers that are compared with them."""
+    moved = X.astype(np.longdouble) - X.astype(np.longdouble).mean(axis=0)
+    if scaled:
+        moved /= np.sqrt(np.mean(moved**2, axis=0))
+    S = (moved.T @ moved).astype(np.float64)
+    return np.linalg.eigh(S)[1][:, ::-1][:, :k]
+
+
+def assert_within_its_bound(done: LocalResult, X: np.ndarray, *, scaled: bool) -> None:
+    """LAPACK's own vectors are off by some rounding over the gap, which is wide here."""
+    assert sine(components(X, done.V.shape[1], scaled), done.V) <= done.report["sine_bound"]["span"] + 1e-14
+
+
+def correlated(n: int, seed: int = 0) -> np.ndarray:
+    rng = np.random.default_rng(seed)
+    return rng.normal(size=(n, 3)) @ rng.normal(size=(3, 3))
+
+
+@pytest.mark.parametrize("unit", [SECONDS, NANOSECONDS])
+@pytest.mark.parametrize("lazy", [False, True], ids=["memory", "pieces"])
+def test_what_is_filled_in_beside_a_feature_of_times_is_the_mean(unit: float, lazy: bool) -> None:
+    rng = np.random.default_rng(1)
+    X = np.column_stack([np.round(unit * (1 + 0.01 * rng.normal(size=600))), correlated(600)])
+    X[rng.random(600) < 0.1, 1] = np.nan
+    X[:200, 2] = np.nan  # of which one party has nothing
+    tables = [da.from_array(t, chunks=(70, 4)) if lazy else t for t in np.split(X, 3)]
+    done = run_in_threads(tables, local_study(3, algorithm="pca", rank=1, engine="secsum", scale="secsum", rows=MEAN))
+    filled = np.where(np.isnan(X), np.nanmean(X.astype(np.longdouble), axis=0), X).astype(np.float64)
+    found, deviation = done.arrays["fill.npy"][0], np.nanstd(X, axis=0)
+    assert np.all(np.abs(found - np.nanmean(X, axis=0))[1:] <= 1e-11 * deviation[1:])
+    assert_within_its_bound(done, filled, scaled=True)
+
+
+@pytest.mark.parametrize("engine", ["secsum", "embedded"])
+def test_what_is_filled_in_beside_a_large_constant_is_the_mean(engine: str) -> None:
+    rng = np.random.default_rng(2)
+    X = np.column_stack([np.full(120, 2e8), 0.01 * correlated(120)])
+    X[rng.random(120) < 0.1, 1] = np.nan
+    done = run_in_threads(np.split(X, 3), local_study(3, algorithm="pca", rank=1, engine=engine, rows=MEAN))
+    assert_within_its_bound(done, np.where(np.isnan(X), np.nanmean(X, axis=0), X), scaled=False)
+
+
+def test_missing_values_in_pieces_are_those_of_their_column_in_any_order() -> None:
+    rng = np.random.default_rng(3)
+    tables = [pd.DataFrame(rng.normal([10.0, 20.0, 30.0], size=(60, 3)), columns=list("abc")) for _ in range(2)]
+    for table in tables:
+        table.loc[rng.random(60) < 0.3, "a"] = np.nan
+    whole = pd.concat(tables)
+    given = [dd.from_pandas(tables[0], npartitions=2), dd.from_pandas(tables[1][list("cba")], npartitions=2)]
+    done = run_in_threads(given, local_study(2, algorithm="pca", rank=1, engine="secsum", rows=MEAN))
+    np.testing.assert_allclose(done.arrays["fill.npy"][0], whole.mean(), rtol=1e-12)
+    assert not any("'c'" in text for text in done.report["warnings"])
+
+
+def test_an_infinite_entry_in_pieces_is_named_by_its_column_in_any_order() -> None:
+    table = pd.DataFrame(correlated(20), columns=list("abc"))
+    table.loc[7, "a"] = np.inf
+    given = [pd.DataFrame(correlated(20), columns=list("abc")), dd.from_pandas(table[list("cba")], npartitions=2)]
+    with pytest.raises(InputError, match="row 8, column 1 'a'"):
+        run_in_threads(given, local_study(2, algorithm="pca", rank=1, engine="secsum"))
+
+
+@pytest.mark.parametrize("lazy", [False, True], ids=["memory", "pieces"])
+@pytest.mark.parametrize("mean", [1e6, 1e8])
+def test_a_mean_is_taken_off_filled_rows_before_they_are_divided(mean: float, lazy: bool) -> None:
+    rng = np.random.default_rng(4)
+    X = mean + np.where(correlated(600, 4) > 0, 1.0, -1.0)
+    X[rng.random(600) < 0.1, 1] = np.nan
+    tables = [da.from_array(t, chunks=(70, 3)) if lazy else t for t in np.split(X, 3)]
+    study = local_study(3, algorithm="pca", rank=1, engine="secsum", rows=MEAN, scales=(0.3, 0.7, 0.9))
+    done = run_in_threads(tables, study)
+    whole = (np.where(np.isnan(X), done.arrays["fill.npy"][0], X).astype(np.longdouble) - mean) / [0.3, 0.7, 0.9]
+    assert sine(components(whole, 1, scaled=False), done.V) <= 5e-13  # the bound at means of no size
+
+
+@pytest.mark.parametrize("centre", ["open", "hidden"])
+def test_a_first_piece_far_from_the_others_costs_no_digits(centre: str) -> None:
+    rng = np.random.default_rng(5)
+    X = np.round(rng.normal(size=(60_000, 3)) @ rng.normal(size=(3, 3)), 1)
+    X[0] += [1e6, -7e5, 0.0]
+    tables = [da.from_array(X[:30_000], chunks=((1, 29_999), (3,))), da.from_array(X[30_000:], chunks=(9_000, 3))]
+    study = local_study(2, algorithm="pca", rank=2, centre=centre)
+    assert_within_its_bound(run_in_threads(tables, study), X, scaled=False)
+
+
+@pytest.mark.parametrize("unit", [1e-30, 1e-40, 1e-60])
+def test_a_feature_is_no_constant_for_being_small_beside_others(unit: float) -> None:
+    X = (correlated(300) + 3.0) * [1.0, unit, 1.0]
+    study = local_study(3, algorithm="pca", rank=1, engine="secsum", scale="secsum")
+    done = run_in_threads(np.split(X, 3), study)
+    assert_within_its_bound(done, X / [1.0, unit, 1.0], scaled=True)
+    assert not any("constant" in text for text in done.report["warnings"])
+
+
+@pytest.mark.parametrize("algorithm", ["pca", "svd"])
+def test_a_feature_of_which_there_are_no_squares_is_refused(algorithm: str) -> None:
+    X = (correlated(60) + 3.0) * [1.0, 1e-160, 1.0]
+    study = local_study(3, algorithm=algorithm, rank=1, engine="secsum", scale="secsum")
+    with pytest.raises(InputError, match=r"column 2 of .* so small that float64 has no squares"):
+        run_in_threads(np.split(X, 3), study)
+
+
+def near_a_constant(deviation: float) -> list[np.ndarray]:
+    X = correlated(300)
+    X[:, 1] = 1e15 + np.where(X[:, 0] > 0, deviation, -deviation)
+    return np.split(X, 3)
+
+
+def test_a_feature_of_few_last_places_is_refused_and_less_an_offset_it_is_not() -> None:
+    study: dict[str, Any] = {"algorithm": "pca", "rank": 1, "engine": "secsum", "scale": "secsum"}
+    tables = near_a_constant(1.0)
+    with pytest.raises(InputError, match="column 2 of all parties' rows: float64 has too few digits"):
+        run_in_threads(tables, local_study(3, **study))
+    done = run_in_threads(tables, local_study(3, offsets=(0.0, 1e15, 0.0), **study))
+    assert_within_its_bound(done, np.vstack(tables) - [0.0, 1e15, 0.0], scaled=True)
+
+
+@pytest.mark.parametrize("value", [7.5, 0.1, 1e15, 0.0, -1e-8])
+def test_constants_are_named_and_have_no_weight(value: float, tmp_path: Path) -> None:
+    X = correlated(300)
+    X[:, 1] = value
+    study = local_study(3, algorithm="pca", rank=2, engine="secsum", scale="secsum")
+    done = run_in_threads(np.split(X, 3), study)
+    assert any(text.startswith("column 2 of all parties' rows: constant") for text in done.report["warnings"])
+    np.testing.assert_allclose(done.V[1], 0.0, atol=1e-7)
+    assert sine(components(X[:, [0, 2]], 1, scaled=True), done.V[[0, 2], :1]) <= 1e-10
+
+
+@pytest.mark.parametrize("scale", [1e-160, 1e170])
+def test_agreed_scales_of_which_there_are_no_squares_are_refused(scale: float) -> None:
+    with pytest.raises(StudyError, match="of which float64 has squares"):
+        local_study(2, algorithm="pca", rank=1, scales=(1.0, scale))
+
+
+@pytest.mark.parametrize("lazy", [False, True], ids=["memory", "pieces"])
+def test_whole_numbers_that_float64_has_not_are_warned_of(lazy: bool) -> None:
+    rng = np.random.default_rng(6)
+    tables = [np.column_stack([2**60 + rng.integers(-100, 100, 50), rng.integers(-9, 9, 50)]) for _ in range(2)]
+    given = [da.from_array(t, chunks=(20, 2)) if lazy else t for t in tables]
+    study = local_study(2, algorithm="pca", rank=1, engine="secsum", offsets=(2.0**60, 0.0))
+    warned = [t for t in run_in_threads(given, study).report["warnings"] if "rounded as it was read" in t]
+    assert len(warned) >= 1
+    assert all(text.startswith("column 1 ") for text in warned)
+
+
+def test_times_in_nanoseconds_over_years_are_not_warned_of() -> None:
+    rng = np.random.default_rng(7)
+    X = np.column_stack([NANOSECONDS + 3e16 * rng.normal(size=90), rng.normal(size=90)])
+    done = run_in_threads(np.split(X, 3), local_study(3, algorithm="pca", rank=1, engine="secsum", scale="secsum"))
+    assert not any("rounded as it was read" in text for text in done.report["warnings"])

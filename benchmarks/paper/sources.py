@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import json
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -23,6 +24,7 @@ TITLES = {
     "topics": "Fig. 2 (a): topics",
     "recommender": "Fig. 2 (b): recommender",
     "nmf": "Table 2: KSDP of PD-NMF",
+    "nmf_starts": "§5.1: the same from other starts",
     "pcr": "Fig. 3: PCR, all k",
     "lra": "Fig. 3: low rank, all k",
     "noise": "Fig. 2 (c), 3: with DP, k = 7",
@@ -32,12 +34,20 @@ TITLES = {
 
 @dataclass(frozen=True)
 class Sources:
-    """errata : by name; rows : of each grid, with "grid": its size; counts : of each grid; seconds : CPU of a cell"""
+    """errata : by name; rows : of each grid, with "grid": its size; counts : of each grid; seconds : CPU of a cell
+
+    grids : the cells of each
+    """
 
     errata: dict[str, Any]
     rows: dict[str, list[Row]]
     counts: dict[str, Count]
     seconds: dict[str, float] = field(default_factory=dict)
+    grids: dict[str, list[Cell]] = field(default_factory=dict)
+
+    def count(self, name: str, wanted: Callable[[dict[str, Any]], bool]) -> Count:
+        """Of those cells of a grid whose settings are wanted."""
+        return _counted(name, [cell for cell in self.grids[name] if wanted(cell.settings)], self.rows[name])
 
 
 def whole() -> dict[str, list[Cell]]:
@@ -48,24 +58,34 @@ def whole() -> dict[str, list[Cell]]:
         "table_1": pooled.cells(everywhere),
         "starts_ratings": starts.cells(everywhere, full=True)["starts_ratings"],
         **uplift.cells(everywhere, full=True),
-        "pcr": pcr.cells(everywhere, full=True),
+        "pcr": [cell for cell in pcr.cells(everywhere, full=True) if cell.settings["data"] != "Blogs"],  # not its own
         "hyperband": search.cells(everywhere, full=True),
-        **{name: privacy[name] for name in ("nmf", "svd", "levels", "noise", "ratings")},
+        "nmf": [cell for cell in privacy["nmf"] if cell.settings["start"] == "random"],  # from which the paper starts
+        "nmf_starts": [cell for cell in privacy["nmf"] if cell.settings["start"] != "random"],
+        **{name: privacy[name] for name in ("svd", "levels", "noise", "ratings")},
     }
 
 
+FILES = {"nmf_starts": "nmf"}  # where cells are kept under another name
+
+
+def _counted(name: str, grid: list[Cell], rows: list[Row]) -> Count:
+    return cells.counted(grid, rows, SAME.get(FILES.get(name, name), ()))
+
+
 def read() -> Sources:
-    rows, counts = {}, {}
-    for name, grid in whole().items():
-        if name in SAME:
-            rows[name] = gathered(name, grid, PRIVACY / "full")
+    rows, counts, grids = {}, {}, whole()
+    for name, grid in grids.items():
+        kept = FILES.get(name, name)
+        if kept in SAME:
+            rows[name] = gathered(kept, grid, PRIVACY / "full")
         else:
-            rows[name] = [row | {"grid": "full"} for row in cells.known(grid, EXPERIMENTS / "full" / f"{name}.csv")]
-        counts[name] = cells.counted(grid, rows[name], SAME.get(name, ()))
+            rows[name] = [row | {"grid": "full"} for row in cells.known(grid, EXPERIMENTS / "full" / f"{kept}.csv")]
+        counts[name] = _counted(name, grid, rows[name])
     errata = json.loads((RESULTS / "errata.json").read_text(encoding="utf-8"))
     with (RESULTS / "seconds.csv").open(newline="", encoding="utf-8") as file:
         seconds = {line["grid"]: float(line["cpu_seconds"]) for line in csv.DictReader(file)}
-    return Sources(errata, rows, counts, seconds)
+    return Sources(errata, rows, counts, seconds, grids)
 
 
 def count_table(found: Sources) -> list[str]:
@@ -79,6 +99,10 @@ def count_table(found: Sources) -> list[str]:
         else:
             spent, rest = (found.seconds[name] * n / 3600.0 for n in (count.full, missing))
         figures = [str(n) for n in (count.cells, count.full, count.reduced, count.rest)]
-        lines.append([title, *figures, f"{(spent + rest) / 2:.1f}", f"{rest / 2:.1f}" if missing else "-"])
-    head = ["in the paper", "cells", "full size", "reduced", "not computed", "hours on 2 cores, whole", "the rest"]
+        lines.append([title, *figures, _duration((spent + rest) / 2), _duration(rest / 2) if missing else "-"])
+    head = ["in the paper", "cells", "full size", "reduced", "not computed", "time on 2 cores, whole", "the rest"]
     return table(head, lines)
+
+
+def _duration(hours: float) -> str:
+    return f"{hours:.1f} h" if hours >= 1 else f"{max(1.0, 60 * hours):.0f} min"

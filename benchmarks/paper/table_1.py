@@ -42,7 +42,8 @@ def by_start(rows: list[Row], name: str) -> dict[str, dict[tuple[str, ...], floa
 def layout(rows: list[Row]) -> list[str]:
     """The paper's: averages over all cells, absolute; bold within 3 sigma_mu of the best of the paper's five.
 
-    sigma_mu is of the differences from the best in the same cell: corpora and sizes differ by far more than starts do.
+    sigma_mu is of the relative differences from the best in the same cell: corpora and sizes differ by far more than
+    starts do, and an absolute difference weighs corpora by their size.
     """
     if not rows:
         return []
@@ -50,15 +51,20 @@ def layout(rows: list[Row]) -> list[str]:
     shown: dict[str, list[str]] = {start: [] for start in starts}
     for name, form, sign in MEASURES:
         values = by_start(rows, name)
-        best = min(PAPER, key=lambda start: sign * float(np.mean([*values[start].values()])))
+        best = min(PAPER, key=lambda start: sign * _mean_log(values[start]))
         for start in starts:
-            differences = [sign * (values[start][cell] - values[best][cell]) for cell in values[best]]
+            differences = [sign * (values[start][cell] / values[best][cell] - 1.0) for cell in values[best]]
             mean, error = mean_and_error(differences)
             near = mean <= 3 * (error if np.isfinite(error) else 0.0)
             text = form.format(np.mean([*values[start].values()]))
             shown[start].append(f"**{text}**" if near and start in PAPER else text)
     head = ["start", "Fro. error", "coherence (C_V)", "perplexity", "paper: Fro. error", "coherence", "perplexity"]
     return table(head, [[start, *shown[start], *PAPER.get(start, ("", "", ""))] for start in starts])
+
+
+def _mean_log(values: dict[tuple[str, ...], float]) -> float:
+    """Of which the best is the best by ratios."""
+    return float(np.mean(np.log([*values.values()])))
 
 
 def above_ours(rows: list[Row], name: str, rival: str, chosen: Callable[[Row], bool] = lambda row: True) -> list[float]:
@@ -68,14 +74,15 @@ def above_ours(rows: list[Row], name: str, rival: str, chosen: Callable[[Row], b
 
 
 def duel(rows: list[Row], name: str) -> list[str]:
-    """The rivals above PD-NMF-Init in %, +- 3 sigma_mu, in all cells and by number of parties."""
-    parties = sorted({row["M"] for row in rows}, key=int)
+    """The rivals above PD-NMF-Init in %, +- 3 sigma_mu, in all cells, by number of parties and by corpus."""
+    kinds = [("M", M) for M in sorted({row["M"] for row in rows}, key=int)]
+    kinds += [("data", data) for data in sorted({row["data"] for row in rows})]
     lines = []
     for rival in (start for start in (*PAPER, *BESIDES) if start != OURS):
         found = [above_ours(rows, name, rival)]
-        found += [above_ours(rows, name, rival, lambda row, M=M: row["M"] == M) for M in parties]  # type: ignore[misc]
+        found += [above_ours(rows, name, rival, lambda row, n=n, v=v: row[n] == v) for n, v in kinds]  # type: ignore[misc]
         lines.append([rival, *(_interval(percents, less_is_better=name != "c_v") for percents in found)])
-    return table(["start", "all cells", *(f"M = {M}" for M in parties)], lines)
+    return table(["start", "all cells", *(f"M = {v}" if n == "M" else v for n, v in kinds)], lines)
 
 
 def _interval(percents: list[float], *, less_is_better: bool) -> str:

@@ -189,5 +189,5 @@ def of_sums(nmf: list[Row]) -> list[str]:
         if len(by_view) == len(NMF_VIEWS):
             told = [f"{by_view[view]['flagged']} ({float(by_view[view]['auc']):.2f})" for view in OF_SUMS]
             size = f"{row['records']}, {row['samples']} + {row['samples']}"
-            lines.append([row["data"], percent(row["party_share"]), row["rows"], row["start"], size, *told])
-    return table(["data", "party size", "rows", "start", "records, samples", *OF_SUMS.values()], lines)
+            lines.append([row["data"], row["k"], percent(row["party_share"]), row["rows"], row["start"], size, *told])
+    return table(["data", "k", "party size", "rows", "start", "records, samples", *OF_SUMS.values()], lines)

@@ -36,7 +36,7 @@ TURNS = 40  # in which a mean is found of features of any size: each leaves 2^-8
 ROUNDED = 4.0  # times EPS: mu itself, over scales and back, and what is added to it
 MOVED = 3.0  # half-roundings of sums of x - mu: mu itself, over agreed scales, and what is added to it
 LAST = 1.5  # times EPS: mu itself
-LEAST = 1e-270  # of a sum of squares that has all its digits
+SMALL, LEAST = 1e-130, 1e-270  # of a number, and of a sum of squares, that has all its digits
 CONSTANT = (
     "{} of all parties' rows: constant, as far as float64 has digits at that size, and so of no weight; if that is not "
     "so, take off a number near the mean first (--offset)"
@@ -200,13 +200,15 @@ def deviations(run: PartyRun, data: Data, mu: Reals, n: int, engine: Engine) -> 
     1. mu, q <- `around`
     2. scale <- sqrt(q / n)
 
-    Without mu q <- SecSum(own sums of x^2), each to 44 bits of its own. Reveals: as `view` says. Cost: as `view` says.
-    Ref: -
+    Without mu q <- SecSum(own sums of x^2), each to 44 bits of its own. Numbers so small that their squares are lost
+    end the run. Reveals: as `view` says. Cost: as `view` says. Ref: -
     """
     if not mu.size:
-        q = engine.sec_sum.positive(own_squares(data), "scales")
+        live = _live(data, engine)
+        q = engine.sec_sum.positive(data.rows.column_squares(), "scales")
         run.show(scale_seen(mu))
-        return Deviations(mu, np.where(q > 0, np.sqrt(q / n), 1.0), 0.0, q <= 0)
+        _refuse_lost(data, live & (q < LEAST))
+        return Deviations(mu, np.where(q > 0, np.sqrt(q / n), 1.0), 0.0, np.zeros(data.d, np.bool_))
     mu, q, error = around(run, data, mu, n, engine, scale_seen(mu), EPS / data.d)
     # Of a constant there is left what mu is off by: rounded to the nearest number, and that is all.
     constant = q <= n * (error + LAST * EPS * np.abs(mu)) ** 2
@@ -257,7 +259,7 @@ def around(
     all rows, as their q shows too. Cost: a round of 8 bytes a feature, three SecSums, of which two are `positive`, and
     two for each turn more. Ref: -
     """
-    live = engine.sec_sum.anywhere([*(own_squares(data) > 0)], "scales")
+    live = _live(data, engine)
     mu = np.where(live, mu, 0.0)
     q = engine.sec_sum.positive(data.rows.column_squares(mu), "scales")
     run.show(shown)
@@ -268,21 +270,25 @@ def around(
         q[left] = engine.sec_sum.positive(data.rows.column_squares(mu)[left], "scales")
         left = n * error**2 > np.maximum(enough * q, n * (ROUNDED * EPS * mu) ** 2)
         if not np.any(left):
+            _refuse_lost(data, live & (q < LEAST) & (np.abs(mu) < SMALL))
             return mu, q, error
     raise _too_few_digits(data, np.flatnonzero(left))
 
 
-def own_squares(data: Data) -> Reals:
-    """This party's sums of x^2, unless there is something of which the square is nothing."""
-    squares, sums = data.rows.column_squares(), data.rows.column_sums()
-    if len(lost := np.flatnonzero((squares < LEAST) & ((squares > 0) | (sums != 0)))):
-        names = listed(column(data.features, int(j)) for j in lost)
+def _live(data: Data, engine: Engine) -> NDArray[np.bool_]:
+    """(d,): which features are not zero in all rows, even if their squares are."""
+    own = (data.rows.column_squares() > 0) | (data.rows.column_sums() != 0)
+    return np.array(engine.sec_sum.anywhere([*own], "scales"))
+
+
+def _refuse_lost(data: Data, lost: NDArray[np.bool_]) -> None:
+    if np.any(lost):
+        names = listed(column(data.features, int(j)) for j in np.flatnonzero(lost))
         raise InputError(
-            f"{names} of {data.source}: numbers so small that float64 has no squares of them.",
+            f"{names} of all parties' rows: numbers so small that float64 has no squares of them.",
             "numbers above 1e-135",
             "write these features in other units",
         )
-    return squares
 
 
 def _shifted(

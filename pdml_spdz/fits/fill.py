@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 
 import numpy as np
-from numpy.typing import NDArray
 
 from pdml_spdz.engines.base import Engine
 from pdml_spdz.errors import InputError
@@ -16,9 +14,9 @@ from pdml_spdz.fits.prepare import offsets_and_scales
 from pdml_spdz.numerics.fixedpoint import Reals
 from pdml_spdz.numerics.linalg import EPS
 from pdml_spdz.primitives.agree import Agreement
-from pdml_spdz.rows.base import BLOCK, Rows
 from pdml_spdz.rows.data import Data
 from pdml_spdz.rows.names import column, listed
+from pdml_spdz.rows.present import present
 from pdml_spdz.rows.reading import MEAN
 from pdml_spdz.run.context import KEPT_NUMBERS, PartyRun
 from pdml_spdz.run.output import Fitted
@@ -57,47 +55,6 @@ def fit_filled(run: PartyRun, data: Data, link: Link, engine: Engine) -> Fitted:
     return fitted
 
 
-class Present(Rows):
-    """Rows of which only what is there counts, for sums around a mean: no number that is missing adds to them.
-
-    filled : the rows with this party's own means in place of what is missing, which is near any mean of all rows; what
-    that adds is taken off again
-    """
-
-    def __init__(self, filled: Rows, own: Reals, missing: NDArray[np.int64]) -> None:
-        self._filled, self._own, self._missing = filled, own, missing
-
-    @property
-    def shape(self) -> tuple[int, int]:
-        return self._filled.shape
-
-    def blocks(self, numbers: int = BLOCK) -> Iterator[Reals]:
-        return self._filled.blocks(numbers)
-
-    def column_squares(self, mu: Reals | None = None) -> Reals:
-        around = np.zeros_like(self._own) if mu is None else mu
-        return self._there(np.maximum(self._filled.column_squares(mu) - self._missing * (self._own - around) ** 2, 0.0))
-
-    def column_sums(self) -> Reals:
-        return self.sums_less(np.zeros_like(self._own))
-
-    def sums_less(self, mu: Reals) -> Reals:
-        return self._there(self._filled.sums_less(mu) - self._missing * (self._own - mu))
-
-    def _there(self, sums: Reals) -> Reals:
-        """A feature of which this party has nothing adds nothing, not even rounding."""
-        return np.where(self._missing < self.shape[0], sums, 0.0)
-
-
-def present(data: Data, sums: Reals) -> Data:
-    """The rows, of which only what is there counts. sums : of each feature"""
-    if not data.holes:
-        return data
-    missing = data.missing()
-    own: Reals = sums / np.maximum(data.n - missing, 1)
-    return replace(data, rows=Present(data.rows.filled(own), own, missing), holes=False)
-
-
 def filling(run: PartyRun, data: Data, link: Link, engine: Engine) -> Filling:
     """The mean of all parties' values of each feature.
 
@@ -128,6 +85,8 @@ def filling(run: PartyRun, data: Data, link: Link, engine: Engine) -> Filling:
         values = agreed_sum(engine.sec_sum(own, bound.addend, "fill"), link) / counts
         run.show(SUMS)
         values = _fine(run, present(data, own), values, counts, bound.addend, engine, link)
+        if not run.study.spec.signed:
+            values = np.maximum(values, 0.0)  # what opening has put below zero
         with replaced(kept) as temporary, temporary.open("wb") as file:
             np.savez(file, values=values)
     Agreement(link).digest("fill", values.tobytes())
@@ -139,12 +98,14 @@ def filling(run: PartyRun, data: Data, link: Link, engine: Engine) -> Filling:
 def _fine(run: PartyRun, data: Data, values: Reals, counts: Reals, bound: float, engine: Engine, link: Link) -> Reals:
     """Step 4 of `filling`."""
     # Rows that get a mean which is off by delta are off by delta, not by its square as if it were taken off all rows.
+    enough = max(FILLED, 4.0 * rounding_of_sums(counts) * EPS) ** 2
     if run.study.scale == "secsum":
-        enough = max(FILLED, 4.0 * rounding_of_sums(counts) * EPS) ** 2
         return around(run, data, values, counts, engine, DEVIATIONS, enough)[0]
     run.show(FINE)
     unit = engine.sec_sum.accuracy(bound).unit
-    return finer(run, data, counts, engine, link, values, unit, EPS**2, "fill").mu
+    fine = finer(run, data, counts, engine, link, values, unit, enough, "fill")
+    run.see("fill fineness", np.array([float(fine.steps)]))
+    return fine.mu
 
 
 def announced_filling(study: Study) -> list[str]:

@@ -292,6 +292,7 @@ NMF = Algorithm(
     kept=("W.npy", "scale.npy", "fill.npy"),
     starts=("centre.npz", "missing.npz", "T0.npy", "W"),
     needs=SUMS,
+    signed=False,
     own=("nmf",),
     idle=(
         "solver",

@@ -101,12 +101,17 @@ def agreed(data: Data, study: Study) -> Data:
     """The rows less the study's offsets, over its scales, and what their party should know of them: all of it local."""
     if study.spec.vector:
         return data
-    rows = replace(data, rows=moved(data, study))
+    rows = as_factorised(data, study)
     centred = "centre" in study.spec.own and study.centre != "none"
     dominant = dominant_column(replace(rows, rows=rows.known), centred=centred) if study.scale == "agreed" else []
-    known = replace(data, rows=data.known)
-    found = [*identifiers(known), *rounded_integers(known), *dominant, *suspected_zeros(data, study)]
+    found = [*identifiers(replace(data, rows=data.known)), *rounded_integers(data), *dominant]
+    found += suspected_zeros(data, study)
     return replace(rows, warnings=(*data.warnings, *found))
+
+
+def as_factorised(data: Data, study: Study) -> Data:
+    """(X - offsets) / scales, but for vectors."""
+    return data if study.spec.vector else replace(data, rows=moved(data, study))
 
 
 def suspected_zeros(data: Data, study: Study) -> list[str]:

@@ -219,7 +219,8 @@ def _checked(given: RowsLike | str | Path, run: LocalRun, m: int) -> Path | Data
     data = prepare.fitting(rows_of(given, study, f"the table of P{m}", run.reading.of(m)), study)
     if run.transport != "threads":  # another process takes them as they are
         data = data.looked_at(study.rows.missing)
-    study.spec.accept(study, m, data)
+    if not data.rows.lazy:  # of which nobody has looked at all yet
+        study.spec.accept(study, m, prepare.as_factorised(data, study))
     return data
 
 

@@ -139,6 +139,10 @@ class Rows(ABC):
         """X with values[j] where an entry of column j is missing (NaN)."""
         return Mapped(self, self.shape[1], lambda block, _: np.where(np.isnan(block), values, block))
 
+    def filler(self, values: Reals) -> Rows:
+        """One row of what `filled` would put there."""
+        return Dense(np.array(values)[None])
+
     def times(self, V: Reals) -> Reals:
         """X V, for V of shape (d, k) or (d,)."""
         product = np.empty((self.shape[0], *V.shape[1:]))
@@ -286,8 +290,14 @@ class PutTogether(Rows):
         return super().over(scale) if np.ndim(scale) == 2 else self._made(self._rows, self._shift, self._scale * scale)
 
     def filled(self, values: Reals) -> Rows:
+        return self._made(self._rows.filled(self._as_it_came(values)), self._shift, self._scale)
+
+    def filler(self, values: Reals) -> Rows:
+        return MovedBlocks(Dense(self._as_it_came(values)[None]), self._shift, self._scale)
+
+    def _as_it_came(self, values: Reals) -> Reals:
         there = self._and(values)
-        return self._made(self._rows.filled(there.high + there.low), self._shift, self._scale)
+        return there.high + there.low
 
     def column_squares(self, mu: Reals | None = None) -> Reals:
         return super().column_squares() if mu is None else self._around(mu).column_squares()

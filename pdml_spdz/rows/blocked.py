@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from pdml_spdz.numerics.fixedpoint import Reals
 from pdml_spdz.numerics.shift import Shift
 from pdml_spdz.rows import pieces as work
-from pdml_spdz.rows.base import BLOCK, Dense, Rows, Work
+from pdml_spdz.rows.base import BLOCK, Dense, MovedBlocks, Rows, Work
 from pdml_spdz.rows.coefficients import Coefficients, coefficients
 from pdml_spdz.rows.pieces import Affine, Changed, Filled, Selected, StoredWhole, Summary
 from pdml_spdz.rows.sparse import Sparse
@@ -46,6 +46,7 @@ class BlockStore:
     _kept: list[Any] | None = None
     _around: tuple[BlockStore, Reals] | None = None
     _centre: Reals | None = None
+    _filled: tuple[NDArray[np.int64] | None, Reals, BlockStore] | None = None
 
     @property
     def n(self) -> int:
@@ -116,9 +117,19 @@ class BlockStore:
             full = 2.0 * found.sums**2 > found.n * found.squares
             own = np.where(full, found.sums / max(found.n, 1), 0.0)
             pieces = [Changed(piece, (StoredWhole(full, own),)) for piece in self.pieces]
-            made = replace(self, pieces=pieces, _summary=None, _sample=None, _kept=None, _around=None, _centre=None)
+            made = replace(
+                self, pieces=pieces, _summary=None, _sample=None, _kept=None, _around=None, _centre=None, _filled=None
+            )
             self._around = (made if np.any(full) else self), own
         return self._around
+
+    def filled(self, order: NDArray[np.int64] | None, values: Reals, d: int) -> BlockStore:
+        """These columns, with these values where something is missing. The last such rows are kept: they had a pass."""
+        if self._filled is None or not all(map(_same, self._filled[:2], (order, values))):
+            pieces = [Changed(piece, (Affine(order), Filled(values))) for piece in self.pieces]
+            made = BlockStore(self.workers, pieces, self.lengths, d, self.sparse, self.products, self.calls)
+            self._filled = order, values, made
+        return self._filled[2]
 
     def at_hand(self) -> Sequence[Any]:
         """The pieces, in the workers' memory if they keep them."""
@@ -126,6 +137,10 @@ class BlockStore:
             held = self.workers.kept(work.whole_piece, self.pieces, 8 * self.n * self.d)
             self._kept = list(self.pieces) if held is None else [work.ValuePiece(value) for value in held]
         return self.pieces if self._kept is None else self._kept
+
+
+def _same(a: Any, b: Any) -> bool:
+    return a is b or (a is not None and b is not None and np.array_equal(a, b))
 
 
 @dataclass(frozen=True, eq=False)
@@ -324,9 +339,15 @@ class Blocked(Rows):
 
     def filled(self, values: Reals) -> Rows:
         """As they came, with what these values are there: means are taken off later, before they are divided."""
-        order, there = Affine(self.affine.order), self._shifted(values)
-        pieces = [Changed(piece, (order, Filled(there.high + there.low))) for piece in self.store.pieces]
-        return Blocked(self._of(pieces, self.store.lengths).store, replace(self.affine, order=None))
+        order, there = self.affine.order, self._as_they_came(values)
+        return Blocked(self.store.filled(order, there, self.shape[1]), replace(self.affine, order=None))
+
+    def filler(self, values: Reals) -> Rows:
+        return MovedBlocks(Dense(self._as_they_came(values)[None]), self.affine.shift, self._scale)
+
+    def _as_they_came(self, values: Reals) -> Reals:
+        there = self._shifted(values)
+        return there.high + there.low
 
     def complete(self) -> NDArray[np.int64]:
         """Which rows are those in which nothing is missing."""

@@ -46,18 +46,27 @@ def dominant_column(data: Data, *, centred: bool) -> list[str]:
 
 def rounded_integers(data: Data) -> list[str]:
     """Warnings of columns of numbers so large that float64 may not have them, beside deviations that feel that."""
-    if data.n < 2:
-        return []
-    mean = data.rows.column_sums() / data.n
-    large = np.abs(mean) > WHOLE
-    if not np.any(large):
-        return []
-    deviation = np.sqrt(data.rows.column_squares(mean) / data.n)
-    found = np.flatnonzero(large & (deviation > 0) & (deviation < FINE * np.abs(mean)))
+    rows = data.rows.sample()
+    mean, deviation = _of_what_is_there(rows.dense()) if data.holes else _of_all(rows)
+    found = np.flatnonzero((np.abs(mean) > WHOLE) & (deviation > 0) & (deviation < FINE * np.abs(mean)))
     text = (
         f"{ROUNDED}, and what deviates from its mean may have lost digits; take off a number near it in the file itself"
     )
     return [f"{column(data.features, int(j))} {text}" for j in found]
+
+
+def _of_all(rows: Rows) -> tuple[Reals, Reals]:
+    """(d,) and (d,): mean and deviation; none are asked for where no mean is so large."""
+    mean: Reals = rows.column_sums() / rows.shape[0]
+    large = bool(np.any(np.abs(mean) > WHOLE))
+    return mean, np.sqrt(rows.column_squares(mean) / rows.shape[0]) if large else np.zeros_like(mean)
+
+
+def _of_what_is_there(X: Reals) -> tuple[Reals, Reals]:
+    there = ~np.isnan(X)
+    n = np.maximum(there.sum(axis=0), 1)
+    mean: Reals = np.where(there, X, 0.0).sum(axis=0) / n
+    return mean, np.sqrt(np.sum(np.where(there, X - mean, 0.0) ** 2, axis=0) / n)
 
 
 def zeros_as_missing(data: Data) -> list[str]:

@@ -147,7 +147,7 @@ KEPT = 2  # parties that are cut off in the middle of an iteration differ by one
 MOST = 4096  # bytes of a message here
 # Of files beside the checkpoints: what they hold, and what to do when they are damaged.
 KEPT_NUMBERS = "what this run has written before", "put back a copy of it, or run again without --resume"
-FORMAT = 4  # of checkpoints; 4: how far a mean may be off
+FORMAT = 5  # of checkpoints; 5: which features are constant
 
 
 @dataclass(frozen=True)

@@ -60,6 +60,7 @@ class Algorithm:
     starts : files that are written when a fit begins
     needs : directions of sums (NormedSecSum), or the sums themselves
     vector : a party has one row, and its columns are not features of many
+    signed : rows may have numbers below zero
     own : settings of a study that no other algorithm has, unless it says so too
     idle : settings that it makes no use of
     defaults : settings whose usual value is not that of a Study
@@ -91,6 +92,7 @@ class Algorithm:
     starts: tuple[str, ...] = ("centre.npz", "missing.npz")
     needs: str = DIRECTIONS
     vector: bool = False
+    signed: bool = True
     own: tuple[str, ...] = ()
     idle: tuple[str, ...] = ()
     defaults: Mapping[str, Any] = field(default_factory=dict)

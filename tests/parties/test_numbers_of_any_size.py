@@ -66,6 +66,45 @@ def test_what_is_filled_in_beside_a_large_constant_is_the_mean(engine: str) -> N
     assert_within_its_bound(done, np.where(np.isnan(X), np.nanmean(X, axis=0), X), scaled=False)
 
 
+@pytest.mark.parametrize("lazy", [False, True], ids=["memory", "pieces"])
+@pytest.mark.parametrize("settings", [{"scale": "secsum"}, {}], ids=["scale", "as it is"])
+@pytest.mark.parametrize("there", [6, 40])
+def test_few_values_far_from_zero_have_their_own_mean(there: int, settings: dict[str, Any], lazy: bool) -> None:
+    """What stands for the others is rounded as they are, in the file's units: that must not add up."""
+    rng = np.random.default_rng(there)
+    X = np.column_stack([NANOSECONDS + 256.0 * np.round(8.0 * rng.normal(size=2000)), rng.normal(size=(2000, 2))])
+    X[rng.permutation(2000)[there:], 0] = np.nan
+    tables = [da.from_array(t, chunks=(300, 3)) if lazy else t for t in np.split(X, 2)]
+    study = local_study(2, algorithm="pca", rank=1, engine="secsum", rows=MEAN, offsets=(1.7e18, 0.0, 0.0), **settings)
+    found = run_in_threads(tables, study).arrays["fill.npy"][0][0]
+    exact = NANOSECONDS + float(np.mean(X[~np.isnan(X[:, 0]), 0] - NANOSECONDS))
+    assert abs(found - exact) <= 256.0  # the numbers there are next to each other
+
+
+@pytest.mark.parametrize("algorithm", ["pca", "svd"])
+def test_rows_in_pieces_with_holes_are_taken_with_any_bound(algorithm: str) -> None:
+    X = correlated(60)
+    X[5, 1] = np.nan
+    tables = [da.from_array(t, chunks=(7, 3)) for t in np.split(X, 2)]
+    done = run_in_threads(tables, local_study(2, algorithm=algorithm, rank=1, scale="secsum", rows=MEAN))
+    np.testing.assert_allclose(done.arrays["fill.npy"][0], np.nanmean(X, axis=0), rtol=1e-9, atol=1e-11)
+
+
+def test_numbers_that_are_large_but_for_an_offset_are_within_the_window() -> None:
+    X = np.column_stack([NANOSECONDS + 1e4 * np.round(correlated(90)[:, 0], 2), correlated(90)[:, 1:]])
+    study = local_study(3, algorithm="pca", rank=1, offsets=(1.7e18, 0.0, 0.0), scales=(1e4, 1.0, 1.0))
+    assert_within_its_bound(run_in_threads(np.split(X, 3), study), (X - [1.7e18, 0, 0]) / [1e4, 1, 1], scaled=False)
+
+
+def test_topics_get_no_fill_below_zero() -> None:
+    rng = np.random.default_rng(8)
+    X = np.column_stack([1e9 * rng.uniform(size=60), np.zeros(60), rng.uniform(size=60)])
+    X[::7, 1] = np.nan
+    for _ in range(6):  # opening rounds at random
+        study = local_study(2, algorithm="nmf", rank=1, iterations=1, rows=MEAN)
+        assert np.all(run_in_threads(np.split(X, 2), study).arrays["fill.npy"][0] >= 0)
+
+
 def test_missing_values_in_pieces_are_those_of_their_column_in_any_order() -> None:
     rng = np.random.default_rng(3)
     tables = [pd.DataFrame(rng.normal([10.0, 20.0, 30.0], size=(60, 3)), columns=list("abc")) for _ in range(2)]
@@ -122,8 +161,14 @@ def test_a_feature_is_no_constant_for_being_small_beside_others(unit: float) -> 
 def test_a_feature_of_which_there_are_no_squares_is_refused(algorithm: str) -> None:
     X = (correlated(60) + 3.0) * [1.0, 1e-160, 1.0]
     study = local_study(3, algorithm=algorithm, rank=1, engine="secsum", scale="secsum")
-    with pytest.raises(InputError, match=r"column 2 of .* so small that float64 has no squares"):
+    with pytest.raises(InputError, match="column 2 of all parties' rows: numbers so small that float64 has no squares"):
         run_in_threads(np.split(X, 3), study)
+
+
+def test_a_small_number_of_one_party_is_fine_beside_those_of_others() -> None:
+    X = np.array([[0.3, 1e-200], [0.5, 0.4], [0.9, 0.7], [0.1, 0.2]])
+    study = local_study(4, algorithm="pca", rank=1, engine="secsum", scale="secsum")
+    assert_within_its_bound(run_in_threads(np.split(X, 4), study), X, scaled=True)
 
 
 def near_a_constant(deviation: float) -> list[np.ndarray]:
@@ -162,11 +207,12 @@ def test_agreed_scales_of_which_there_are_no_squares_are_refused(scale: float) -
 def test_whole_numbers_that_float64_has_not_are_warned_of(lazy: bool) -> None:
     rng = np.random.default_rng(6)
     tables = [np.column_stack([2**60 + rng.integers(-100, 100, 50), rng.integers(-9, 9, 50)]) for _ in range(2)]
+    tables[0] = np.where(np.arange(100).reshape(50, 2) == 6, np.nan, tables[0])  # one hole
     given = [da.from_array(t, chunks=(20, 2)) if lazy else t for t in tables]
-    study = local_study(2, algorithm="pca", rank=1, engine="secsum", offsets=(2.0**60, 0.0))
+    study = local_study(2, algorithm="pca", rank=1, engine="secsum", offsets=(2.0**60, 0.0), rows=MEAN)
     warned = [t for t in run_in_threads(given, study).report["warnings"] if "rounded as it was read" in t]
-    assert len(warned) >= 1
-    assert all(text.startswith("column 1 ") for text in warned)
+    assert len(warned) == 1  # the same words at both parties
+    assert warned[0].startswith("column 1 ")
 
 
 def test_times_in_nanoseconds_over_years_are_not_warned_of() -> None:

@@ -16,7 +16,15 @@ from pdml_spdz.errors import StudyError
 from pdml_spdz.programs.precision import MAX_BITS, MAX_RANGE, MIN_BITS, MIN_RANGE
 from pdml_spdz.study import file as study_file
 from pdml_spdz.study import model as studies
-from pdml_spdz.study.checks import LARGEST, MAX_COLUMNS, MAX_FEATURES, MAX_ITERATIONS, MAX_SECONDS, SMALLEST
+from pdml_spdz.study.checks import (
+    LARGEST,
+    MAX_COLUMNS,
+    MAX_FEATURES,
+    MAX_ITERATIONS,
+    MAX_SECONDS,
+    SMALLEST,
+    SMALLEST_SCALE,
+)
 from pdml_spdz.study.engines import ENGINES
 from pdml_spdz.study.levels import LEVELS
 from pdml_spdz.study.model import NmfSettings, PartyEntry, PrecisionSettings, Study, Timeouts
@@ -25,6 +33,7 @@ HEX = "0123456789abcdefABCDEF"
 names = st.text(st.characters(codec="utf-8"), min_size=1, max_size=8).filter(str.strip)
 whole = st.integers(1, 1000)
 positive = st.floats(1e-200, 1e200)
+scale = st.floats(SMALLEST_SCALE, 1.0 / SMALLEST_SCALE)
 seconds = st.floats(0.0, MAX_SECONDS, exclude_min=True)
 entries = st.builds(
     PartyEntry,
@@ -86,7 +95,7 @@ def valid(draw: st.DrawFn) -> dict[str, Any]:
     if algorithm in ("svd", "pca") and d:
         found["offsets"] = draw(st.just(()) | st.tuples(*[st.floats(-1e9, 1e9)] * d))
     if algorithm != "normed-sum" and d:
-        found["scales"] = draw(st.just(()) | st.tuples(*[positive] * d))
+        found["scales"] = draw(st.just(()) | st.tuples(*[scale] * d))
     if algorithm == "nmf":
         found["nmf"] = draw(nmf)
     if algorithm == "pca":
@@ -185,7 +194,11 @@ OUT_OF_RANGE: dict[str, st.SearchStrategy[Any]] = {
     "aggregator": st.integers(2).map(str) | st.sampled_from(["²", "-1", "P0", "1" * 5000]),
     "init_iterations": st.integers(max_value=0) | st.integers(min_value=MAX_ITERATIONS + 1),
     "alpha": st.floats(max_value=0, exclude_max=True) | above,
-    "scales": st.tuples(st.floats(max_value=0) | above | st.floats(0, SMALLEST, exclude_max=True)),
+    "scales": st.tuples(
+        st.floats(max_value=SMALLEST_SCALE, exclude_max=True)
+        | st.floats(1.0 / SMALLEST_SCALE, exclude_min=True)
+        | st.just(float("nan"))
+    ),
     "offsets": st.tuples(above),
     "fingerprint": st.text(HEX, min_size=1, max_size=63) | st.just("gg" * 32),
     "host": st.sampled_from(["", "a b", "a\0b", "a..b", "x" * 70 + ".example", "a\n"]),

@@ -4,7 +4,7 @@
 
 A piece is a protocol (or the paper's program, on semi) and a number of parties: minutes each on an idle machine. What
 is measured again takes the place of what was there; docs/performance.md has these rows where its own measurement has
-none.
+none, or has scaled what is measured here.
 """
 
 from __future__ import annotations
@@ -19,10 +19,12 @@ import click
 from pdml_spdz.bench import normed_sum
 from pdml_spdz.bench.normed_sum import PROTOCOLS, TableRequest
 from pdml_spdz.bench.results import Cell, Measurement, load
+from pdml_spdz.bench.tables import row_name
 from pdml_spdz.cli.bench import Numbers, Words, console, measured
 
 KEPT = Path(__file__).parent / "results" / "mp-spdz.json"
-PAPER = "paper"
+ENGINE, PAPER = "mp-spdz", "paper"
+MISSING, SCALED, MEASURED = range(3)  # how well a cell is known
 
 
 def request_of(
@@ -35,7 +37,7 @@ def request_of(
     return TableRequest(
         (int(parties),),
         dims,
-        ("mp-spdz",),
+        (ENGINE,),
         (protocol,),
         (program,),
         where,
@@ -46,14 +48,20 @@ def request_of(
 
 
 def with_rows(result: Measurement, more: Measurement) -> Measurement:
-    """`result`, and the cells of `more` that it has not measured itself; the notes of both."""
-    own = [cell for cell in result.cells if not cell.missing]
-    known = {cell.identity for cell in own}
-    further = [cell for cell in more.cells if cell.identity not in known]
-    known |= {cell.identity for cell in further}
-    absent = [cell for cell in result.cells if cell.identity not in known]
+    """`result`, with the cells of `more` that are better known or that it has not; the notes of both."""
+    theirs = {cell.identity: cell for cell in more.cells}
+    cells = [_better(cell, theirs.pop(cell.identity, cell)) for cell in result.cells]
     notes = list(dict.fromkeys([*result.notes, *more.notes]))
-    return replace(result, cells=_sorted([*own, *absent, *further]), notes=notes)
+    return replace(result, cells=_sorted([*cells, *theirs.values()]), notes=notes)
+
+
+def _better(own: Cell, kept: Cell) -> Cell:
+    """Measured before scaled before missing, and one's own before another; why a cell is missing, the kept one says."""
+    return own if _known(own) >= max(_known(kept), SCALED) else kept
+
+
+def _known(cell: Cell) -> int:
+    return MISSING if cell.missing else SCALED if cell.scaled_from else MEASURED
 
 
 def with_kept(result: Measurement) -> Measurement:
@@ -62,17 +70,45 @@ def with_kept(result: Measurement) -> Measurement:
         return result
     kept = load(KEPT)
     whole = with_rows(result, kept)
-    text = f"mp-spdz: MP-SPDZ {kept.origin['mp_spdz']}, measured a piece at a time, {kept.origin['time'][:10]}."
-    return replace(whole, checks=normed_sum.checks(whole, int(result.settings["k"])), notes=[*whole.notes, text])
+    checks = normed_sum.checks(whole, int(result.settings["k"]))
+    return replace(whole, checks=checks, notes=[*whole.notes, whence(whole, kept)])
+
+
+def whence(whole: Measurement, kept: Measurement) -> str:
+    """Which cells of a table are kept ones, and of which MP-SPDZ."""
+    theirs = {id(cell) for cell in kept.cells}
+    rows: dict[str, list[Cell]] = {}
+    for cell in whole.cells:
+        if cell.values and cell.key["engine"] == ENGINE:
+            rows.setdefault(row_name(cell), []).append(cell)
+    found = [_words(name, cells, [c for c in cells if id(c) in theirs]) for name, cells in rows.items()]
+    return (
+        f"{ENGINE}, kept: MP-SPDZ {kept.origin['mp_spdz']}, measured a piece at a time, the last one "
+        f"{kept.origin['time'][:10]}. Of the rows above: {'; '.join(text for text in found if text) or 'none'}."
+    )
+
+
+def _words(name: str, cells: Sequence[Cell], kept: Sequence[Cell]) -> str:
+    """The name of a row, and its cells if only some of them are kept; nothing if none is."""
+    if len(kept) in (0, len(cells)):
+        return name.removeprefix(f"{ENGINE}, ") if kept else ""
+    dims = sorted({int(c.key["d"]) for c in kept})
+    parties = {d: ", ".join(str(c.key["M"]) for c in kept if c.key["d"] == d) for d in dims}
+    places = " and ".join(f"d = {d:,} with M = {M}" for d, M in parties.items())
+    return f"{name.removeprefix(f'{ENGINE}, ')} at {places}"
 
 
 def _sorted(cells: Sequence[Cell]) -> list[Cell]:
-    """By the number of parties; and, of the rows of MP-SPDZ, in the order of their protocols, then by length."""
+    """By the number of parties; and, of the rows of MP-SPDZ, in the order of their protocols, then by length, the
+    paper's program last, wherever they come from.
+    """
     order = {name: i for i, name in enumerate(PROTOCOLS)}
 
-    def place(c: Cell) -> tuple[int, int, int]:
+    def place(c: Cell) -> tuple[int, int, int, bool, str]:
         protocol = order.get(str(c.key["protocol"]), -1)
-        return int(c.key["M"]), protocol, int(c.key["d"]) if protocol >= 0 else 0
+        if protocol < 0:
+            return int(c.key["M"]), protocol, 0, False, ""
+        return int(c.key["M"]), protocol, int(c.key["d"]), c.key["program"] == PAPER, str(c.key["where"])
 
     return sorted(cells, key=place)
 

@@ -44,18 +44,23 @@ def write(directory: Path, page: Path, questions: Mapping[str, str]) -> list[Pat
     lines += _checks(results, before, kept)
     files = [page]
     for name, (question, result) in results.items():
-        lines += ["", f"## {name}: {question}", ""]
         figures = plot(result, page.with_name(f"{page.stem}-{name}"))
         files += figures
-        lines += [f"![Figure: {question}]({f.name})\n" for f in figures if f.suffix == ".svg"]
-        for grid in grids(result):
-            lines += [f"{grid.title}:", "", *grid.markdown(), ""]
-        lines += [f"- {note}" for note in result.notes]
+        lines += ["", *section(name, question, result, figures)]
     lines += earlier
     with replaced(page) as temporary:
         text = summarised("\n".join(lines).rstrip() + "\n", summaries.performance)
         temporary.write_text(text, encoding="utf-8")
     return files
+
+
+def section(name: str, question: str, result: Measurement, figures: Sequence[Path]) -> list[str]:
+    """The lines of one benchmark: its figure, its tables, its notes."""
+    lines = [f"## {name}: {question}", ""]
+    lines += [f"![Figure: {question}]({f.name})\n" for f in figures if f.suffix == ".svg"]
+    for grid in grids(result):
+        lines += [f"{grid.title}:", "", *grid.markdown(), ""]
+    return lines + [f"- {note}" for note in result.notes]
 
 
 EARLIER = "# Measured earlier"

@@ -142,8 +142,8 @@ def measure(
 NOTES = (
     "online: from floats to floats, conversion included as in the paper; offline and base OTs apart. Inside a fit: one "
     "of k columns of an iteration. Seconds are those of the slowest party, MB those that a party sent.",
-    "mp-spdz in a fit: of 50 columns, with d = 10,000 or with MACs of 10. The paper's program and mascot ran once, "
-    "both phases together.",
+    "mp-spdz in a fit: of 50 columns, with d = 10,000 or with MACs of 10. The paper's program and mascot ran once: "
+    "mascot, and the paper's program where that takes minutes, both phases together, and then `with start` is of both.",
     "embedded and mp-spdz: dishonest majority, TLS; mascot against malicious parties, too. MPyC and SPU: honest "
     "majority, no TLS: weaker trust.",
     "~ was not measured at this d but scaled from the d in brackets.",

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from benchmarks import levels_picture, notebooks, summaries
-from benchmarks.performance import mp_spdz, mp_spdz_page
+from benchmarks.performance import kept_rows, mp_spdz, mp_spdz_page
 from pdml_spdz.bench.results import load
 from tests.docs.pages import ROOT
 
@@ -48,6 +48,13 @@ def test_summary_names_aims_that_were_missed() -> None:
 def test_timings_of_mp_spdz_are_those_that_are_kept() -> None:
     page = mp_spdz_page.PAGE.read_text(encoding="utf-8")
     assert mp_spdz_page.placed(page, load(mp_spdz.KEPT)) == page  # python -m benchmarks.performance.mp_spdz_page
+
+
+def test_performance_has_nothing_scaled_that_is_kept_as_measured() -> None:
+    page, kept = kept_rows.PAGE.read_text(encoding="utf-8"), load(mp_spdz.KEPT)
+    assert kept_rows.placed(page, kept) == page  # python -m benchmarks.performance.kept_rows
+    known = {cell.identity for cell in kept.cells if cell.values and not cell.scaled_from}
+    assert [cell.name for cell in kept_rows.measured(page) if cell.scaled_from and cell.identity in known] == []
 
 
 def test_applications_say_what_the_experiments_found() -> None:

@@ -14,12 +14,12 @@ from click.testing import CliRunner
 from hypothesis import given
 from hypothesis import strategies as st
 
-from benchmarks.performance import mp_spdz, precision, scenarios
+from benchmarks.performance import kept_rows, mp_spdz, precision, scenarios
 from benchmarks.performance.__main__ import LENGTHS, QUESTIONS
 from benchmarks.performance.network import CONTINENT, LOOPBACK
-from benchmarks.performance.page import write
+from benchmarks.performance.page import section, write
 from benchmarks.performance.peers import PEERS
-from pdml_spdz.bench.normed_sum import PAPER, TableRequest, TableRow, checks, climb, forecast, rows
+from pdml_spdz.bench.normed_sum import NOTES, PAPER, TableRequest, TableRow, checks, climb, forecast, rows
 from pdml_spdz.bench.results import (
     ERROR,
     R2,
@@ -311,6 +311,69 @@ def test_kept_rows_stand_where_the_table_has_none_of_its_own(tmp_path: Path, mon
     }
     assert whole.find(**paper) is not None
     assert [c.found for c in whole.checks] == [900.0, 1.0]  # the paper's program over the engine embedded
+
+
+@pytest.mark.parametrize("kept", ["measured", "scaled", "missing"])
+@pytest.mark.parametrize("own", ["measured", "scaled", "missing"])
+def test_measured_cells_come_before_scaled_ones_and_own_before_kept(own: str, kept: str) -> None:
+    def one(known: str, seconds: float) -> Cell:
+        if known == "missing":
+            return Cell(ROW.key(1000), missing=f"not run: {seconds}")
+        return replace(cell(1000, seconds), scaled_from=100 if known == "scaled" else 0)
+
+    a, b = one(own, 1.0), one(kept, 2.0)
+    order = ["measured", "scaled", "missing"]
+    better = a if own != "missing" and order.index(own) <= order.index(kept) else b
+    (found,) = mp_spdz.with_rows(result(a), result(b)).cells
+    assert found is better
+
+
+def test_rows_of_mp_spdz_have_one_order_and_say_which_are_kept() -> None:
+    semi = replace(ROW, engine="mp-spdz", protocol="semi")
+    fit, paper = replace(semi, where="fit"), replace(semi, program="paper")
+    own = result(cell(100, 1.0, paper), replace(cell(1000, 1.0, semi), scaled_from=100), cell(100, 1.0, semi))
+    kept = replace(result(cell(1000, 2.0, semi), cell(100, 2.0, fit)), origin=ORIGIN)
+    whole = mp_spdz.with_rows(own, kept)
+    assert [(c.key["program"], c.key["where"], c.key["d"], c.values["online s"].median) for c in whole.cells] == [
+        ("projection", "cold", 100, 1.0),
+        ("projection", "fit", 100, 2.0),
+        ("paper", "cold", 100, 1.0),
+        ("projection", "cold", 1000, 2.0),
+    ]
+    names = "semi, cold (31 bits) at d = 1,000 with M = 3; semi, in a fit (31 bits)."
+    assert mp_spdz.whence(whole, kept).endswith(f"Of the rows above: {names}")
+    assert mp_spdz.whence(own, kept).endswith("Of the rows above: none.")
+
+
+def test_kept_rows_are_placed_on_a_page_whose_results_are_gone() -> None:
+    """What its tables show is read from them: quartiles, what was scaled and from where, what is missing and why."""
+    semi = replace(ROW, engine="mp-spdz", protocol="semi")
+    cells = [
+        cell(100, Quartiles(0.0021, 0.0019, 0.0025, 5), cpu_s=0.5),
+        cell(1000, 12345.0, offline_MB=34602.1, rounds=7.5),
+        replace(cell(100, 3e-5, semi, offline_MB=0.5), scaled_from=44),
+        cell(100, 9.0, replace(semi, program="paper"), triples=67625),
+        Cell(semi.key(1000), missing="not run: nobody has waited for it"),
+        *(Cell(replace(ROW, engine="mpyc").key(d), missing="pip install mpyc") for d in (100, 1000)),
+    ]
+
+    def page(*cells: Cell, notes: list[str] | None = None) -> str:
+        lines = section("normed-sum", "what?", replace(result(*cells), notes=notes or ["an old note"]), [])
+        return "\n".join(["# Performance", "", *lines, "", "## other: why?", ""])
+
+    text = page(*cells)
+    assert page(*kept_rows.measured(text)) == text
+    known = cell(100, Quartiles(0.007, 0.006, 0.008, 3), semi, offline_MB=0.6)
+    other = cell(100, 1.0, replace(semi, program="paper"))  # the page has one of its own
+    kept = replace(result(known, other), notes=["a new note"])
+    whole = mp_spdz.with_rows(result(*cells), kept)
+    notes = [*NOTES, "a new note", mp_spdz.whence(whole, kept)]
+    figure = "![Figure: what?](performance-normed-sum.svg)\n\n"
+    placed = kept_rows.placed(text, kept)
+    assert placed.replace(figure, "") == page(*whole.cells, notes=notes)
+    assert kept_rows.placed(placed, kept) == placed
+    with pytest.raises(InputError, match="the page has no section normed-sum"):
+        kept_rows.placed("# Performance\n", kept)
 
 
 def test_numbers_are_short() -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import shlex
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -243,7 +244,8 @@ def test_missing_stock_has_the_command_that_makes_one(tmp_path: Path, temporary:
     failed.failed(StockError, "there is no unused stock for this program that all parties have")
     said = re.search(r"`pdml-spdz (offline make --algorithm[^`]*)`", " ".join(failed.err.split()))
     assert said is not None
-    run(*said[1].split(), "--bound", "1000", "--stock", "stocks", cwd=tmp_path).well()
+    (elsewhere := tmp_path / "elsewhere").mkdir()
+    run(*shlex.split(said[1]), cwd=elsewhere).well()
     run(*common, "--out", "second", cwd=tmp_path).well()
 
 

@@ -4,17 +4,29 @@ from __future__ import annotations
 
 import json
 import os
+import re
+import shlex
 import stat
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 from click.testing import CliRunner
 
+from pdml_spdz.cli import offline
 from pdml_spdz.cli.app import cli
+from pdml_spdz.cli.show import Watcher
+from pdml_spdz.engines.mp_spdz.engine import layout_of
 from pdml_spdz.engines.mp_spdz.place import MATERIAL
+from pdml_spdz.engines.mp_spdz.protocols import protocol_of
+from pdml_spdz.engines.mp_spdz.setup import remedy
+from pdml_spdz.engines.spec import precision_of, sealed_precision_of
 from pdml_spdz.errors import StorageError, StudyError
 from pdml_spdz.offline.stock import MANIFEST
+from pdml_spdz.programs.render import render_sealed
 from pdml_spdz.run.repeats import count
+from pdml_spdz.study.model import PartyEntry, PrecisionSettings, Study
 from tests.mp_spdz_stocks import PARTS, material
 from tests.properties.contents import OfPreprocessing
 from tests.stocks import fake
@@ -150,3 +162,54 @@ def test_nmf_takes_no_material_and_so_no_place_of_it(option: str) -> None:
     done = CliRunner().invoke(cli, ["nmf", "a.npy", "b.npy", "--rank", "2", option, "somewhere"])
     assert done.exit_code == 2
     assert f"No such option '{option}'" in done.output
+
+
+SMALL = PrecisionSettings(bits=10, range=20)  # too small a range for a bound that is found
+
+
+def program_of(study: Study, d: int) -> str:
+    """What a stock for the study is bound to, but for the compiler."""
+    if study.level.sealed:
+        return render_sealed(sealed_precision_of(study, d)).digest
+    shape, own_masks = study.spec.shape(study, d), protocol_of(study).own_masks
+    return layout_of(
+        study.opening, precision_of(study), shape, study.online, shape.tau, own_masks=own_masks
+    ).program.digest
+
+
+@pytest.mark.parametrize(
+    "settings",
+    [
+        {"rank": 1, "solver": "power", "iterations": 6, "precision": SMALL, "bound": "1000"},
+        {"rank": 2, "algorithm": "pca", "centre": "hidden", "protocol": "mascot", "bound": "rows:1.5,20"},
+        {"rank": 2, "normalise": "per-column", "online": "per-column", "iterations": 3, "insecure_benchmark": True},
+        {"rank": 1, "algorithm": "normed-sum", "program": "paper", "protocol": "semi"},
+        {"rank": 2, "reveal": "sealed", "accuracy_goal": 1e-3, "decay": 0.5, "block": 3, "algorithm": "pca"},
+        {"rank": 1, "precision": SMALL, "parties": (PartyEntry(quota=2.0), PartyEntry(quota=3.0))},
+    ],
+    ids=["agreed bound", "hidden mean", "per-column", "the paper's program", "sealed", "quotas"],
+)
+@pytest.mark.parametrize("given", [Path("/opt/MP-SPDZ"), None], ids=["--mp-spdz", "as usual"])
+def test_command_that_a_missing_stock_names_makes_a_fitting_one(
+    settings: dict[str, Any], given: Path | None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As printed: where the run looks for it, and of the same program."""
+    made: list[tuple[Study, Path, Path | None]] = []
+
+    def make_here(agreed: Study, root: Path, home: Path | None, watcher: Watcher) -> list[dict[str, Any]]:
+        made.append((agreed, root, home))
+        return [{"stock": "1", "seconds": 1.0, "bytes_sent": None}]
+
+    monkeypatch.setattr(offline, "_make_here", make_here)
+    monkeypatch.setattr(offline, "offline_phase", lambda agreed: SimpleNamespace(ready=lambda agreed, home: None))
+    monkeypatch.setattr(offline, "offline_plan", lambda agreed, home: SimpleNamespace(text="a plan"))
+    d, study = 8, Study(**({"parties": (PartyEntry(),) * 2, "engine": "mp-spdz"} | settings))
+    stocks = Path("/somewhere/my stocks")
+    said = re.search(r"`pdml-spdz (offline make --algorithm[^`]*)`", remedy(study, d, stocks, given))
+    assert said is not None
+    done = CliRunner().invoke(cli, shlex.split(said[1]))
+    assert done.exit_code == 0, done.output
+    ((agreed, root, home),) = made
+    assert (agreed.M, agreed.d, root, home) == (study.M, d, stocks, given)
+    assert (agreed.bound_kind, agreed.insecure_benchmark) == (study.bound_kind, study.insecure_benchmark)
+    assert (protocol_of(agreed), program_of(agreed, d)) == (protocol_of(study), program_of(study, d))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
@@ -19,6 +20,9 @@ from pdml_spdz.offline.stock import look
 from pdml_spdz.programs.render import render_sealed
 from pdml_spdz.study.algorithm import Shape
 from pdml_spdz.study.model import Study
+
+# What else determines a program; and the bound, without which not every range is taken.
+FURTHER = ("reveal", "normalise", "online", "program", "centre", "accuracy_goal", "decay", "block", "ratios", "bound")
 
 
 def make(context: Context) -> MpSpdzEngine:
@@ -113,15 +117,26 @@ def _place(context: Context) -> Place:
         context.directory,
         study.timeouts.round,
         study.insecure_benchmark,
-        lambda d: _remedy(study, d),
+        lambda d: remedy(study, d, context.stocks, context.home),
         context.note,
         study.timeouts.work,
     )
 
 
-def _remedy(study: Study, d: int) -> str:
-    """How a stock for a run of the study on d features is made, in words that can be pasted."""
-    given: dict[str, object] = {
+def remedy(study: Study, d: int, stocks: Path, given: Path | None) -> str:
+    """How a stock for a run of the study on d features is made, in words that can be pasted.
+
+    stocks : where the run looks for it; given : where MP-SPDZ is, if the user has said so
+    """
+    return (
+        "make one at every party with `pdml-spdz offline make STUDY --id I` (and with --stock and --mp-spdz as in its "
+        f"run), or, for a local run, with `{_making(study, d, stocks, given)}`; or pass --offline on-demand"
+    )
+
+
+def _making(study: Study, d: int, stocks: Path, given: Path | None) -> str:
+    """The whole command for all parties on this machine, whatever directory it is called in."""
+    options: dict[str, object] = {
         "algorithm": study.algorithm,
         "parties": study.M,
         "dim": d,
@@ -133,10 +148,11 @@ def _remedy(study: Study, d: int) -> str:
         "bits": study.precision.bits,
         "range": study.range,
     }
-    more = {name: getattr(study, name) for name in ("normalise", "online", "program", "centre")}
-    given |= {name: value for name, value in more.items() if value != study.usual(name)}
-    words = " ".join(f"--{name} {value}" for name, value in given.items())
-    return (
-        "make one at every party with `pdml-spdz offline make STUDY --id I`, or, for a local run, with "
-        f"`pdml-spdz offline make {words}` (and the run's --bound); or pass --offline on-demand"
-    )
+    more = {name: getattr(study, name) for name in FURTHER}
+    if quotas := [party.quota for party in study.parties if party.quota]:
+        more["bound"] = max(quotas)  # of every agreed bound the program is the same
+    options |= {name: value for name, value in more.items() if value != study.usual(name)}
+    options |= {"stock": stocks.absolute()} | ({"mp_spdz": given.absolute()} if given else {})
+    words = [word for name, value in options.items() for word in (f"--{name.replace('_', '-')}", str(value))]
+    flags = ["--insecure-benchmark"] if study.insecure_benchmark else []
+    return shlex.join(["pdml-spdz", "offline", "make", *words, *flags])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import subprocess
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -101,7 +102,7 @@ def test_numbers_too_long_for_mp_spdz_are_an_error(monkeypatch: pytest.MonkeyPat
 
 COMPILER = """\
 import pathlib, sys
-if "REFUSED" in pathlib.Path(sys.argv[-1]).read_text():
+if pathlib.Path(__file__).with_name("mood").exists():
     sys.exit("CompilerError: I do not like it")
 for name in ("Schedules", "Bytecode"):
     pathlib.Path("Programs", name).mkdir(parents=True)
@@ -142,12 +143,32 @@ def test_compiled_once_and_kept(tmp_path: Path, fake_compiler: Installation) -> 
     assert not list((tmp_path / "cache").glob(".*"))
 
 
-def test_program_that_the_compiler_refuses(tmp_path: Path, fake_compiler: Installation) -> None:
-    with pytest.raises(EngineError, match="refused normed_sum: CompilerError: I do not like it"):
-        compile_program(
-            Program("normed_sum", "REFUSED"), Precision(3), protocol("semi"), fake_compiler, cache=tmp_path / "cache"
-        )
-    assert [path.suffix for path in (tmp_path / "cache").iterdir()] == [".lock"]
+def test_program_that_the_compiler_refuses_is_kept_with_what_it_said(
+    tmp_path: Path, fake_compiler: Installation
+) -> None:
+    """The command in the message says the same again; both go when the compiler has taken the program."""
+    (mood := fake_compiler.path / "mood").touch()
+    cache = tmp_path / "my cache"
+
+    def compile_it() -> Compiled:
+        return compile_program(PROGRAM, Precision(3), protocol("semi"), fake_compiler, cache=cache)
+
+    for _ in range(2):
+        with pytest.raises(EngineError, match="refused normed_sum: CompilerError: I do not like it") as caught:
+            compile_it()
+        assert sorted(path.suffix for path in cache.iterdir()) == [".lock", ".refused"]
+    (refused,) = cache.glob("*.refused")
+    (source,) = refused.glob("normed_sum-*.mpc")
+    assert source.read_text() == PROGRAM.text
+    assert f"in {refused / 'log'};" in caught.value.do
+    command = caught.value.do.split("`")[1]
+    assert command.endswith(f" {source.name}")
+    again = subprocess.run(["sh", "-c", command], capture_output=True, text=True, check=False)
+    assert (again.returncode, again.stderr) == (1, "CompilerError: I do not like it\n")
+    assert (refused / "log").read_text() == again.stderr
+    mood.unlink()
+    assert compile_it().path.is_dir()
+    assert not refused.exists()
 
 
 @pytest.mark.parametrize("damage", ["cut bytecode", "changed schedule", "no bytecode", "half counts", "odd counts"])

@@ -4,6 +4,7 @@
                  counts.json          what the program takes, and digests of its files and of that: what does not fit is
                                       made anew
 <cache>/<digest>.lock                 whoever holds it compiles; other parties of this user wait and take what it made
+<cache>/<digest>.refused/             a program that the compiler refused, and all that it said (`log`)
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ import hashlib
 import json
 import os
 import re
+import shlex
 import shutil
 import subprocess
 import sys
@@ -39,6 +41,7 @@ RINGS = (64, 128, 192, 256)  # sizes its ring protocols come with; 256 needs a b
 LARGEST_PRIME = 256  # bits; a longer one needs a build with a larger GFP_MOD_SZ
 TIMEOUT = 3600.0
 COUNTS, FORMAT = "counts.json", "5"  # what is in the cache: others are not read
+LOG = "log"  # what the compiler said of a program that it refused
 
 
 @dataclass(frozen=True)
@@ -92,12 +95,12 @@ def compile_program(
         if counts is None:
             damaged = os.path.lexists(kept)
             note(f"compiling {program.name} for {protocol.name}, {domain}{', again: it was damaged' * damaged}")
-            new = kept.with_name(f".{kept.name}.new")
-            for left in (new, kept):
+            new, refused = kept.with_name(f".{kept.name}.new"), kept.with_suffix(".refused")
+            for left in (new, kept, refused):
                 _clear(left)
             new.mkdir()
             try:
-                counts = _compile(program, options, home, new)
+                counts = _compile(program, options, home, new, refused)
                 new.rename(kept)
             finally:
                 shutil.rmtree(new, ignore_errors=True)
@@ -171,20 +174,23 @@ def domain_of(
     return ["-F", str(prime)], f"a prime field of at least {prime} bits", 64 * -(-prime // 64)
 
 
-def _compile(program: Program, options: list[str], home: Installation, directory: Path) -> Counts:
+def _compile(program: Program, options: list[str], home: Installation, directory: Path, refused: Path) -> Counts:
+    """Into `directory`; what the compiler refuses is kept as `refused`, to be looked at."""
     source = directory / f"{_tape(program)}.mpc"
     source.write_text(program.text, encoding="utf-8")
+    command = [sys.executable, str(home.compiler), *options, source.name]
     try:
-        code, said = process.run(
-            [sys.executable, str(home.compiler), *options, source.name], directory=directory, timeout=TIMEOUT
-        )
+        code, said = process.run(command, directory=directory, timeout=TIMEOUT)
     except subprocess.TimeoutExpired:
         raise EngineError(f"MP-SPDZ's compiler took more than {TIMEOUT:g} s for {program.name}.") from None
     if code != 0:
+        (directory / LOG).write_text(said, encoding="utf-8", errors="replace")
+        directory.rename(refused)
         raise EngineError(
             f"MP-SPDZ's compiler refused {program.name}: {last_line(said)}",
             "a program that it takes",
-            f"look at what it says: {sys.executable} {home.compiler} {' '.join(options)} {program.name}.mpc",
+            f"look at all that it said, in {refused / LOG}; to try it again: "
+            f"`cd {shlex.quote(str(refused))} && {shlex.join(command)}`",
         )
     counts = parse_counts(said)
     content: dict[str, Any] = {"counts": asdict(counts), "files": _file_digests(directory)}

@@ -11,12 +11,19 @@ import pytest
 
 from pdml_spdz.engines.mp_spdz import compiler
 from pdml_spdz.engines.mp_spdz.compiler import Compiled, Counts, compile_program, parse_counts
+from pdml_spdz.engines.mp_spdz.engine import layout_of
 from pdml_spdz.engines.mp_spdz.home import Installation
-from pdml_spdz.engines.mp_spdz.protocols import protocol
+from pdml_spdz.engines.mp_spdz.protocols import protocol, protocol_of
+from pdml_spdz.engines.mp_spdz.sealed_execution import MOST_FEATURES
+from pdml_spdz.engines.mp_spdz.spec import MP_SPDZ
 from pdml_spdz.engines.mp_spdz.vm import Usage, explain, parse_usage
+from pdml_spdz.engines.spec import precision_of
 from pdml_spdz.errors import EngineError, MismatchError, PeerError, ProtocolError, RangeExceeded
-from pdml_spdz.programs.precision import Precision
-from pdml_spdz.programs.render import Program, render
+from pdml_spdz.local.joint import local_study
+from pdml_spdz.programs.precision import MAX_BITS, Precision
+from pdml_spdz.programs.render import Program, render, render_sealed
+from pdml_spdz.programs.sealed_precision import MOST_PARTIES, SealedPrecision
+from pdml_spdz.study.model import MAX_PARTIES, PrecisionSettings
 from pdml_spdz.transport.base import Link
 from tests.threads import run_threads
 from tests.unit.test_mp_spdz_engine import place as place_of
@@ -98,6 +105,34 @@ def test_numbers_too_long_for_mp_spdz_are_an_error(monkeypatch: pytest.MonkeyPat
     monkeypatch.setattr(compiler, "RINGS", (64, 128, 192))  # as in a release
     with pytest.raises(EngineError, match=rf"up to {p.scalar_value_bits} bits, and MP-SPDZ's rings end at 192"):
         compiler.domain_of(program, p, protocol("semi2k"))
+
+
+@pytest.mark.parametrize("M", [2, 15, 16, MAX_PARTIES])
+@pytest.mark.parametrize(
+    "settings",
+    [
+        {},
+        {"normalise": "per-column"},
+        {"algorithm": "pca", "centre": "hidden"},
+        {"algorithm": "normed-sum"},
+        {"algorithm": "normed-sum", "program": "paper"},
+    ],
+    ids=["one scale", "per column", "hidden mean", "one sum", "the paper's program"],
+)
+def test_no_study_takes_a_longer_prime_than_every_build_has(M: int, settings: dict[str, Any]) -> None:
+    """As docs/mp-spdz.md says: with the most bits and the widest range, and masks that the parties give in."""
+    widest = PrecisionSettings(MAX_BITS, MP_SPDZ.largest_range)
+    study = local_study(M, rank=1, engine="mp-spdz", protocol="semi", precision=widest, bound="1", **settings)
+    precision, chosen, shape = precision_of(study), protocol_of(study), study.spec.shape(study, 4)
+    assert chosen.own_masks
+    layout = layout_of(study.opening, precision, shape, study.online, 1, own_masks=True)
+    assert compiler.domain_of(layout.program, precision, chosen)[2] <= compiler.LARGEST_PRIME
+
+
+def test_no_sealed_fit_takes_a_longer_prime_than_every_build_has() -> None:
+    for hidden in (False, True):
+        p = SealedPrecision(MOST_PARTIES, MOST_FEATURES, 7, MOST_FEATURES, goal_bits=24, hidden_mean=hidden)
+        assert compiler.domain_of(render_sealed(p), p, protocol("semi"))[2] <= compiler.LARGEST_PRIME
 
 
 COMPILER = """\
@@ -273,6 +308,11 @@ SSL error: handshake: certificate verify failed (SSL routines)
             "compiler and its virtual machine are of different versions",
         ),
         ("The virtual machine is not compiled for 256-bit computation.", EngineError, "no ring of the size"),
+        (
+            "Not compiled for 256-bit primes\nPut 'MOD = -DGFP_MOD_SZ=4' in CONFIG.mine and run 'make semi-party.x'",
+            EngineError,
+            "no primes of the length",
+        ),
         ("Error\nsomething new", EngineError, "its last words: something new"),
         ("", EngineError, "it said nothing"),
     ],

@@ -38,7 +38,7 @@ from pdml_spdz.system.files import parse_json, write_file, writing
 
 SECURITY = 40  # MP-SPDZ's statistical security parameter
 RINGS = (64, 128, 192, 256)  # sizes its ring protocols come with; 256 needs a build with RING_SIZE=256
-LARGEST_PRIME = 256  # bits; a longer one needs a build with a larger GFP_MOD_SZ
+LARGEST_PRIME = 256  # bits; every usual build has it, and no study takes a longer one
 TIMEOUT = 3600.0
 COUNTS, FORMAT = "counts.json", "5"  # what is in the cache: others are not read
 LOG = "log"  # what the compiler said of a program that it refused

@@ -159,6 +159,12 @@ SAYINGS: tuple[tuple[str, type[PdmlError], str, str], ...] = (
         "build it with that RING_SIZE (docs/mp-spdz.md), or take a protocol over a prime field (semi, hemi, mascot)",
     ),
     (
+        r"Not compiled for \d+-bit primes",
+        EngineError,
+        "this build of MP-SPDZ has no primes of the length that the program needs.",
+        "build it without -DFEWER_PRIMES, after `make clean` (docs/mp-spdz.md)",
+    ),
+    (
         r"program differs between parties|bytecode",
         EngineError,
         "the parties' virtual machines do not run the same program.",

@@ -37,8 +37,7 @@ def stored(name: str, **wanted: Any) -> list[Row]:
     place = sources.PRIVACY if name in ("svd", "nmf", "noise") else sources.EXPERIMENTS
     kinds = [row for size in ("full", "reduced") for row in cells.read(place / size / f"{name}.csv")]
     found = [row for row in kinds if all(row[n] == str(v) for n, v in wanted.items())]
-    if not found:
-        pytest.skip(f"no such cell of {name} is stored")
+    assert found, f"no such cell of {name} is stored"
     return found
 
 

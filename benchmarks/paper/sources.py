@@ -96,12 +96,29 @@ def count_table(found: Sources) -> list[str]:
         missing = count.cells - count.full
         if name == "table_1":
             spent, rest = table_1.hours(found.rows[name])
+        elif name == "starts_ratings" and found.rows[name]:
+            spent, rest = _hours_of_ratings(found)
         else:
             spent, rest = (found.seconds[name] * n / 3600.0 for n in (count.full, missing))
         figures = [str(n) for n in (count.cells, count.full, count.reduced, count.rest)]
         lines.append([title, *figures, _duration((spent + rest) / 2), _duration(rest / 2) if missing else "-"])
     head = ["in the paper", "cells", "full size", "reduced", "not computed", "time on 2 cores, whole", "the rest"]
     return table(head, lines)
+
+
+def _hours_of_ratings(found: Sources) -> tuple[float, float]:
+    """CPU hours of the cells that are there, and of the rest: as many seconds for each unit as the largest ten took."""
+
+    def units(settings: Row) -> float:
+        return int(settings["M"]) * float(settings["party_share"]) * int(settings["k"])
+
+    rows, grid = found.rows["starts_ratings"], found.grids["starts_ratings"]
+    names = list(grid[0].settings)
+    spent = {tuple(row[n] for n in names): (float(row["cpu_seconds"]), units(row)) for row in rows}
+    largest = sorted(spent.values(), key=lambda cell: cell[1])[-10:]
+    each = sum(seconds for seconds, _ in largest) / sum(size for _, size in largest)
+    rest = sum(units(cell.settings) for cell in grid if cell.key not in spent)
+    return sum(seconds for seconds, _ in spent.values()) / 3600.0, each * rest / 3600.0
 
 
 def _duration(hours: float) -> str:

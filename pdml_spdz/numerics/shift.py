@@ -32,6 +32,10 @@ class Shift:
         part = high - self.high
         return Shift(high, self.low + ((self.high - (high - part)) + (values - part)))
 
+    def nearest(self) -> Reals:
+        """As float64."""
+        return self.high + self.low
+
     def off(self, X: Reals) -> Reals:
         """X less this; rows that are near high are exact after the first step."""
         moved: Reals = X - self.high

@@ -290,14 +290,10 @@ class PutTogether(Rows):
         return super().over(scale) if np.ndim(scale) == 2 else self._made(self._rows, self._shift, self._scale * scale)
 
     def filled(self, values: Reals) -> Rows:
-        return self._made(self._rows.filled(self._as_it_came(values)), self._shift, self._scale)
+        return self._made(self._rows.filled(self._and(values).nearest()), self._shift, self._scale)
 
     def filler(self, values: Reals) -> Rows:
-        return MovedBlocks(Dense(self._as_it_came(values)[None]), self._shift, self._scale)
-
-    def _as_it_came(self, values: Reals) -> Reals:
-        there = self._and(values)
-        return there.high + there.low
+        return MovedBlocks(Dense(self._and(values).nearest()[None]), self._shift, self._scale)
 
     def column_squares(self, mu: Reals | None = None) -> Reals:
         return super().column_squares() if mu is None else self._around(mu).column_squares()

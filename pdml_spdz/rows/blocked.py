@@ -339,15 +339,11 @@ class Blocked(Rows):
 
     def filled(self, values: Reals) -> Rows:
         """As they came, with what these values are there: means are taken off later, before they are divided."""
-        order, there = self.affine.order, self._as_they_came(values)
+        order, there = self.affine.order, self._shifted(values).nearest()
         return Blocked(self.store.filled(order, there, self.shape[1]), replace(self.affine, order=None))
 
     def filler(self, values: Reals) -> Rows:
-        return MovedBlocks(Dense(self._as_they_came(values)[None]), self.affine.shift, self._scale)
-
-    def _as_they_came(self, values: Reals) -> Reals:
-        there = self._shifted(values)
-        return there.high + there.low
+        return MovedBlocks(Dense(self._shifted(values).nearest()[None]), self.affine.shift, self._scale)
 
     def complete(self) -> NDArray[np.int64]:
         """Which rows are those in which nothing is missing."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import warnings
 from collections.abc import Iterable
+from dataclasses import replace
 
 import numpy as np
 
@@ -12,6 +13,7 @@ from pdml_spdz.numerics.fixedpoint import Reals
 from pdml_spdz.rows.base import Rows
 from pdml_spdz.rows.data import Data
 from pdml_spdz.rows.names import column
+from pdml_spdz.rows.present import present
 
 SHARE = 0.99  # of all squares: a component of unit length is then nearly that column
 CODES = [sign * (10.0**k - 1) for k in range(2, 8) for sign in (-1, 1)]  # -99, 999 and so on
@@ -46,27 +48,17 @@ def dominant_column(data: Data, *, centred: bool) -> list[str]:
 
 def rounded_integers(data: Data) -> list[str]:
     """Warnings of columns of numbers so large that float64 may not have them, beside deviations that feel that."""
-    rows = data.rows.sample()
-    mean, deviation = _of_what_is_there(rows.dense()) if data.holes else _of_all(rows)
-    found = np.flatnonzero((np.abs(mean) > WHOLE) & (deviation > 0) & (deviation < FINE * np.abs(mean)))
+    some = replace(data, rows=data.rows.sample())
+    sums, there = some.known.column_sums(), np.maximum(some.n - some.missing(), 1)
+    mean: Reals = sums / there
+    if not np.any(large := np.abs(mean) > WHOLE):
+        return []
+    deviation = np.sqrt(present(some, sums).rows.column_squares(mean) / there)
+    found = np.flatnonzero(large & (deviation > 0) & (deviation < FINE * np.abs(mean)))
     text = (
         f"{ROUNDED}, and what deviates from its mean may have lost digits; take off a number near it in the file itself"
     )
     return [f"{column(data.features, int(j))} {text}" for j in found]
-
-
-def _of_all(rows: Rows) -> tuple[Reals, Reals]:
-    """(d,) and (d,): mean and deviation; none are asked for where no mean is so large."""
-    mean: Reals = rows.column_sums() / rows.shape[0]
-    large = bool(np.any(np.abs(mean) > WHOLE))
-    return mean, np.sqrt(rows.column_squares(mean) / rows.shape[0]) if large else np.zeros_like(mean)
-
-
-def _of_what_is_there(X: Reals) -> tuple[Reals, Reals]:
-    there = ~np.isnan(X)
-    n = np.maximum(there.sum(axis=0), 1)
-    mean: Reals = np.where(there, X, 0.0).sum(axis=0) / n
-    return mean, np.sqrt(np.sum(np.where(there, X - mean, 0.0) ** 2, axis=0) / n)
 
 
 def zeros_as_missing(data: Data) -> list[str]:

@@ -104,7 +104,7 @@ def _fine(run: PartyRun, data: Data, values: Reals, counts: Reals, bound: float,
     run.show(FINE)
     unit = engine.sec_sum.accuracy(bound).unit
     fine = finer(run, data, counts, engine, link, values, unit, enough, "fill")
-    run.see("fill fineness", np.array([float(fine.steps)]))
+    run.see("fill fineness", np.array([fine.steps + float(not fine.at_once)]))
     return fine.mu
 
 

@@ -180,9 +180,8 @@ def view(run: PartyRun, data: Data, link: Link, engine: Engine) -> View:
 
     Reveals: n, mu, scale, as far as the study asks for them, to 44 bits: mu below the bound of its sums, which shows
     what `centring.SIZES` says, or finer (`centring.mean`); with `scale = "secsum"` each of mu and scale below the scale
-    itself, the scale two or three times, each rounded anew. With `centre = "hidden"` n alone.
-    Cost: SecSums of 1 and d numbers and the bound's, for scale two more of d numbers by `positive` and one of d, and
-    where features are far smaller than others one more of each, of those.
+    itself, the scale in every turn of `centring.around`, each rounded anew. With `centre = "hidden"` n alone.
+    Cost: SecSums of 1 and d numbers and the bound's, and for scale what `centring.around` takes.
     Ref: [PDML App. Extension to PCA]; as printed it subtracts a multiple of the party's own mean, which is not PCA.
     """
     study = run.study

@@ -121,4 +121,7 @@ def _as_agreed(data: Data, complete: Data, found: Holes, where: str, setting: st
     if setting == MEAN and not data.rows.sparse:
         told = f"missing values get the mean of all parties' values: {said}"
         return replace(data, warnings=(*data.warnings, told), holes=True)
+    if setting == MEAN:
+        wanted = "a number in every entry that is stored: sparse rows are not filled by means"
+        raise InputError(f"{where} has missing values: {said}.", wanted, "leave such entries out, or give dense rows")
     raise InputError(f"{where} has missing values: {said}.", "a number in every entry", FILL_IN)

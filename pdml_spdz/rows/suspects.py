@@ -21,7 +21,7 @@ LEAST_ROWS = 8  # by chance alone fewer numbers may go up by equal steps
 IDENTIFIER = "looks like an identifier or a row number"
 DOMINANT = "carries nearly all of the"
 WHOLE, FINE = 2.0**53, 2.0**-22  # beyond, float64 has not all whole numbers; deviations beside it that feel that
-ROUNDED = "was rounded as it was read: float64 has no finer numbers beyond 2^53"
+ROUNDED = "may have been rounded as it was read: float64 has not all whole numbers beyond 2^53"
 ZEROS = "are zero, and are taken as missing (--weighted)"
 ID = re.compile(r"(?:.*[\W_])?(?:id|ID|Id|iD)|.*[a-z](?:Id|ID)")
 
@@ -56,7 +56,7 @@ def rounded_integers(data: Data) -> list[str]:
     deviation = np.sqrt(present(some, sums).rows.column_squares(mean) / there)
     found = np.flatnonzero(large & (deviation > 0) & (deviation < FINE * np.abs(mean)))
     text = (
-        f"{ROUNDED}, and what deviates from its mean may have lost digits; take off a number near it in the file itself"
+        f"{ROUNDED}, and what deviates from its mean is small beside that; if so, take off a number near it in the file"
     )
     return [f"{column(data.features, int(j))} {text}" for j in found]
 

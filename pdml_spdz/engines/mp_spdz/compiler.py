@@ -4,7 +4,8 @@
                  counts.json          what the program takes, and digests of its files and of that: what does not fit is
                                       made anew
 <cache>/<digest>.lock                 whoever holds it compiles; other parties of this user wait and take what it made
-<cache>/<digest>.refused/             a program that the compiler refused, and all that it said (`log`)
+<cache>/<digest>.refused/             a program that the compiler refused, and all that it said (`log`);
+                                      it stays until the same compiler takes that program
 """
 
 from __future__ import annotations

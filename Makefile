@@ -26,7 +26,7 @@ ARGS       ?=
 
 STEPS      := $(if $(SOLVER),--solver $(SOLVER)) $(if $(ITERATIONS),--iterations $(ITERATIONS))
 
-.PHONY: help svd nmf offline-phase docs test test-spdz chaos check lint bench experiments privacy paper house clean
+.PHONY: help svd nmf offline-phase docs test test-all test-spdz chaos check lint bench experiments privacy paper house clean
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "  make %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -42,7 +42,10 @@ offline-phase: $(VENV)/.run-stamp ## the material of `make svd`, made before the
 	$(BIN)/pdml-spdz offline make --parties $(PARTIES) --dim $(DIM) --rank $(RANK) $(STEPS) \
 	  --engine $(ENGINE) --protocol "$(PROTOCOL)" --bound $(BOUND)
 
-test: lint ## linters, types and all tests (about eight minutes); three processes for two cores: much of it is waiting
+test: lint ## linters, types and tests (about ten minutes on two cores); three processes: some of it is waiting
+	$(BIN)/python -m pytest -n 3 --dist worksteal -q -m "not spdz_long and not long"
+
+test-all: lint ## the same and the long tests, more cases of the same kinds (docs/testing.md): all that needs no MP-SPDZ
 	$(BIN)/python -m pytest -n 3 --dist worksteal -q -m "not spdz_long"
 
 test-spdz: lint ## everything that needs MP-SPDZ (MP_SPDZ_HOME or `pdml-spdz mp-spdz install`): eight minutes once its programs are compiled
@@ -52,7 +55,7 @@ chaos: $(VENV)/.dev-stamp ## 525 runs under attack (ten minutes), the table of d
 	$(BIN)/python -m tests.chaos --page $(ARGS)
 
 check: lint ## linters, types and the quick tests
-	$(BIN)/python -m pytest -n 2 -q tests/unit tests/properties tests/nmf
+	$(BIN)/python -m pytest -n 2 -q -m "not long" tests/unit tests/properties tests/nmf
 
 lint: $(VENV)/.dev-stamp ## ruff and mypy --strict
 	$(BIN)/ruff check .

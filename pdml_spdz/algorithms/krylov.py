@@ -19,18 +19,19 @@ from pdml_spdz.algorithms.blocks import (
     same,
 )
 from pdml_spdz.algorithms.krylov_state import KrylovState
-from pdml_spdz.algorithms.shown import Shown, ritz, sines
+from pdml_spdz.algorithms.shown import RitzVectors, Shown, ritz, sines
 from pdml_spdz.algorithms.solver import CONVERGED, EXHAUSTED, GO_ON, Fitting, Solver, SvdResult, SvdSettings
 from pdml_spdz.errors import InputError, ProtocolError
 from pdml_spdz.numerics.fixedpoint import Reals
 from pdml_spdz.numerics.linalg import fix_signs, orthonormalise, qr_tolerance
-from pdml_spdz.primitives.agree import Agreement
+from pdml_spdz.primitives.agree import Agreement, check_verdict
 from pdml_spdz.primitives.normed_sum import NormedColumns
 
 MORE = 2  # columns of a block beyond k: of directions that a start of k columns missed, two more found all
 SETTLED = 1e-2  # a bound is believed if that of the block before was below this: lambda_(k+1) has shown by then
 WORTHLESS = 2.0**-4  # of theta_1: where rounding may show, sums that are off by more are no sums
 SYMMETRIC = 4.0  # rounding that does not show, because it is symmetric, may be larger than what shows
+ROUNDED = 2.0  # by which bounds may differ from machine to machine: residuals have d roundings in them that do not
 TINY = float(np.finfo(np.float64).tiny)
 NOTHING, BLOCK, RITZ, AGAIN = -1, 0, 1, 2  # what to open next: new directions, Ritz vectors, the same V once more
 STOP_REASONS = {
@@ -86,20 +87,32 @@ def step(state: KrylovState, columns: NormedColumns, settings: SvdSettings) -> K
     new, doubt = shown.with_block(state.V, Y, errors), max(doubt, columns.doubt)
     new = replace(new, level=max(new.level, settings.off * new.largest))  # symmetric: nothing shows it
     off, allowed = new.asymmetry(state.V.shape[1])
+    rounded = settings.centred or doubt > 0
+    # The same, as other machines may have rounded it: on the other side of what is allowed.
+    least, most = (_level(new, off, allowed * factor) if rounded else new.level for factor in (ROUNDED, 1 / ROUNDED))
     if not np.all(np.abs(off) <= allowed):
-        rounded = settings.centred or doubt > 0
         if not (rounded and np.all(np.abs(off) <= allowed + _rounding(own, columns, new))):
             return _again(own)
-        new = replace(new, level=max(new.level, SYMMETRIC * float(np.max(np.abs(off)[np.abs(off) > allowed]))))
+        new = replace(new, level=_level(new, off, allowed))
     found = ritz(new)
     if not np.all(found.theta >= -(found.noise + 8 * new.rounding + doubt)):
         return _again(own)
-    real = found.theta[: settings.k] > np.maximum(found.noise[: settings.k], doubt)
-    k = int(np.argmin(np.append(real, False)))  # how many there are before the first that is not
     before = 1.0 if state.bound is None else state.bound.span
-    own = replace(own, shown=new, k=k, bound=sines(new, found, k), before=before, doubt=doubt, smaller=False)
+    own = replace(own, shown=new, levels=(least / ROUNDED, ROUNDED * most), before=before, doubt=doubt, smaller=False)
     own = replace(own, exact=columns.norms is not None, known=None, replaced=0, over=np.inf)
-    return replace(own, change=float(own.bound.all.max()) if own.bound and k == settings.k else 1.0)
+    return _bounded(own, found, settings)
+
+
+def _level(shown: Shown, off: Reals, allowed: Reals) -> float:
+    """Noise of which what is beyond `allowed` is a sign."""
+    return max(shown.level, SYMMETRIC * float(np.max(np.abs(off)[np.abs(off) > allowed], initial=0.0)))
+
+
+def _bounded(own: KrylovState, found: RitzVectors, settings: SvdSettings) -> KrylovState:
+    real = found.theta[: settings.k] > np.maximum(found.noise[: settings.k], own.doubt)
+    k = int(np.argmin(np.append(real, False)))  # how many there are before the first that is not
+    bound = sines(own.shown, found, k)
+    return replace(own, k=k, bound=bound, change=float(bound.all.max()) if k == settings.k else 1.0)
 
 
 def _rounding(state: KrylovState, columns: NormedColumns, new: Shown) -> Reals:
@@ -137,32 +150,59 @@ def verdict(state: KrylovState, settings: SvdSettings) -> int:
     return EXHAUSTED if state.t >= settings.tau else GO_ON
 
 
+def verdicts(state: KrylovState, settings: SvdSettings) -> set[int]:
+    """What party 0 may have come to, whose bounds are this party's up to rounding."""
+    factors = 1 / ROUNDED, 1.0, ROUNDED
+    states = [replace(state, before=state.before * factor) for factor in factors]
+    return {verdict(s, replace(settings, tol=settings.tol * factor)) for s in states for factor in factors}
+
+
 def _next(
     state: KrylovState, own: KrylovState, columns: NormedColumns, settings: SvdSettings, fitting: Fitting
 ) -> KrylovState:
     """Step 7: party 0 chooses what is opened next, the others see that it is what they would have made of its choice.
 
-    Whatever V is orthonormal and orthogonal to Q would do: bound and checks hold for it.
+    Whatever V is orthonormal and orthogonal to Q would do: bound and checks hold for it. Whether rounding of means
+    shows may be seen by one party alone, if it is at the limit, and bounds and scales of columns depend on it: all take
+    the level that party 0 has, a float64 number as an integer.
     """
     Y, errors = _opened(columns)
-    errors, agree = errors + max(own.shown.rounding, TINY), fitting.agree
+    agree = fitting.agree
 
     @cache
-    def block(pivots: tuple[int, ...]) -> tuple[Reals, Reals]:
-        return block_of(own.shown, Y, errors, list(pivots))
+    def with_level(bits: int) -> KrylovState:
+        level = float(np.int64(bits).view(np.float64))
+        if own.smaller or level == own.shown.level:
+            return own
+        shown = replace(own.shown, level=level)
+        return _bounded(replace(own, shown=shown), ritz(shown), settings)
+
+    @cache
+    def block(bits: int, pivots: tuple[int, ...]) -> tuple[Reals, Reals]:
+        shown = with_level(bits).shown
+        return block_of(shown, Y, _weights(shown, errors), list(pivots))
 
     with fitting.clock("local"):
-        plan, pivots = _plan(own, Y, errors, settings)
+        plan, pivots = _plan(own, Y, _weights(own.shown, errors), settings)
         stop = verdict(replace(own, over=settings.tol if plan == NOTHING else np.inf), settings)
-        goes_on = plan == BLOCK and stop == GO_ON
-        V = block(tuple(pivots))[0] if goes_on else np.zeros((len(Y), 0))
+        goes_on, bits = plan == BLOCK and stop == GO_ON, int(np.float64(own.shown.level).view(np.int64))
+        V = block(bits, tuple(pivots))[0] if goes_on else np.zeros((len(Y), 0))
 
     def right(V: Reals, said: tuple[int, ...]) -> bool:
         if not _meaningful(said, V, Y, last=own.t >= settings.tau):
             return False
-        return said[:2] != (GO_ON, BLOCK) or same(V, *block(said[2:]), Y / errors)
+        stop, plan, bits, *pivots = said
+        level = float(np.int64(bits).view(np.float64))
+        if plan != AGAIN and not own.smaller and not own.levels[0] <= level <= own.levels[1]:
+            return False
+        if (stop, plan) != (GO_ON, BLOCK):
+            return True
+        return same(V, *block(bits, tuple(pivots)), Y / _weights(with_level(bits).shown, errors))
 
-    V, (stop, plan, *pivots) = agree.offered(V, (stop, plan, *pivots), right, columns=Y.shape[1])
+    V, (stop, plan, bits, *pivots) = agree.offered(V, (stop, plan, bits, *pivots), right, columns=Y.shape[1])
+    own = with_level(bits) if plan != AGAIN else own
+    if plan in (BLOCK, RITZ):  # otherwise noise is the limit, or numbers wrapped, which one party may see alone
+        check_verdict((stop,), [verdicts(own, settings)])
     if own.smaller and plan != AGAIN:
         _again(replace(own, smaller=True))  # party 0 did not see it: the parties have other numbers
     if plan == AGAIN:  # what was shown before stands
@@ -172,16 +212,20 @@ def _next(
         return own
     if plan == RITZ:
         return _reopened(own, settings, agree)
-    least, above = float(np.min(np.sum(own.V * Y, axis=0))), block(tuple(pivots))[1]
+    least, above = float(np.min(np.sum(own.V * Y, axis=0))), block(bits, tuple(pivots))[1]
     lengths = expected_lengths(own.shown, V, least, above)
     return replace(own, V=V, lengths=lengths, shown=kept_within(settings.memory, own.shown, own.size, agree))
 
 
+def _weights(shown: Shown, errors: Reals) -> Reals:
+    return errors + max(shown.rounding, TINY)
+
+
 def _meaningful(said: tuple[int, ...], V: Reals, Y: Reals, *, last: bool) -> bool:
     """Whether party 0's choice is one that there is: whether to stop, what comes next, of which columns of Y."""
-    if len(said) < 2:
+    if len(said) < 3:
         return False
-    stop, plan, *pivots = said
+    stop, plan, _, *pivots = said
     possible = stop in ((CONVERGED, EXHAUSTED) if last else (CONVERGED, GO_ON)) and plan in (
         NOTHING,
         BLOCK,
@@ -265,4 +309,5 @@ KRYLOV = Solver(
     iterations=60,
     tol=1e-7,
     facts=krylov_state.facts,
+    compared=krylov_state.compared,
 )

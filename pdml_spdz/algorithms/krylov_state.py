@@ -33,6 +33,7 @@ class KrylovState:
     over : the tol for which nothing that could be opened would tell more
     replaced : so many columns of `shown`, the first, are opened again, and replaced then
     doubt : what is shorter may be rounding of S
+    levels : of `shown`, the least and the largest that party 0 may have found, until all parties have its own
     known : (d, b), c S V with another c, before V has been opened in a run that was resumed
     """
 
@@ -52,6 +53,7 @@ class KrylovState:
     over: float = np.inf
     replaced: int = 0
     doubt: float = 0.0
+    levels: tuple[float, float] = (0.0, 0.0)
     known: Reals | None = None
 
     def _unmet(self, settings: SvdSettings) -> NDArray[np.bool_]:
@@ -95,11 +97,13 @@ def warnings(state: KrylovState, settings: SvdSettings) -> list[str]:
         )
     if state.shown.level > 0 and worst > settings.tol:
         bits = max(0.0, -np.log2(state.shown.level / state.shown.largest))
-        said.append(
-            f"the sums are exact to {bits:.0f} bits only: the means of the features are large beside their deviations; "
-            "agree on an offset near the mean for each feature (--offset)"
-            + (", or use --centre open" * (state.doubt > 0))
+        means = (
+            "the means of the features are large beside their deviations; agree on an offset near the mean for each "
+            "feature (--offset)" + (", or use --centre open" * (state.doubt > 0))
         )
+        fills = "what is filled in for missing values is known no better (--missing)"
+        why = means if settings.centred or state.doubt > 0 else fills
+        said.append(f"the sums are exact to {bits:.0f} bits only: {why}")
     for members in groups(bound.tied[:, :k].astype(np.float64), 0.5):
         names = ", ".join(str(i + 1) for i in members)
         said.append(
@@ -126,11 +130,19 @@ def saved(state: KrylovState) -> tuple[dict[str, Any], dict[str, Reals]]:
 
 def restored(V: Reals, numbers: dict[str, Any], arrays: Mapping[str, Reals]) -> KrylovState:
     shown = Shown(arrays["Q"], arrays["C"], arrays["N"], numbers.pop("level"))
+    if not (shown.Q.shape == shown.C.shape == (len(V), len(shown.N)) and shown.N.ndim == 2):
+        raise ValueError("not of one basis")
     bound = None
     if "sines" in arrays:
         *columns, span = arrays["sines"]
         bound = Sines(np.array(columns), float(span), arrays["least"], arrays["tied"] > 0)
     return KrylovState(V, shown=shown, bound=bound, **numbers)
+
+
+def compared(state: KrylovState) -> dict[str, Reals]:
+    """Of N, which is one of many with the same noise, N N^T."""
+    shown = state.shown
+    return {"Q": shown.Q, "C": shown.C, "N N^T": shown.N @ shown.N.T}
 
 
 def lengths(state: KrylovState) -> tuple[float, ...]:

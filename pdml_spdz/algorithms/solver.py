@@ -28,7 +28,7 @@ class SvdSettings:
     With tol = 0 all tau iterations are made, as far as they can tell more.
     memory : bytes that what a solver keeps of earlier iterations may take
     centred : means are taken off sums, which float64 has rounded relative to what they were before
-    off : how much too large S may be, by the error of a mean, over its largest eigenvalue
+    off : how far S may be off, by the error of a mean or of what was filled in, over its largest eigenvalue
     """
 
     k: int
@@ -116,6 +116,7 @@ class Solver:
     lot : iterations that offline material is claimed, or made, for at a time; 0: for all
     iterations, tol : for a study that says nothing else
     facts : facts(result), what the report says of this solver's result alone
+    compared : compared(state), what of a checkpoint's arrays all parties have up to rounding, whichever their libraries
     """
 
     name: str
@@ -134,6 +135,7 @@ class Solver:
     iterations: int = 300
     tol: float = 1e-9
     facts: Callable[[SvdResult], dict[str, Any]] = lambda result: {"subspace_change": result.state.change}
+    compared: Callable[[Any], dict[str, Reals]] = lambda state: {}
 
 
 def start_by_sec_sum(d: int, k: int, M: int, sec_sum: SecSum, agree: Agreement) -> Reals:

@@ -93,7 +93,7 @@ class FinishedRun:
         """
         features = self.report["features"]
         agreed = RowSettings(**self.report.get("rows", {}))
-        table = in_pieces(path, reading) or ending_of(path) in TABLES
+        table = in_pieces(path, reading) or ending_of(path) in TABLES.lines
         by_name = self.report["columns"] == "name" and features and table and not reading.triplets
         if by_name and agreed.encode:
             taken = (*agreed.columns, *also) if agreed.columns else ()

@@ -4,37 +4,41 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 
 from pdml_spdz.engines.base import Engine
 from pdml_spdz.errors import InputError
+from pdml_spdz.fits.fineness import (
+    MOVED,
+    Counted,
+    MeanFound,
+    Need,
+    agreed_sum,
+    finer,
+    largest,
+    off_by,
+    rounding,
+    rounding_of_sums,
+)
 from pdml_spdz.fits.limits import MEAN_BLUR, bound_of_sums
 from pdml_spdz.numerics.fixedpoint import Reals
 from pdml_spdz.numerics.linalg import EPS
-from pdml_spdz.primitives.agree import Agreement
-from pdml_spdz.rows.base import added_up
 from pdml_spdz.rows.data import Data
 from pdml_spdz.rows.names import column, listed
 from pdml_spdz.run.context import PartyRun
 from pdml_spdz.study.model import Study
 from pdml_spdz.transport.base import Link
 
-Counted: TypeAlias = int | Reals
-
 MEAN = "the mean of all rows, to every party"
 FINE = "how finely the rows' deviations need the mean, in up to three steps of 10 bits and two more, to every party"
 _EXPONENT = (
     f"an exponent up to {MEAN_BLUR - 1} above that of the largest norm of a party's own column sums, to every party"
 )
-MEAN_BITS = 46  # of a party's sums: what float64 makes of them is below (tests/properties/test_last_digits.py)
 OFF = "the rows vary little beside their mean; how far that may put vectors off is in krylov's bound alone"
-FINER, STEPS = 2.0**-10, 3
 TURNS = 40  # in which a mean is found of features of any size: each leaves 2^-88 of the squares, at most
 ROUNDED = 4.0  # times EPS: mu itself, over scales and back, and what is added to it
-MOVED = 3.0  # half-roundings of sums of x - mu: mu itself, over agreed scales, and what is added to it
 LAST = 1.5  # times EPS: mu itself
 SMALL, LEAST = 1e-130, 1e-270  # of a number, and of a sum of squares, that has all its digits
 CONSTANT = (
@@ -68,92 +72,29 @@ def mean(run: PartyRun, data: Data, n: int, engine: Engine, link: Link) -> tuple
 def _fine_mean(
     run: PartyRun, data: Data, n: int, engine: Engine, link: Link, mu: Reals, unit: float
 ) -> tuple[Reals, float]:
-    """mu as exact as the rows' deviations need it (`finer`); and n ||mu - its true value||^2 at most, over the largest
-    eigenvalue of S, if rounding of float64 has not room for it.
+    """mu as exact as the rows' deviations need it; and n ||mu - its true value||^2 at most, over the largest eigenvalue
+    of S, if rounding of float64 has not room for it.
 
     Rows less a mean that is off by delta have a covariance that is n delta delta^T too large, which is symmetric:
-    nothing later would show it. How much float64 leaves is found by the votes of `finer` on two more limits.
+    nothing later would show it.
 
-    Reveals: as `finer`. Cost: as of `finer`, and where it takes its step 2 a round of 24 bytes. Ref: -
+    1. a party whose own rows vary so much that the error of mu does not matter says so (`anywhere`)
+    2. if none does: mu <- `finer`; how much float64 leaves is found by such votes on two more limits
+
+    Reveals: mu, finer; what `FINE` says. Cost: a round of 8 bytes; with step 2 one of 24, and `finer`. Ref: -
     """
     run.show(FINE)
-    fine = finer(run, data, n, engine, link, mu, unit, EPS, "mean")
-    if fine.at_once:
+    known = MeanFound(mu, n, n, unit, n, rounding(mu, rounding_of_sums(n)))
+    if engine.sec_sum.anywhere([off_by(run, known, largest(data, mu)) <= EPS], "mean")[0]:
         run.see("fineness", np.zeros(2))
         return mu, 0.0
-    rounded, largest = (MOVED if fine.moved else rounding_of_sums(n)), _largest(data, fine.mu)
-    limits = (EPS, *MEAN_OFF)
-    votes = [_right(run, n, fine.mu, largest, fine.place, rounded) <= off for off in limits]
-    within = engine.sec_sum.anywhere(votes, "mean")
-    run.see("fineness", np.array([1.0 + fine.steps, float(sum(within))]))
+    known = finer(run, data, known, engine, link, Need("mean", EPS, MOVED))
+    variance, limits = largest(data, known.mu), (EPS, *MEAN_OFF)
+    within = engine.sec_sum.anywhere([off_by(run, known, variance) <= off for off in limits], "mean")
+    run.see("fineness", np.array([1.0 + known.steps, float(sum(within))]))
     if not any(within):
         raise _constant()
-    return fine.mu, (0.0, *MEAN_OFF)[within.index(True)]
-
-
-@dataclass(frozen=True)
-class Fine:
-    """mu : (d,); place : the last one of its sums; steps : of 10 bits, by which that is finer than before
-
-    at_once : it was fine enough as it came; moved : it is another than it was
-    """
-
-    mu: Reals
-    place: float
-    steps: int = 0
-    at_once: bool = False
-    moved: bool = False
-
-
-def finer(
-    run: PartyRun,
-    data: Data,
-    n: Counted,
-    engine: Engine,
-    link: Link,
-    mu: Reals,
-    unit: float,
-    enough: float,
-    purpose: str,
-) -> Fine:
-    """mu as exact as the rows' deviations need it. n : rows, or the values of each feature that there are
-
-    1. a party whose own rows vary so much that the error of mu does not matter says so (`anywhere`). Until one does: as
-       if the last place were 2^10 times as fine, but no finer than 46 bits of any party's own sums of x - mu
-    2. where it has to be finer: mu <- mu + SecSum(own sums of x - mu) / n, to that place
-
-    Reveals: mu, finer; what `FINE` says: votes are disjunctions, of which all parties but one know the last party's
-    part. Cost: a round of 8 bytes; with step 2 up to three of 16, and a SecSum. Ref: -
-    """
-    sec_sum, largest = engine.sec_sum, _largest(data, mu)
-    if sec_sum.anywhere([_right(run, n, mu, largest, unit, rounding_of_sums(n)) <= enough], purpose)[0]:
-        return Fine(mu, unit, at_once=True)
-    rest, steps = data.rows.sums_less(mu), 0
-    while steps < STEPS and unit:
-        place = unit * FINER ** (steps + 1)
-        right = _right(run, n, mu, largest, place, MOVED) <= enough
-        stop, good = sec_sum.anywhere([bool(np.any(np.abs(rest) > 2.0**MEAN_BITS * place)), right], purpose)
-        steps += not stop
-        if stop or good:
-            break
-    place = unit * FINER**steps
-    if not steps and unit:
-        return Fine(mu, place)
-    return Fine(mu + agreed_sum(sec_sum.rest(rest, place, purpose), link, place) / n, place, steps, moved=True)
-
-
-def _right(run: PartyRun, n: Counted, mu: Reals, largest: float, place: float, rounded: float) -> float:
-    """n ||mu - its true value||^2 at most, over the largest variance of this party's rows, if sums are right to that
-    place, and numbers were rounded so often.
-    """
-    error = run.study.M * place + n * rounded * EPS * np.abs(mu)
-    off = float(np.sum(error**2 / (4 * n)))
-    return off / largest if largest > 0 else math.inf if off else 0.0
-
-
-def rounding_of_sums(n: Counted) -> float:
-    """How many times a sum of n is rounded, at most."""
-    return float(added_up(int(np.max(n))))
+    return known.mu, (0.0, *MEAN_OFF)[within.index(True)]
 
 
 def _constant() -> InputError:
@@ -162,11 +103,6 @@ def _constant() -> InputError:
         "features that vary",
         "leave out those that are constant; take off a number near the mean first (--offset)",
     )
-
-
-def _largest(data: Data, mu: Reals) -> float:
-    """The largest sum of (x - mu)^2 of a feature: no more than the largest eigenvalue of this party's covariance."""
-    return float(data.rows.column_squares(mu).max(initial=0.0))
 
 
 def mean_seen(study: Study) -> list[str]:
@@ -302,9 +238,3 @@ def _shifted(
     tolerance = engine.sec_sum.accuracy(1.0).tolerance + rounding_of_sums(n) * EPS
     over = (size / n)[which]
     return mu[which] + shift * over, tolerance * over
-
-
-def agreed_sum(total: Reals, link: Link, unit: float = 0.0) -> Reals:
-    """A sum that all parties have, as the same bytes for all. unit : its last place, where it is small beside others"""
-    tolerance = np.array([unit or 1e-9 * max(1.0, float(np.abs(total).max()))])
-    return Agreement(link)(total[:, None], (), tolerance)[0][:, 0]

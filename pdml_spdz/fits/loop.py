@@ -18,12 +18,15 @@ from pdml_spdz.engines.transcript import recorded
 from pdml_spdz.fits.limits import find_bound
 from pdml_spdz.fits.prepare import View, offsets_and_scales
 from pdml_spdz.numerics.fixedpoint import Reals
+from pdml_spdz.numerics.linalg import EPS
 from pdml_spdz.primitives.agree import Agreement, check_verdict
 from pdml_spdz.primitives.bound import Bound
 from pdml_spdz.primitives.normed_sum import NormedSum, OwnMean
 from pdml_spdz.rows.data import Data
-from pdml_spdz.run.context import Checkpoint, Checkpoints, PartyRun, showing
+from pdml_spdz.run.checkpoints import Checkpoint
+from pdml_spdz.run.context import PartyRun, showing
 from pdml_spdz.run.output import Fitted, Outcome, run_report
+from pdml_spdz.run.resume import compare
 from pdml_spdz.study.algorithm import Shape
 from pdml_spdz.study.model import Study
 from pdml_spdz.transport.base import Link
@@ -43,8 +46,8 @@ R = TypeVar("R", bound=Result)
 class IterativeFit(ABC, Generic[S, R]):
     """One party's part of a fit whose iterations all parties make together.
 
-    1. resumed: the latest state that all parties have on their disks, and the bound that belongs to it; otherwise a
-       bound, as the study says, and a start
+    1. resumed: the latest state that all parties have on their disks, and the bound that belongs to it; otherwise, or
+       where there is none, a bound, as the study says, and a start
     2. iterations; after each of them a checkpoint, and a word to whoever watches
     3. the parties compare digests of the result; the report
     """
@@ -75,6 +78,14 @@ class IterativeFit(ABC, Generic[S, R]):
     def verdict(self, state: S) -> int:
         """Whether a fit with the study's settings ends here."""
 
+    def verdicts(self, state: S) -> set[int]:
+        """Those that party 0 may have come to, whose state is this one up to rounding."""
+        return {self.verdict(state)}
+
+    def compared(self, state: S) -> dict[str, Reals]:
+        """What a checkpoint has besides V, and all parties have up to rounding."""
+        return {}
+
     @abstractmethod
     def iterate(self, state: S, done: Callable[[S], None]) -> R: ...
 
@@ -98,9 +109,8 @@ class IterativeFit(ABC, Generic[S, R]):
     def fitted(self) -> Fitted:
         """The whole fit."""
         run, study = self.run, self.study
-        checkpoints = Checkpoints(run.directory / "checkpoint")
-        if run.resume:
-            state = self._resumed(checkpoints.common(self.link))
+        if run.checkpoint is not None:
+            state = self._resumed(run.checkpoint)
         else:
             found = self.rows.bound
             self.bound = found or find_bound(run, self.norm(), self.engine, self.link, self.data.d)
@@ -111,7 +121,7 @@ class IterativeFit(ABC, Generic[S, R]):
         def done(state: S) -> None:
             history.append([state.t, float(state.change)])
             with self.link.clock("local"):
-                checkpoints.save(self.saved(state))
+                run.checkpoints.save(replace(self.saved(state), made_with=dict(run.kept.digests)))
             run.notify({"event": "iteration", "t": state.t, "of": study.iterations, "change": state.change})
 
         began = time.perf_counter()
@@ -131,12 +141,17 @@ class IterativeFit(ABC, Generic[S, R]):
     def _resumed(self, checkpoint: Checkpoint) -> S:
         self.bound = checkpoint.bound
         state = self.restored(checkpoint)
+        compare(self.link, checkpoint.t, self.compared(state))
         # The study may ask for more than the run that was cut off; all do what party 0 makes of it.
-        own = self.verdict(state)
-        _, (stop,) = self.agree(checkpoint.V, (own,), np.zeros(checkpoint.V.shape[1]))
-        check_verdict((stop,), [(own, 0, 1, 2)])  # go on, converged, exhausted: rounding of what is on the disk
+        _, (stop,) = self.agree(checkpoint.V, (self.verdict(state),), np.zeros(checkpoint.V.shape[1]))
+        check_verdict((stop,), [self.verdicts(state)])
         self.run.note(f"resuming after {self.step} {state.t}")
         return replace(state, stop=stop)  # type: ignore[type-var]
+
+
+def nearby(tol: float, d: int) -> tuple[float, ...]:
+    """Limits that a number may be on the other side of, if another machine has rounded it."""
+    return (tol / 2, tol, 2 * tol, tol + 64 * d * EPS) if tol > 0 else (tol,)
 
 
 def of_rows(report: dict[str, Any], arrays: dict[str, Reals], study: Study, data: Data, rows: View) -> None:

@@ -18,7 +18,7 @@ from pdml_spdz.engines.base import Engine
 from pdml_spdz.errors import InputError, StudyError
 from pdml_spdz.fits import prepare
 from pdml_spdz.fits.limits import find_bound
-from pdml_spdz.fits.loop import IterativeFit, opened_columns
+from pdml_spdz.fits.loop import IterativeFit, nearby, opened_columns
 from pdml_spdz.fits.prepare import View, view
 from pdml_spdz.numerics.fixedpoint import Reals
 from pdml_spdz.primitives.agree import Agreement
@@ -26,7 +26,8 @@ from pdml_spdz.primitives.sec_sum import SecSum, check_size
 from pdml_spdz.rows.base import Rows
 from pdml_spdz.rows.covariance import covariance
 from pdml_spdz.rows.data import Data
-from pdml_spdz.run.context import KEPT, Checkpoint, PartyRun, showing
+from pdml_spdz.run.checkpoints import KEPT, Checkpoint
+from pdml_spdz.run.context import PartyRun, showing
 from pdml_spdz.run.output import Fitted
 from pdml_spdz.study.algorithm import SQUARES, SUMS, Algorithm, Shape, Want
 from pdml_spdz.study.engines import engines_that
@@ -104,6 +105,9 @@ class NmfFit(IterativeFit[SweepState, nmf.SweepResult]):
 
     def verdict(self, state: SweepState) -> int:
         return verdict(state, self.settings)
+
+    def verdicts(self, state: SweepState) -> set[int]:
+        return {verdict(state, replace(self.settings, tol=tol)) for tol in nearby(self.study.tol, self.data.d)}
 
     def iterate(self, state: SweepState, done: Callable[[SweepState], None]) -> nmf.SweepResult:
         def seen(state: SweepState) -> None:

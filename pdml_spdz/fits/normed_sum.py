@@ -15,7 +15,7 @@ from pdml_spdz.numerics.linalg import sine
 from pdml_spdz.primitives.agree import Agreement
 from pdml_spdz.rows.data import Data
 from pdml_spdz.run import repeats
-from pdml_spdz.run.context import Checkpoints, PartyRun
+from pdml_spdz.run.context import PartyRun
 from pdml_spdz.run.output import Fitted, Outcome, run_report
 from pdml_spdz.study.algorithm import Algorithm, Shape, Want
 from pdml_spdz.study.checks import BOUNDS
@@ -37,8 +37,6 @@ def fit(run: PartyRun, data: Data, link: Link, engine: Engine) -> Fitted:
     `reveal = "sum"` s itself.
     Cost: that of one NormedSecSum. Ref: [PDML App. NormedSecSum].
     """
-    if run.resume:  # one call has nothing to go on from
-        Checkpoints(run.directory / "checkpoint").common(link)
     x = data.rows.column_sums().reshape(-1, 1)  # of one row: the row itself
     uses = repeats.count(x.tobytes(), run.repeats)
     bound = find_bound(run, float(np.linalg.norm(x)), engine, link, data.d)

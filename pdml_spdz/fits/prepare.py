@@ -18,13 +18,13 @@ from pdml_spdz.rows.base import Rows
 from pdml_spdz.rows.data import Data
 from pdml_spdz.rows.names import Names, positions
 from pdml_spdz.rows.suspects import dominant_column, identifiers, rounded_integers, zeros_as_missing
-from pdml_spdz.run.context import KEPT_NUMBERS, PartyRun
+from pdml_spdz.run.context import PartyRun
 from pdml_spdz.study.algorithm import GRAM
 from pdml_spdz.study.model import Study
 from pdml_spdz.study.sealed_checks import check_sealed_size
-from pdml_spdz.system.files import reading, replaced
 from pdml_spdz.transport.base import Link
 
+KEPT_CENTRE = "centre.npz"
 COUNT = "n, the number of all rows, to every party"
 
 
@@ -34,7 +34,7 @@ class View:
 
     n : rows of all parties, where that is known; sums : this party's column sums over sqrt(n), for a hidden mean
     bound : of the sums of S_m v, where it follows from what is public
-    off : how much too large the covariance may be, by the error of mu, over its largest eigenvalue
+    off : how far the covariance may be off, by the errors of mu and of what was filled in, over its largest eigenvalue
     observables : what finding all this has shown to every party
     warnings : what whoever relies on the result must know of all rows
     """
@@ -172,7 +172,8 @@ def counted(study: Study) -> bool:
 def view(run: PartyRun, data: Data, link: Link, engine: Engine) -> View:
     """What the study wants to be known of all rows, and the rows as they are factorised.
 
-    The run begins here: of an older one in the same directory nothing is left, unless it is resumed.
+    What a run that is resumed has opened is used as it is (`KeptNumbers`), by all parties or by none: they have agreed
+    on it before.
 
     1. n <- SecSum(n_m), exactly, if anything below needs it
     2. mu <- SecSum(own column sums) / n, with `centre = "open"`
@@ -187,13 +188,10 @@ def view(run: PartyRun, data: Data, link: Link, engine: Engine) -> View:
     study = run.study
     pca, by_sec_sum = "centre" in study.spec.own, study.scale == "secsum"
     if not counted(study):
-        return View(data.rows)
-    kept = run.directory / "centre.npz"
-    if run.resume and kept.is_file():
-        # Computed again, it would be rounded anew, and two roundings show more than one.
-        with reading(kept, *KEPT_NUMBERS), np.load(kept, allow_pickle=False) as archive:
-            n, mu, scale, off = int(archive["n"]), archive["mu"], archive["scale"], float(archive["off"])
-            constant = archive["constant"]
+        return View(data.rows, off=data.off)
+    if (kept := run.kept.get(KEPT_CENTRE)) is not None:
+        n, mu, scale, off = int(kept["n"]), kept["mu"], kept["scale"], float(kept["off"])
+        constant = kept["constant"]
     else:
         n = engine.sec_sum.integer(data.n, "rows")
         run.show(COUNT)
@@ -204,8 +202,7 @@ def view(run: PartyRun, data: Data, link: Link, engine: Engine) -> View:
         if by_sec_sum:
             found = deviations(run, data, mu, n, engine)
             mu, scale, off, constant = found.mu, found.scale, found.off, found.constant
-        with replaced(kept) as temporary, temporary.open("wb") as file:
-            np.savez(file, n=np.array(n), mu=mu, scale=scale, off=np.array(off), constant=constant)
+        run.kept.keep(KEPT_CENTRE, n=np.array(n), mu=mu, scale=scale, off=np.array(off), constant=constant)
     if off:
         run.note(OFF)
     Agreement(link).digest("centre", mu.tobytes() + scale.tobytes() + f"{n} {off}".encode())
@@ -217,7 +214,7 @@ def view(run: PartyRun, data: Data, link: Link, engine: Engine) -> View:
     warnings = constant_features(data, constant)
     for text in warnings:
         run.note(text)
-    return replace(seen, bound=_bound(run, seen, data.d), off=off, warnings=warnings)
+    return replace(seen, bound=_bound(run, seen, data.d), off=off + data.off, warnings=warnings)
 
 
 def announced_view(study: Study) -> list[str]:

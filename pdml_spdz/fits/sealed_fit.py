@@ -53,9 +53,6 @@ def fit_sealed(run: PartyRun, data: Data, link: Link, engine: Engine, rows: View
             "deviations of more than about 10^-8 of the mean",
             "take off a number near the mean first (--offset), and leave out features that are constant",
         )
-    if run.resume:
-        run.note("a sealed run leaves nothing on the disk to go on from: it starts anew")
-        run.begin(data)
     with link.clock("local"):
         form = covariance(rows.X, d, 1) if rows.mu is None else centred_covariance(rows.X, rows.mu, d, 1)
         S = (form if rows.sums is None else _around_own_mean(rows, d)).times(np.eye(d))

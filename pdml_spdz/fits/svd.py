@@ -21,14 +21,16 @@ from pdml_spdz.algorithms.solver import (
 )
 from pdml_spdz.engines.base import Engine
 from pdml_spdz.errors import ProtocolError, ResumeError
-from pdml_spdz.fits.loop import IterativeFit, opened_columns
+from pdml_spdz.fits.loop import IterativeFit, nearby, opened_columns
 from pdml_spdz.fits.prepare import View, accept, view
 from pdml_spdz.fits.sealed_fit import fit_sealed
 from pdml_spdz.numerics.fixedpoint import Reals
 from pdml_spdz.primitives.normed_sum import NormedColumns, NormedSum, OwnMean
 from pdml_spdz.rows.covariance import Covariance, centred_covariance, covariance, covariance_around_own_mean
 from pdml_spdz.rows.data import Data
-from pdml_spdz.run.context import KEPT_NUMBERS, Checkpoint, PartyRun
+from pdml_spdz.run.checkpoints import Checkpoint
+from pdml_spdz.run.context import PartyRun
+from pdml_spdz.run.kept import KEPT_NUMBERS
 from pdml_spdz.run.output import Fitted
 from pdml_spdz.study.algorithm import Algorithm
 from pdml_spdz.study.model import Study
@@ -96,6 +98,13 @@ class SvdFit(IterativeFit[SolverState, SvdResult]):
 
     def verdict(self, state: SolverState) -> int:
         return self.solver.verdict(state, self.settings)
+
+    def verdicts(self, state: SolverState) -> set[int]:
+        settings = self.settings
+        return {self.solver.verdict(state, replace(settings, tol=t)) for t in nearby(settings.tol, self.data.d)}
+
+    def compared(self, state: SolverState) -> dict[str, Reals]:
+        return self.solver.compared(state)
 
     def iterate(self, state: SolverState, done: Callable[[SolverState], None]) -> SvdResult:
         study = self.study

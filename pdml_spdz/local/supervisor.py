@@ -238,7 +238,7 @@ def _failure(commands: PartyCommands, outcomes: list[_Ended]) -> PdmlError:
             if outcome.code is not None and outcome.code > 0:
                 roots.append((0, m, PdmlError, m))
     _, _, kind, culprit = min(roots, key=lambda root: root[:2], default=(0, 0, PdmlError, None))
-    return kind("\n".join(lines), do=f"the logs are {_kept_logs(commands)}/party-*/log", culprit=culprit)
+    return kind("\n".join(lines), do=f"the logs are in {_kept_logs(commands)}/party-*", culprit=culprit)
 
 
 def _kept_logs(commands: PartyCommands) -> Path:

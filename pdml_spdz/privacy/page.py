@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import asdict
 from datetime import date
+from functools import cache
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -20,6 +21,9 @@ from pdml_spdz.programs.render import environment
 from pdml_spdz.results.charts import Curve, chart
 from pdml_spdz.results.page_words import with_code
 from pdml_spdz.system.files import parse_json, replaced, save_json
+
+if TYPE_CHECKING:
+    import jinja2
 
 KSDP, ATTACK, OWN, PAGE, CONTENT = "ksdp.json", "attack.json", "own.json", "privacy.html", "privacy.json"
 TITLE = "What would the others learn of single records?"
@@ -77,14 +81,17 @@ def write(directory: Path) -> Path:
     heading: dict[str, Any] = {"title": TITLE, "version": __version__, "made": f"{date.today():%d %B %Y}"}
     content = heading | report_content.content(ksdp, attack, own)
     save_json(directory / CONTENT, content)
+    with replaced(directory / PAGE) as temporary:
+        temporary.write_text(_template().render(**content, charts=_charts(content["views"])), encoding="utf-8")
+    return directory / PAGE
+
+
+@cache
+def _template() -> jinja2.Template:
     page = environment()
     page.autoescape = True
     page.filters |= {"p": _p, "code": with_code}
-    with replaced(directory / PAGE) as temporary:
-        temporary.write_text(
-            page.get_template("privacy.html.j2").render(**content, charts=_charts(content["views"])), encoding="utf-8"
-        )
-    return directory / PAGE
+    return page.get_template("privacy.html.j2")
 
 
 def _p(value: float | None) -> str:

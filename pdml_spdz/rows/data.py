@@ -33,6 +33,7 @@ class Data:
     ids : (n,) texts, whose rows these are, where the file says so: kept aside, never sent, never a feature
     kept : numbers of the file's rows that these are, if some were left out
     holes : whether entries are missing (NaN), to be filled in when all parties have met
+    off : how far what was filled in may put S off, over its largest eigenvalue
     """
 
     rows: Rows
@@ -42,6 +43,7 @@ class Data:
     ids: NDArray[Any] | None = None
     holes: bool = False
     kept: NDArray[np.int64] | None = None
+    off: float = 0.0
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "rows", as_rows(self.rows))
@@ -196,7 +198,7 @@ def load(path: Path, *, vector: bool = False, wanted: RowsWanted | None = None) 
     try:
         if wanted.reading.triplets:
             loaded = read_triplets(path, ending, wanted)
-        elif ending in TABLES:
+        elif ending in TABLES.lines:
             loaded = TABLES[ending](path, wanted)
         else:
             loaded = chosen(Loaded(*READERS[ending](path)), wanted, str(path))

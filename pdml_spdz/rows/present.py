@@ -16,12 +16,16 @@ from pdml_spdz.rows.data import Data
 class Present(Rows):
     """No number that is missing adds to sums.
 
-    filled : the rows with this party's own means in place of what is missing, which are near any mean of all rows
+    filled : the rows with this party's own means in place of what is missing
     one : a row of what was filled in, as it was: it is taken off again, as often as it is missing
+
+    Sums are found around that row, of which it adds nothing, and then moved: of a few values that are far from mu, the
+    many that stand for the others would cost them their digits.
     """
 
     def __init__(self, filled: Rows, one: Rows, missing: NDArray[np.int64]) -> None:
         self._filled, self._one, self._missing = filled, one, missing
+        self._own = one.column_sums()
 
     @property
     def shape(self) -> tuple[int, int]:
@@ -38,7 +42,8 @@ class Present(Rows):
         return self.sums_less(np.zeros(self.shape[1]))
 
     def sums_less(self, mu: Reals) -> Reals:
-        return self._there(self._filled.sums_less(mu) - self._missing * self._one.sums_less(mu))
+        around = self._filled.sums_less(self._own) - self._missing * self._one.sums_less(self._own)
+        return self._there(around + (self.shape[0] - self._missing) * (self._own - mu))
 
     def _there(self, sums: Reals) -> Reals:
         """A feature of which this party has nothing adds nothing, not even rounding."""

@@ -47,7 +47,7 @@ def read_triplets(path: Path, ending: str, wanted: RowsWanted) -> Loaded:
 
 def entries(path: Path, ending: str, reading: Reading) -> tuple[NDArray[Any], NDArray[Any], NDArray[np.float64]]:
     """(users, items, values) of every line."""
-    if ending not in TABLES:
+    if ending not in TABLES.lines:
         raise InputError(f"{path} is read as triplets.", "a table with a column for each (.csv, .tsv, .parquet, ...)")
     loaded = TABLES[ending](path, RowsWanted(reading))
     values, texts = np.asarray(loaded.X, np.float64)[:, 0], loaded.aside

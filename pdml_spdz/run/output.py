@@ -93,10 +93,12 @@ def kept_array(directory: Path, name: str, report: Mapping[str, Any]) -> Reals:
         raise ValueError("other numbers")
 
 
-def remove(directory: Path) -> None:
-    """The results of an older run, its mark first."""
+def remove(directory: Path, coming: Algorithm) -> None:
+    """The results of an older run, its mark first, and what the one that comes would take up if it is resumed: what
+    said which algorithm the older one had may be lost.
+    """
     with writing(directory):
-        older = [name for algorithm in _algorithms(directory) for name in algorithm.files]
+        older = [*coming.starts, *(name for algorithm in _algorithms(directory) for name in algorithm.files)]
         for path in (directory / name for name in (REPORT, *older, transcripts.FILE)):
             shutil.rmtree(path) if path.is_dir() else path.unlink(missing_ok=True)
 

@@ -19,8 +19,9 @@ from pdml_spdz.fits.fill import fit_filled
 from pdml_spdz.fits.prepare import agreed, expect, fitting
 from pdml_spdz.rows.data import Data
 from pdml_spdz.run import handshake
-from pdml_spdz.run.context import Checkpoints, PartyRun, finished_everywhere, rows_of, stock_root
+from pdml_spdz.run.context import PartyRun, rows_of, stock_root
 from pdml_spdz.run.output import Fitted, commit, two_parties
+from pdml_spdz.run.resume import common, finished_everywhere
 from pdml_spdz.study.algorithm import IDS
 from pdml_spdz.study.model import Study
 from pdml_spdz.system.files import save_json
@@ -60,7 +61,7 @@ def run_party(run: PartyRun, link: Link | None = None) -> dict[str, Any]:
         with link.clock("local"):
             data = agreed(data.looked_at(run.study.rows.missing), run.study)
             if run.resume and data.rows.lazy:
-                Checkpoints(run.directory / "checkpoint").check_resumable(run.study, data)
+                run.checkpoints.check_resumable(run.study, data)
         for warning in data.warnings:
             run.note(warning)
         return run_fit(run, data, link, session, place.identity)
@@ -75,11 +76,15 @@ def run_fit(run: PartyRun, data: Data, link: Link, session: bytes, identity: Ide
         run.note("the run has finished at every party, and nothing more is asked of it: it is left as it is")
         return report
     run.study.spec.accept(run.study, run.me, data)
+    if run.resume:
+        run = replace(run, checkpoint=common(link, run.checkpoints, run.kept))
     # A resumed run may have nothing left to do, and needs no program then.
-    shape = None if run.resume or not run.study.on_shares else run.study.spec.shape(run.study, data.d)
+    shape = None if run.checkpoint or not run.study.on_shares else run.study.spec.shape(run.study, data.d)
     run.study.engine_spec.prepare(context_of(run, link, session, identity), shape)
     if not run.resume:
-        run.begin(data)
+        run.begin(data, session)
+    elif run.checkpoint is None:
+        run.note("no iteration was finished at every party: the fit starts, with what was opened before it")
     with closing(make_engine(run, link, session, identity)) as engine:
         fitted = _recorded(run, lambda: fit_filled(run, data, link, engine))
     if data.ids is not None or data.kept is not None:
@@ -234,13 +239,11 @@ class _Connected:
 def _load(run: PartyRun) -> Data:
     """This party's rows, checked against the study."""
     study = run.study
-    begun = Checkpoints(run.directory / "checkpoint")
-    data = fitting(
-        rows_of(run.data, study, reading=run.reading.of(run.me)), study, begun.features() if run.resume else None
-    )
+    order = run.checkpoints.features() if run.resume else None
+    data = fitting(rows_of(run.data, study, reading=run.reading.of(run.me)), study, order)
     expect(data, study)
     if run.resume and not data.rows.lazy:
-        begun.check_resumable(study, agreed(data, study))
+        run.checkpoints.check_resumable(study, agreed(data, study))
     return data
 
 

@@ -9,7 +9,7 @@ import tomllib
 from collections.abc import Mapping, Sequence
 from dataclasses import fields, replace
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from pdml_spdz.errors import StudyError, did_you_mean
 from pdml_spdz.rows.reading import RowSettings
@@ -19,6 +19,9 @@ from pdml_spdz.study.fields import typed
 from pdml_spdz.study.model import NmfSettings, PartyEntry, PrecisionSettings, Study, Timeouts
 from pdml_spdz.study.solvers import SOLVERS
 from pdml_spdz.system.files import replaced
+
+if TYPE_CHECKING:
+    import jinja2
 
 WAIT = 4 * 3600.0  # seconds that a party of a study waits for people, unless the study says otherwise
 TABLES: dict[str, type[Any]] = {
@@ -31,17 +34,22 @@ TABLES: dict[str, type[Any]] = {
 
 def render(study: Study) -> str:
     """The study as a commented file, with what its algorithm makes use of."""
-    from pdml_spdz.programs.render import environment  # not by those who only read a study
-
-    env = environment()
-    env.filters["toml"] = _toml
-    template = env.get_template("study.toml.j2")
     spec = study.spec
     names = dict.fromkeys([*ENGINES.lines, study.engine])  # to look for those of other packages takes long
     engines = [engine for engine in map(ENGINES.__getitem__, names) if spec.needs != SUMS or not engine.shares]
     solvers = " ".join(f"{name}: {SOLVERS[name].help}" for name in dict.fromkeys([*SOLVERS.lines, study.solver]))
     own = {"study": study, "spec": spec, "engines": engines, "solvers": solvers, "size": spec.measure}
-    return template.render(**own, written=functools.partial(_written, study))
+    return _template().render(**own, written=functools.partial(_written, study))
+
+
+@functools.cache
+def _template() -> jinja2.Template:
+    """Compiled once: that takes some hundred times as long as to render it."""
+    from pdml_spdz.programs.render import environment  # not by those who only read a study
+
+    env = environment()
+    env.filters["toml"] = _toml
+    return env.get_template("study.toml.j2")
 
 
 def _written(study: Study, name: str) -> bool:

@@ -169,6 +169,20 @@ class Case:
         return noise(M, D, self.bits)
 
 
+def pairs(case: Case) -> set[tuple[str, ...]]:
+    """Of engine, opening, solver and algorithm any two together, with their names."""
+    return set(itertools.combinations([f"{name} {value}" for name, value in vars(case).items()], 2))
+
+
+def covering(cases: list[Case]) -> list[Case]:
+    """Few of the cases, with every pair that any of them has: each time the one that has most of what is missing."""
+    missing, chosen = set().union(*map(pairs, cases)), list[Case]()
+    while missing:
+        chosen.append(max(cases, key=lambda case: len(pairs(case) & missing)))
+        missing -= pairs(chosen[-1])
+    return chosen
+
+
 def _marked(case: Case) -> Any:
     if not case.machines:
         return pytest.param(case, id=str(case))
@@ -184,3 +198,11 @@ ALL = [
 POSSIBLE = [_marked(case) for case in ALL if case.refused() is None]
 IMPOSSIBLE = [pytest.param(case, id=str(case)) for case in ALL if case.refused() is not None]
 ITERATED = [param for param in POSSIBLE if not param.values[0].spec.vector]
+FEW = covering([param.values[0] for param in ITERATED if not param.values[0].machines])
+# What is cut off and goes on: every pair in `make test`, everything else in the long tests.
+CUT_OFF = [
+    param
+    if param.values[0].machines or param.values[0] in FEW
+    else pytest.param(*param.values, id=param.id, marks=pytest.mark.long)
+    for param in ITERATED
+]

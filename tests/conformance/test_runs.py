@@ -17,7 +17,7 @@ from pdml_spdz.engines.transcript import Transcript
 from pdml_spdz.errors import InputError, PeerAborted, PeerError
 from pdml_spdz.fits.announced import announced
 from pdml_spdz.local.joint import LocalResult, LocalRun, local_study, run_local
-from tests.conformance.cases import ITERATED, POSSIBLE, Case
+from tests.conformance.cases import CUT_OFF, POSSIBLE, Case
 from tests.parties.helpers import Parties, until
 
 # What a step of a transcript shows, as a report has it: the first of these phrases that fits is its observable. A step
@@ -97,7 +97,7 @@ def said_by(result: LocalResult) -> Counter[str]:
     return Counter(said)
 
 
-@pytest.mark.parametrize("case", ITERATED)
+@pytest.mark.parametrize("case", CUT_OFF)
 def test_resumed_run_comes_to_the_same(case: Case, tmp_path: Path) -> None:
     tables, half = case.long_tables(), case.settings()["iterations"] // 2
     begun = run(case, tables, tmp_path / "out", iterations=half)
@@ -106,7 +106,7 @@ def test_resumed_run_comes_to_the_same(case: Case, tmp_path: Path) -> None:
     case.check(tables, result.V, start_of(case, tmp_path / "out"), result.report)
 
 
-@pytest.mark.parametrize("case", ITERATED)
+@pytest.mark.parametrize("case", CUT_OFF)
 def test_killed_run_ends_everywhere_and_goes_on(case: Case, parties: Callable[..., Parties]) -> None:
     iterations = 15 if case.machines else 10**5
     site = parties(**case.settings(iterations=iterations))

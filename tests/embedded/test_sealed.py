@@ -55,7 +55,7 @@ def test_real_rows_of_three_uneven_parties_one_with_fewer_rows_than_components()
     assert np.allclose(fit.last.ritz[:3] / fit.last.ritz[0], values[:-4:-1] / values[-1], rtol=1e-8)
 
 
-@pytest.mark.parametrize("M", [2, 5])
+@pytest.mark.parametrize("M", [2, pytest.param(5, marks=pytest.mark.long)])
 def test_small_gap_within_the_block(M: int) -> None:
     # lambda_(k+1) = 0.98 lambda_k, lambda_(b+1) = 0.5 lambda_k: columns beyond k make up for the gap.
     S, Q = of_spectrum([1.0, 0.8, 0.784, 0.7, 0.4, 0.4, 0.3, 0.3, 0.2, 0.1])

@@ -35,7 +35,10 @@ def check_against_pooled(tables: Sequence[RowsLike], k: int, f_out: int = 31) ->
     assert sine(V_k, fits[0].result.V) <= (max(tol, 2 * each) * q + 2 * np.sqrt(k) * each) / (1 - q)
 
 
-@pytest.mark.parametrize("cuts", [(900,), (180, 757), (3, 50, 800, 1200)], ids=["M=2", "M=3", "M=5"])
+FIVE = pytest.param((3, 50, 800, 1200), id="M=5", marks=pytest.mark.long)  # ten pairs; test_krylov.py has five parties
+
+
+@pytest.mark.parametrize("cuts", [pytest.param((900,), id="M=2"), pytest.param((180, 757), id="M=3"), FIVE])
 def test_v_equals_pooled_svd_for_uneven_parties(cuts: tuple[int, ...]) -> None:
     check_against_pooled(digits(*cuts), k=2)
 

@@ -258,7 +258,7 @@ def test_start_across_the_mean_does_not_pass_the_second_gate() -> None:
         (3, 500, 7, 4, False),
         (30, 64, 5, 3, False),
         (2, 500, 1, 300, False),
-        (2, 10, 2, 10**6, True),
+        pytest.param(2, 10, 2, 10**6, True, marks=pytest.mark.long),
         (2, 3, 1, 10**5, True),
     ],
 )

@@ -44,6 +44,7 @@ def test_cells_that_are_there_are_not_computed_again(tmp_path: Path) -> None:
     second = cells.run(grid(tmp_path, 2, 3), file, jobs=2)
     assert [trace.name for trace in tmp_path.glob("called-*")] == ["called-3"]
     assert sorted({int(r["k"]) for r in second}) == [2, 3]  # only what is asked for
+    assert [int(r["value"]) for r in cells.known(grid(tmp_path, 3, 1), file)] == [9, -3, 1, -1]  # in that order
 
 
 def test_a_torn_last_line_is_computed_again(tmp_path: Path) -> None:
@@ -132,6 +133,7 @@ def test_every_start_is_measured_at_every_tau(corpora: Path, monkeypatch: pytest
     assert by["PD-NMF-Init", 2]["c_v"] > 0.5
 
 
+@pytest.mark.long
 def test_pooled_cell_is_what_its_parts_say(corpora: Path) -> None:
     rows = {row["start"]: row for row in pooled.cell(corpora, "20NG", 2, 0.2, 3, 0)}
     assert set(rows) == {*table_1.PAPER, *table_1.BESIDES}

@@ -18,6 +18,9 @@ from pdml_spdz.applications import recommender, text, topics
 from pdml_spdz.numerics.fixedpoint import Reals
 from pdml_spdz.privacy.nmf_mechanism import NmfMechanism
 
+# Loops of the experiments, not of the package, a minute of compiling in a fresh clone.
+pytestmark = pytest.mark.long
+
 SAME = 1e-12  # relative to the largest number: sums are taken in another order
 OBJECTIVES = {
     "all entries": (False, Penalties()),

@@ -49,6 +49,15 @@ def test_uplift_has_means_with_their_deviation_and_a_verdict() -> None:
     assert tables.smallest_gain_most(uplift_rows({"0.01": 1.0, "0.2": 2.0})) == "0 of 1 curves"
 
 
+def test_where_all_common_topics_died_is_said() -> None:
+    rows = uplift_rows({"0.01": -70.0, "0.03": -50.2, "0.2": 5.0})  # -70.5, -69.5; -50.7, -49.7; 4.5, 5.5
+    assert (
+        tables.died(rows)
+        == "All common topics died in 2 of 2 trials at k = 7 and 1 %, 1 of 2 trials at k = 7 and 3 % of the users."
+    )
+    assert tables.died(uplift_rows({"0.2": 5.0})) == ""
+
+
 def test_the_duel_is_by_cell_and_has_an_interval() -> None:
     # Cells of very different sizes; in each the rival is 1 or 3 % above.
     ours, rival = [100.0, 2000.0, 7.0], [101.0, 2060.0, 7.07]
@@ -115,8 +124,10 @@ def test_the_words_have_a_section_for_every_experiment() -> None:
     assert {
         "introduction",
         *page.UPLIFTS,
+        "by_parties",
         "pcr",
         "pcr why",
+        "recommender why",
         "starts",
         "starts_ratings",
         "hyperband",

@@ -7,8 +7,9 @@ from typing import Any
 
 import pytest
 
+from benchmarks.experiments import official, uplift
 from benchmarks.experiments.cells import Count
-from benchmarks.paper import claims, page, sources, table_1, workflow
+from benchmarks.paper import claim, claims, page, sources, table_1, theory, workflow
 from benchmarks.paper.__main__ import DOCS, FIGURES
 from benchmarks.paper.errata import theorem_2
 from benchmarks.paper.sources import RESULTS, Sources
@@ -21,6 +22,7 @@ LONG = {
     "in_table_1",
     "from_init",
     "of_ratings",
+    "init_alone",
 }  # fewer bases below; data sets that are not in the repository
 
 
@@ -126,6 +128,32 @@ def test_starts_on_ratings_are_judged_from_enough_cells(cells: int, verdict: str
     assert found.verdict == verdict  # as good as all: what should be equivalent is, what should be worse is not
 
 
+@pytest.mark.parametrize(
+    ("tuned", "over_mean", "cells", "verdict"),
+    [
+        ((20.0, 2.0), (5.0, 15.0), 20, "holds"),
+        ((20.0, 2.0), (-8.0, 15.0), 20, "mixed"),  # no model at all does better
+        ((20.0, 0.0), (5.0, 15.0), 9, "mixed, so far"),
+        ((-1.0, -2.0), (5.0, 15.0), 20, "does not hold"),
+    ],
+)
+def test_tuned_recommender_gains_over_own_model_and_over_the_mean_of_a_user(
+    tuned: tuple[float, ...], over_mean: tuple[float, ...], cells: int, verdict: str
+) -> None:
+    rows = [
+        {"party_share": share, "method": method, "uplift_percent": str(gain + wobble)}
+        for method, gains in (("each tuned", tuned), ("user's mean", over_mean))
+        for share, gain in zip(("0.3", "0.01"), reversed(gains), strict=True)
+        for wobble in (-0.1, 0.0, 0.1)
+    ]
+    (found,) = claims._recommender(Sources({}, {"ratings": rows}, {"ratings": Count(cells, 0, 20)}))
+    assert found.verdict == verdict
+    assert found.basis == f"{cells} of 20 cells; k = 7"
+    assert found.figures.startswith(f"1 %: {tuned[0]:+.1f} ± 0.1 %, over the user's mean {over_mean[0]:+.1f}")
+    (none,) = claims._recommender(Sources({}, {"ratings": []}, {"ratings": Count(0, 0, 20)}))
+    assert none.verdict == "cannot be judged"
+
+
 def test_verdicts_are_four_and_marked_where_they_rest_on_little() -> None:
     words = {
         "yes": "holds",
@@ -134,7 +162,29 @@ def test_verdicts_are_four_and_marked_where_they_rest_on_little() -> None:
         "mixed: in 1 of 2 cells": "mixed",
     }
     words |= {"not measured": "cannot be judged", "no difference found": "cannot be judged", "in 1 of 4 sizes": "mixed"}
-    assert {answer: claims.verdict_of(Answer("", answer, "")) for answer in words} == words
-    assert claims.so_far("holds", Count(4, 0, 8)) == "holds"
-    assert claims.so_far("holds", Count(3, 5, 8)) == "holds, so far"
-    assert claims.so_far("cannot be judged", Count(0, 0, 8)) == "cannot be judged"
+    assert {answer: claim.verdict_of(Answer("", answer, "")) for answer in words} == words
+    assert claim.so_far("holds", Count(4, 0, 8)) == "holds"
+    assert claim.so_far("holds", Count(3, 5, 8)) == "holds, so far"
+    assert claim.so_far("cannot be judged", Count(0, 0, 8)) == "cannot be judged"
+
+
+def test_gains_by_number_of_parties_are_judged_between_fewest_and_most() -> None:
+    grid = uplift.cells(official.EVERYWHERE, full=True)["by_parties"]
+    means = {("Enron", 2): 5.0, ("Enron", 30): 1.0, ("ML-1M", 2): 1.0, ("ML-1M", 30): 5.0}
+    rows = [
+        {n: str(v) for n, v in s.items()}
+        | {"grid": "full", "uplift_percent": str(means[s["data"], s["M"]] + 0.1 * s["trial"])}
+        for s in (cell.settings for cell in grid)
+        if s["M"] in (2, 30)
+    ]
+    found = claims._by_parties(Sources({}, {"by_parties": rows}, {}, grids={"by_parties": grid}))
+    assert [(c.verdict, c.basis) for c in found] == [
+        ("holds, so far", "10 of 25 cells"),
+        ("mixed, so far", "10 of 25 cells"),
+    ]
+    assert "M = 2: +5.2 ± 0.1 %, M = 30: +1.2 ± 0.1 %" in found[0].figures
+
+
+@pytest.mark.parametrize(("above", "verdict"), [((0.2, 0.3), "mixed"), ((-0.1, 0.1), "holds")])
+def test_start_alone_is_judged_by_corpus(above: tuple[float, ...], verdict: str) -> None:
+    assert theory._init_alone({"20NG": list(above), "Enron": [-0.1, 0.0, 0.1]}).verdict == verdict

@@ -40,7 +40,7 @@ def right(rng: np.random.Generator, i: int, c: int, w: int, extreme: bool) -> np
     return numbers(rng.choice(np.array([0, 1, (1 << w) - 1, 1 << (w - 1), (1 << (w - 1)) - 1], object), (i, c)), w)
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=30, deadline=None)
 @given(
     M=st.sampled_from((2, 3, 5)),
     n=st.integers(1, 12),

@@ -66,7 +66,7 @@ def assert_products(
     assert not np.any((found - np.concatenate(wanted)) % (1 << p.w))
 
 
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=12, deadline=None)
 @given(
     M=st.sampled_from((2, 3, 4, 5)),
     shapes=st.lists(st.tuples(*3 * [st.integers(1, 9)]), min_size=1, max_size=12),

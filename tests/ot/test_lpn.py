@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import itertools
 import math
+from collections.abc import Sequence
 from pathlib import Path
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
 import pytest
@@ -27,7 +29,17 @@ from tests.ot.ot_pairs import words_are_uniform
 from tests.threads import run_threads
 
 BITS = 160
-WINDOWS = pytest.mark.parametrize("bits", [160, 224])  # rings that fits use: with an agreed bound, and with a wide one
+BITS_OF_FITS = (160, 224)  # rings that fits use: with an agreed bound, and with a wide one
+WINDOWS = pytest.mark.parametrize("bits", BITS_OF_FITS)
+
+
+def pairwise(*axes: Sequence[Any]) -> list[Any]:
+    """Of three axes with two values each half of the product, which has every pair; the others are long tests."""
+    every = itertools.product(*(range(2) for _ in axes))
+    values = {at: [axis[i] for axis, i in zip(axes, at, strict=True)] for at in every}
+    return [pytest.param(*v, marks=[pytest.mark.long] if sum(at) % 2 else []) for at, v in values.items()]
+
+
 TINY = (LpnParameters(16, 3, 6), LpnParameters(64, 4, 12))  # as the real ones are related, for tests: not secure
 
 
@@ -54,9 +66,7 @@ def supplied(
     return run_threads(M, party)
 
 
-@WINDOWS
-@pytest.mark.parametrize("M", [2, 3])
-@pytest.mark.parametrize("whole", [True, False])
+@pytest.mark.parametrize(("bits", "M", "whole"), pairwise(BITS_OF_FITS, (2, 3), (True, False)))
 def test_relation_holds_through_all_levels(monkeypatch: pytest.MonkeyPatch, M: int, whole: bool, bits: int) -> None:
     monkeypatch.setattr(on_demand, "LEVELS", TINY)
     monkeypatch.setattr(on_demand, "LEAST", 5)
@@ -303,9 +313,10 @@ def test_a_message_of_another_length_is_refused() -> None:
         silent._masked(memoryview(bytes(24)), 1, BITS, peer=1)
 
 
-@WINDOWS
-@pytest.mark.parametrize("vole_kind", ["lpn", "ot"])
-@pytest.mark.parametrize("sizes", [(10, 25, 700), (25, 700)], ids=["usual digits", "digits of a short fit"])
+# Of the sizes the first has the usual digits, the other those of a short fit.
+@pytest.mark.parametrize(
+    ("bits", "vole_kind", "sizes"), pairwise(BITS_OF_FITS, ("lpn", "ot"), ((10, 25, 700), (25, 700)))
+)
 def test_forecast_of_a_stock_is_what_making_it_took(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path, sizes: tuple[int, ...], vole_kind: str, bits: int
 ) -> None:

@@ -6,7 +6,7 @@ import numpy as np
 
 from pdml_spdz.fits.loop import IterativeFit
 from pdml_spdz.fits.prepare import View
-from pdml_spdz.run.context import Checkpoint
+from pdml_spdz.run.checkpoints import Checkpoint
 from pdml_spdz.study.algorithm import SQUARES, SUMS, Algorithm
 
 

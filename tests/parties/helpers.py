@@ -11,6 +11,7 @@ import signal
 import socket
 import subprocess
 import sys
+import tempfile
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, replace
@@ -61,12 +62,15 @@ class Process:
 
     _count = itertools.count()
 
-    def __init__(self, *arguments: str | Path, cwd: Path, target: Callable[..., None] | None = None) -> None:
-        self._streams = [cwd / f"{stream}-{next(self._count)}" for stream in ("stdout", "stderr")]
+    def __init__(
+        self, *arguments: str | Path, cwd: Path, target: Callable[..., None] | None = None, said: Path | None = None
+    ) -> None:
+        self._streams = [(said or cwd) / f"{stream}-{next(self._count)}" for stream in ("stdout", "stderr")]
         for stream in self._streams:
             stream.touch()  # a process that is killed early has not opened them
         words = [str(argument) for argument in arguments]
-        self.process = _forkserver().Process(target=target or command, args=(words, cwd, *self._streams))
+        here = dict(os.environ), target or command
+        self.process = _forkserver().Process(target=as_here, args=(*here, words, cwd, *self._streams))
         self.process.start()
 
     @property
@@ -92,7 +96,7 @@ class Process:
 @functools.cache
 def _forkserver() -> Any:
     context = multiprocessing.get_context("forkserver")
-    context.set_forkserver_preload(["tests.parties.helpers", "pdml_spdz.cli.party"])
+    context.set_forkserver_preload(["tests.parties.helpers", "tests.parties.imported"])
     return context
 
 
@@ -111,8 +115,25 @@ def usual_signals() -> None:
         signal.signal(number, signal.default_int_handler if number == signal.SIGINT else signal.SIG_DFL)
 
 
+def as_here(environment: dict[str, str], target: Callable[..., None], *arguments: Any) -> None:
+    """With these variables, not with those of the test that happened to start the server."""
+    os.environ.clear()
+    os.environ.update(environment)
+    tempfile.tempdir = None  # the server has looked at its own TMPDIR
+    target(*arguments)
+
+
 def run(*arguments: str | Path, cwd: Path, within: float = 60.0, **environment: str) -> Ended:
-    """Run `python -m pdml_spdz ARGUMENTS` from start to end."""
+    """Run `pdml-spdz ARGUMENTS` from start to end; with variables of its own, which may concern imports, it is
+    `python -m pdml_spdz`.
+    """
+    if not environment:
+        with tempfile.TemporaryDirectory() as said:
+            process = Process(*arguments, cwd=cwd, said=Path(said))
+            try:
+                return process.end(within)
+            finally:
+                process.clear_away()
     done = subprocess.run(
         [sys.executable, "-m", "pdml_spdz", *map(str, arguments)],
         cwd=cwd,

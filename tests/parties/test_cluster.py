@@ -108,12 +108,11 @@ def test_a_worker_that_dies_in_the_middle_changes_nothing(tmp_path: Path, cluste
     assert [W.shape for W in part.parts()] == [(n, 2) for n in (90, 90, 90, 90, 40)]
 
 
-def test_a_cluster_that_is_lost_ends_the_run_and_the_run_goes_on_with_another(
-    tmp_path: Path, cluster: Cluster, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(connecting, "CONNECT_SECONDS", 4.0)  # so long it tries to find the scheduler again
+def test_a_cluster_that_is_lost_ends_the_run_and_the_run_goes_on_with_another(tmp_path: Path, cluster: Cluster) -> None:
     study, place = local_study(2, **SVD, **FIXED, memory=0.001, solver="power"), files(tmp_path / "x", numbers())
-    tables = [load(place, wanted=RowsWanted(cluster.reading)), Data(numbers(1), NAMES, "y")]
+    with pytest.MonkeyPatch.context() as patch:  # so long it tries to find the scheduler again
+        patch.setattr(connecting, "CONNECT_SECONDS", 4.0)
+        tables = [load(place, wanted=RowsWanted(cluster.reading)), Data(numbers(1), NAMES, "y")]
 
     def lost(party: int, event: dict[str, Any]) -> None:
         if event["event"] == "iteration" and event["t"] == 3:

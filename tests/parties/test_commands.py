@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import json
+import os
 import re
 import shutil
 import socket
+import tempfile
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -43,6 +45,24 @@ def command(*arguments: str | Path, cwd: Path) -> Ended:
         return process.end()
     finally:
         process.clear_away()
+
+
+def where(arguments: list[str], cwd: Path, *streams: Path) -> None:
+    streams[0].write_text(f"{os.environ['TMPDIR']} {tempfile.gettempdir()}")
+
+
+def test_processes_have_the_variables_of_the_test_that_starts_them(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Not those of an earlier one, with which the server that they are forked from was started."""
+    for name in ("a", "b"):
+        (directory := tmp_path / name).mkdir()
+        monkeypatch.setenv("TMPDIR", str(directory))
+        process = Process(cwd=tmp_path, target=where)
+        try:
+            assert process.end().out == f"{directory} {directory}"
+        finally:
+            process.clear_away()
 
 
 def test_help_lists_exit_codes(tmp_path: Path) -> None:

@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 
 from pdml_spdz.engines.embedded.products import Scaling, TripleProduct
-from pdml_spdz.errors import PeerError, StockError
+from pdml_spdz.errors import PeerAborted, PeerError, ResumeError, StockError
 from pdml_spdz.offline.status import status
 from tests.opened import off
 from tests.parties.helpers import Parties, close_rows, command, run
@@ -64,6 +64,36 @@ def test_resumed_from_all_that_was_shown(parties: Callable[..., Parties], settin
     for end in whole.run():
         end.well()
     assert report["iterations"] <= outcome(whole)[1]["iterations"] + 2
+
+
+def spoilt(parties: Callable[..., Parties], party: int, name: str, change: Callable[[Any], Any]) -> Parties:
+    """A run of four iterations that is to go on, with an array of a party's last checkpoint changed."""
+    site = given(parties(rank=K, tol=1e-7, iterations=4))
+    for end in site.run():
+        end.well()
+    newest = site.checkpoints(party)[-1]
+    with np.load(newest) as archive:
+        numbers = dict(archive)
+    np.savez(newest, **numbers | {f"public/{name}": change(numbers[f"public/{name}"])})
+    site.change_studies(iterations=60)
+    return site
+
+
+@pytest.mark.parametrize("name", ["Q", "C", "N"])
+def test_resumed_with_a_checkpoint_that_one_party_has_changed_is_refused(
+    parties: Callable[..., Parties], name: str
+) -> None:
+    told, ended = spoilt(parties, 1, name, lambda x: x * (1 + 1e-6)).run("--resume")
+    ended.failed(
+        ResumeError, "the checkpoint of iteration 4 is another one at P0 than at this party", "put the checkpoint"
+    )
+    told.failed(PeerAborted, "P1 ended the run")
+
+
+def test_checkpoint_of_party_0_that_does_not_fit_together_is_refused_in_words(parties: Callable[..., Parties]) -> None:
+    ended, told = spoilt(parties, 0, "C", lambda C: C[:, :-1]).run("--resume")
+    ended.failed(ResumeError, "the checkpoint of iteration 4 lacks what the solver krylov goes on from")
+    told.failed(PeerAborted, "P0 ended the run")
 
 
 DELTAS, PADS, LAST = "deltas", "pads", "last"

@@ -44,7 +44,7 @@ def test_error_names_every_party_and_raises_the_first_cause(tmp_path: Path) -> N
     assert f"P2 (exit code 3): {tmp_path}/rows-2.npy has entries that are not finite" in text
     for m in (0, 1):
         assert f"P{m} (exit code 8): P2 ended the run: it could not use its own input file" in text
-    assert f"Do this: the logs are {tmp_path}/out/party-*/log" in text
+    assert f"Do this: the logs are in {tmp_path}/out/party-*" in text
     assert caught.value.culprit == 2
 
 
@@ -123,7 +123,7 @@ def test_logs_that_a_message_names_are_there(tmp_path: Path, monkeypatch: pytest
     run = replace(local_run(tmp_path, [rows(0), np.full((2, 6), np.inf)]), out=None)
     with pytest.raises(InputError) as caught:
         run_local(run)
-    named = re.search(r"the logs are (.*)/party-\*/log", str(caught.value))
+    named = re.search(r"the logs are in (.*)/party-\*", str(caught.value))
     assert named is not None
     assert sorted(path.parent.name for path in Path(named[1]).glob("party-*/log")) == ["party-0", "party-1"]
 

@@ -13,6 +13,7 @@ import pandas as pd
 import pytest
 
 from pdml_spdz.errors import InputError, StudyError
+from pdml_spdz.fits.fill import FILLED
 from pdml_spdz.local.joint import LocalResult, local_study
 from pdml_spdz.local.threads import run_in_threads
 from pdml_spdz.numerics.linalg import sine
@@ -78,6 +79,63 @@ def test_few_values_far_from_zero_have_their_own_mean(there: int, settings: dict
     found = run_in_threads(tables, study).arrays["fill.npy"][0][0]
     exact = NANOSECONDS + float(np.mean(X[~np.isnan(X[:, 0]), 0] - NANOSECONDS))
     assert abs(found - exact) <= 256.0  # the numbers there are next to each other
+
+
+def few_beside_a_constant(constant: float) -> np.ndarray:
+    """Three values of a feature, in 3,000 rows."""
+    X = np.column_stack([np.full(3000, constant), correlated(3000)])
+    X[np.random.default_rng(2).permutation(3000)[3:], 1] = np.nan
+    return X
+
+
+@pytest.mark.parametrize("lazy", [False, True], ids=["memory", "pieces"])
+@pytest.mark.parametrize("algorithm", ["pca", "svd"])
+@pytest.mark.parametrize("constant", [1e6, 1e10])
+def test_few_values_beside_a_large_constant_have_their_own_mean(constant: float, algorithm: str, lazy: bool) -> None:
+    X = few_beside_a_constant(constant)
+    tables = [da.from_array(t, chunks=(300, 4)) if lazy else t for t in np.split(X, 3)]
+    done = run_in_threads(tables, local_study(3, algorithm=algorithm, rank=1, engine="secsum", rows=MEAN))
+    off = np.abs(done.arrays["fill.npy"][0] - np.nanmean(X.astype(np.longdouble), axis=0))
+    assert np.all(off <= FILLED * np.nanstd(X, axis=0).max())
+    assert not any("what is filled in is known to" in text for text in done.report["warnings"])
+
+
+def two_far_apart(n: int, far: float) -> np.ndarray:
+    X = correlated(n)
+    X[:, 1] = np.nan
+    X[5, 1], X[n // 3 + 7, 1] = far, -far
+    return X
+
+
+def test_a_fill_that_float64_has_few_digits_of_is_told_and_is_in_the_bound() -> None:
+    """The mean of two values that are far from it, in 300,000 rows."""
+    X = two_far_apart(300_000, 1e4)
+    study = local_study(3, algorithm="svd", rank=2, engine="secsum", rows=MEAN, tol=1e-9)
+    done = run_in_threads(np.split(X, 3), study)
+    filled = np.where(np.isnan(X), 0.0, X)
+    V = np.linalg.eigh(filled.T @ filled)[1][:, ::-1][:, :2]
+    assert sine(V, done.V) <= done.report["sine_bound"]["span"]
+    warnings = " ".join(done.report["warnings"])
+    assert "what is filled in is known to" in warnings
+    assert "bits only: what is filled in for missing values is known no better" in warnings
+    assert "--offset" not in warnings  # the means are about 0
+    assert any("beside the deviations and, if rows are not centred" in text for text in done.report["observables"])
+    # S is off by 2^-35 of its largest eigenvalue or more, and the next ones are 10^4 below that one.
+    assert done.report["sine_bound"]["span"] > 2.0**-35 * 1e4 / 10
+
+
+@pytest.mark.parametrize("algorithm", ["pca", "svd"])
+def test_a_fill_that_float64_does_not_have_is_refused(algorithm: str) -> None:
+    X = few_beside_a_constant(1e25)
+    with pytest.raises(InputError, match="float64 has too few digits of the means that would be filled in"):
+        run_in_threads(np.split(X, 3), local_study(3, algorithm=algorithm, rank=1, engine="secsum", rows=MEAN))
+
+
+def test_rows_that_do_not_deviate_are_filled_with_what_they_are() -> None:
+    X = np.full((60, 3), 0.1)
+    X[::7, 1] = np.nan
+    done = run_in_threads(np.split(X, 3), local_study(3, algorithm="svd", rank=1, engine="secsum", rows=MEAN))
+    np.testing.assert_array_equal(done.arrays["fill.npy"][0], 0.1)
 
 
 @pytest.mark.parametrize("algorithm", ["pca", "svd"])

@@ -56,9 +56,21 @@ def test_claims_on_sigma_follow_the_order_of_the_p_values(
     p: tuple[float, float, float], bounds: str, hiding: str
 ) -> None:
     rows = svd(*p)
-    assert claims.bounds(rows).answer == bounds
-    assert claims.hiding(rows).answer == hiding
+    assert claims.bounds(rows, []).answer == bounds
+    assert claims.hiding(rows, []).answer == hiding
     assert claims.size(rows, "SVD").answer == "yes"
+
+
+def test_claims_on_sigma_name_the_other_draw_of_databases() -> None:
+    others = [
+        row(p, view=view, paper_mean_min_p=p)
+        for view, p in (("sigma", 0.09), ("pd-svd", 0.037), ("power transcript", 0.096))
+    ]
+    rows = svd(0.1, 0.2, 0.3)
+    assert "300 iterations of power show, in 1 cell(s), other databases: Songs 10 %: 0.090 and 0.096" in (
+        claims.bounds(rows, others).figures
+    )
+    assert "in another draw of databases, Songs 10 %: 0.090 and 0.037" in claims.hiding(rows, others).figures
 
 
 def test_claim_on_size_is_denied_where_p_falls() -> None:
@@ -71,6 +83,12 @@ def test_claim_of_privacy_is_denied_by_one_small_p() -> None:
     assert claims.private(rows, "PD-SVD", "pd-svd").answer == "mixed: in 1 of 2 cells"
     assert claims.private(rows[1:], "PD-SVD", "pd-svd").answer == "no, in the one cell computed"
     assert claims.private(rows[:1], "PD-SVD", "pd-svd").answer == "yes, in the one cell computed"
+
+
+def test_claim_of_privacy_says_how_often_chance_denies_it() -> None:
+    figures = claims.private([row(0.3, records=50), row(0.3, records=50, paper_flagged=3)], "PD-NMF", "pd-svd").figures
+    assert "below 0.05 in 92.306 % of cells of 50" in figures  # 1 - 0.95^50
+    assert "no record is distinguishable in 1 of 2 cells" in figures
 
 
 def test_claims_are_judged_by_the_papers_statistics_and_say_what_rests_on_reduced_cells() -> None:
@@ -125,9 +143,9 @@ def test_claim_that_all_gain_names_the_sizes_that_do_not() -> None:
         uplift = str(value + 0.01 * trial)
         return {"experiment": "topics", "method": "exact", "party_share": share, "uplift_percent": uplift}
 
-    rows = [gain(s, v, t) for s, v in (("0.01", 1.0), ("0.3", -0.08)) for t in range(3)]
+    rows = [gain(s, v, t) for s, v in (("0.01", 1.0), ("0.1", -0.015), ("0.3", -0.08)) for t in range(3)]
     found = claims.all_gain(rows, "topics")
-    assert found.answer == "in 1 of 2 sizes (a loss in one)"
+    assert found.answer == "in 1 of 3 sizes (a loss in one)"  # at 10 % it is within twice its error of nothing
     assert "30 %: -0.07" in found.figures
     assert claims.all_gain(rows[:3], "topics").answer == "yes"
 
@@ -136,6 +154,23 @@ def test_user_mean_is_the_mean_of_what_is_known_of_the_user() -> None:
     known = sp.csr_array(np.array([[4.0, 2.0, 0.0], [0.0, 0.0, 0.0]]))
     held = sp.csr_array(np.array([[0.0, 0.0, 5.0], [1.0, 0.0, 0.0]]))
     assert ratings.user_means(known, held) == pytest.approx(2.0)  # 5 - 3, and 1 - 3, the mean of all
+
+
+def test_figures_of_a_recommender_stand_beside_each_other() -> None:
+    def gain(local: float, trial: int, **names: str) -> dict[str, str]:
+        names |= {"party_share": "0.1", "local": str(local), "joint": "0.9"}
+        return names | {"uplift_percent": str(100 * (1 - 0.9 / local) + trial)}
+
+    tuned = [gain(0.96, t, method=m) for m in ("both with 1", "each tuned") for t in (-1, 1)]
+    beside = [gain(0.93, 0, experiment=e, method="exact") for e in ("recommender", "topics")]
+    found = ratings.compared(tuned, beside, [gain(1.0, t, k=k) for k in ("7", "14") for t in (-1, 0, 1)])
+    assert [line.split(" | ")[1:] for line in found[2:]] == [
+        ["1.000", "0.900", "+10.0 ± 0.6", "3 |"],
+        ["0.930", "0.900", "+3.2 ± nan", "1 |"],
+        ["0.960", "0.900", "+6.2 ± 1.0", "2 |"],
+        ["0.960", "0.900", "+6.2 ± 1.0", "2 |"],
+    ]
+    assert [line.split(" | ")[1] for line in ratings.lines(tuned)[2:]] == ["both with 1", "each tuned"]
 
 
 def test_levels_stand_beside_each_other_and_beside_v_k(tmp_path: Path) -> None:

@@ -230,3 +230,20 @@ CONTENTS = {"numbers": OfNumbers(), "preprocessing": OfPreprocessing(), "masks":
 def clear(root: Path) -> None:
     for path in root.iterdir():
         shutil.rmtree(path) if path.is_dir() else path.unlink()
+
+
+Files = dict[Path, tuple[int, bytes | None]]  # by path: its mode, and what is in it; None is a directory
+
+
+def copied(root: Path) -> Files:
+    """Everything below `root`."""
+    found = {path: path.stat().st_mode for path in sorted(root.rglob("*"))}
+    return {path: (mode, None if path.is_dir() else path.read_bytes()) for path, mode in found.items()}
+
+
+def put_back(root: Path, files: Files) -> None:
+    """These and nothing else below `root`."""
+    clear(root)
+    for path, (mode, content) in files.items():
+        path.mkdir() if content is None else path.write_bytes(content)
+        path.chmod(mode)

@@ -26,6 +26,8 @@ OPERATIONS = ("write", "fsync", "ftruncate", "rename", "unlink", "mkdir", "rmdir
 EVERYTHING = 1 << 30
 # What a killed party has open the kernel closes.
 MORTAL = [pytest.mark.usefixtures("mortal"), pytest.mark.filterwarnings("ignore:unclosed file:ResourceWarning")]
+# M and blackout. Three parties take three times as long; the tests of single bytes of a claim have them.
+WAYS = [(2, True), (2, False), pytest.param(3, False, marks=pytest.mark.long)]
 
 
 class Killed(BaseException):

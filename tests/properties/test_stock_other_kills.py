@@ -9,7 +9,7 @@ import pytest
 
 from pdml_spdz.errors import StockError
 from tests.properties.contents import Content, clear
-from tests.properties.kills import MORTAL, Kill, kills_of, run
+from tests.properties.kills import MORTAL, WAYS, Kill, kills_of, run
 
 pytestmark = MORTAL
 
@@ -62,7 +62,7 @@ def test_what_only_one_party_has_claimed_is_burnt_by_the_others_when_they_hear_o
     assert [content.left(root, m) for m in range(2)] == [0, 0]
 
 
-@pytest.mark.parametrize(("M", "blackout"), [(2, False), (2, True), (3, False)])
+@pytest.mark.parametrize(("M", "blackout"), WAYS)
 def test_a_kill_at_any_step_of_making(content: Content, root: Path, M: int, blackout: bool) -> None:
     def make(kill: Kill | None = None) -> None:
         run(M, lambda link: content.make(link, root), kill)

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import multiprocessing.util
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
@@ -21,6 +22,7 @@ def _bytecode(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathF
 def temporary(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """Temporary files go here, so that what is left of them can be seen."""
     (path := tmp_path / "t").mkdir()
+    multiprocessing.util.get_temp_dir()  # the tests' own processes have theirs elsewhere, whichever test starts them
     monkeypatch.setenv("TMPDIR", str(path))
     monkeypatch.setattr(tempfile, "tempdir", None)  # asked for again
     return path

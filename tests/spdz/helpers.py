@@ -41,14 +41,14 @@ def need(name: str, *, offline: bool = False) -> None:
             pytest.skip(f"this build has no {program}")
 
 
-def need_ring(program: Program, precision: Precision, name: str) -> None:
-    """Skip a test in a ring for which this build of MP-SPDZ was not made."""
+def need_modulus(program: Program, precision: Precision, name: str) -> None:
+    """Skip a test in a ring or field for which this build of MP-SPDZ was not made."""
     chosen = protocol(name)
     options, _, prime = domain_of(program, precision, chosen)
     binary = home.require().binary(chosen.party)
-    if not prime and binary is not None:
+    if binary is not None:
         try:
-            home.check_ring(binary, chosen, int(options[1]))
+            home.check_modulus(binary, chosen, prime or int(options[1]))
         except EngineError as error:
             pytest.skip(error.found)
 
@@ -78,7 +78,7 @@ class Site:
 
     def compile(self, program: Program, precision: Precision) -> Compiled:
         """Now, once, before M threads want it at the same time."""
-        need_ring(program, precision, self.protocol)
+        need_modulus(program, precision, self.protocol)
         return compile_program(program, precision, protocol(self.protocol), home.require())
 
     def run(self, party: Callable[[Place], T]) -> list[T]:

@@ -24,6 +24,10 @@ from tests.transport.wrong import HEADERS, JSON, LENGTHS, ORDER, VALUES, WAYS, W
 
 ROOT = Path(__file__).parents[2]
 EVERY: dict[str, dict[str, Way]] = {"header": HEADERS, "length": LENGTHS, "order": ORDER, "values": VALUES}
+# Every frame is wrong in some ways and every way is tried on some frames: one of so many cases. The others are long
+# tests. What reads headers and counts frames is the same for all of them; content has readers of its own.
+ONE_OF = {"header": 4, "length": 2, "order": 4, "values": 2}
+SHARES = [pytest.param(True, id="some"), pytest.param(False, id="others", marks=pytest.mark.long)]
 AT_ONCE = 4  # cases: where bytes are missing, all that the parties do is wait
 FEW = ("one less", "zeros", "scrambled")  # where a run takes longer
 LARGEST = ("largest:key", "largest:marks", "largest:masked", "largest:shares")
@@ -51,28 +55,55 @@ LONG: dict[tuple[str, int], Collection[str]] = {
 }
 
 
-def run(scene: str, hostile: int, ways: dict[str, Way], steps: Collection[str] | None = None, most: int = 2) -> None:
-    """most : frames of each step"""
+def wrong(
+    scene: str,
+    hostile: int,
+    ways: dict[str, Way],
+    steps: Collection[str] | None = None,
+    *,
+    most: int = 2,
+    one_of: int = 1,
+    some: bool = True,
+    always: Collection[str] = (),
+) -> list[tuple[Place, str]]:
+    """
+    most : frames of each step
+    one_of : of so many cases one, or all but that one; the two parties have different ones
+    always : ways that are among some at every step
+    """
     found = [(at, name) for at, name in cases(scene, hostile, ways, steps) if at[1] < most]
-    assert {step for (step, _), _ in found} == set(steps or [step for step, _ in frames(scene, hostile)])
+    places, names = list(frames(scene, hostile)), list(ways)
 
+    def is_some(at: Place, name: str) -> bool:
+        return name in always or (places.index(at) + names.index(name) + hostile) % one_of == 0
+
+    chosen = [(at, name) for at, name in found if is_some(at, name) == some]
+    assert {step for (step, _), _ in chosen} == set(steps or [step for step, _ in frames(scene, hostile)])
+    return chosen
+
+
+def run(found: list[tuple[Place, str]], scene: str, hostile: int) -> None:
     def faults(case: tuple[Place, str]) -> list[str]:
         at, name = case
-        return [f"{at} {name}: {f}" for f in map(fault, play(scene, hostile, at, ways[name])[1]) if f]
+        return [f"{at} {name}: {f}" for f in map(fault, play(scene, hostile, at, WAYS[name])[1]) if f]
 
     with ThreadPoolExecutor(AT_ONCE) as pool:
         assert not list(chain.from_iterable(pool.map(faults, found)))
 
 
+@pytest.mark.parametrize("some", SHARES)
 @pytest.mark.parametrize("hostile", [0, 1])
 @pytest.mark.parametrize("kind", EVERY)
-def test_every_frame_of_a_run(kind: str, hostile: int) -> None:
-    run("svd", hostile, EVERY[kind])
+def test_every_frame_of_a_run(kind: str, hostile: int, some: bool) -> None:
+    found = wrong("svd", hostile, EVERY[kind], one_of=ONE_OF[kind], some=some)
+    assert {name for _, name in found} == set(EVERY[kind])
+    run(found, "svd", hostile)
 
 
+@pytest.mark.parametrize("some", SHARES)
 @pytest.mark.parametrize("hostile", [0, 1])
-def test_greetings(hostile: int) -> None:
-    run("svd", hostile, JSON, ("hello", "features"))
+def test_greetings(hostile: int, some: bool) -> None:
+    run(wrong("svd", hostile, JSON, ("hello", "features"), one_of=2, some=some), "svd", hostile)
 
 
 def test_that_is_more_than_a_thousand_cases() -> None:
@@ -80,14 +111,17 @@ def test_that_is_more_than_a_thousand_cases() -> None:
     assert sum(len(cases("svd", hostile, ways)) for hostile in (0, 1)) > 1000
 
 
+@pytest.mark.parametrize("some", SHARES)
 @pytest.mark.parametrize(("scene", "hostile"), [(scene, m) for scene, sides in OTHERS.items() for m in sides])
-def test_content_of_other_steps(scene: str, hostile: int) -> None:
-    run(scene, hostile, LENGTHS | VALUES | JSON, OTHERS[scene][hostile], most=1)
+def test_content_of_other_steps(scene: str, hostile: int, some: bool) -> None:
+    steps = OTHERS[scene][hostile]
+    every = LENGTHS | VALUES | JSON  # with readers of their own: a frame cut short, and none, at each of them
+    run(wrong(scene, hostile, every, steps, most=1, one_of=3, some=some, always=("empty", *FEW)), scene, hostile)
 
 
 @pytest.mark.parametrize(("scene", "hostile"), LONG)
 def test_content_where_a_run_takes_longer(scene: str, hostile: int) -> None:
-    run(scene, hostile, {name: WAYS[name] for name in FEW}, LONG[scene, hostile])
+    run(wrong(scene, hostile, {name: WAYS[name] for name in FEW}, LONG[scene, hostile]), scene, hostile)
 
 
 def test_forged_strikes_are_not_taken_for_empty_rows() -> None:
@@ -101,23 +135,24 @@ def test_forged_strikes_are_not_taken_for_empty_rows() -> None:
 # In a process of its own: what the most was that it ever had, in kB.
 MEASURED = """
 import json, resource, sys
-from tests.transport.hostile import cases, play
+from tests.transport.hostile import play
 from tests.transport.wrong import WAYS
-ways = {name: WAYS[name] for name in json.loads(sys.argv[1])}
-for at, name in cases("svd", 0, ways) or [(("", 0), None)] * 20:
-    play("svd", 0, at, ways.get(name))
+for at, name in json.loads(sys.argv[1]) or [(("", 0), None)] * 20:
+    play("svd", 0, tuple(at), WAYS.get(name))
 print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss)
 """
 
 
-def peak(ways: Collection[str]) -> int:
-    command = [sys.executable, "-c", MEASURED, json.dumps(list(ways))]
+def peak(found: list[tuple[Place, str]]) -> int:
+    command = [sys.executable, "-c", MEASURED, json.dumps(found)]
     environment = os.environ | {"PYTHONPATH": str(ROOT)}
     done = subprocess.run(command, env=environment, cwd=ROOT, capture_output=True, text=True, check=True, timeout=300)
     return int(done.stdout)
 
 
-def test_memory_stays_below_twice_that_of_an_honest_run() -> None:
-    large = [name for name in WAYS if any(word in name for word in ("2^", "million", "thousand", "deep", "long"))]
+@pytest.mark.parametrize("some", SHARES)
+def test_memory_stays_below_twice_that_of_an_honest_run(some: bool) -> None:
+    words = ("2^", "million", "thousand", "deep", "long")
+    large = {name: way for name, way in WAYS.items() if any(word in name for word in words)}
     assert len(large) > 10
-    assert peak(large) < 2 * peak([])
+    assert peak(wrong("svd", 0, large, one_of=2, some=some)) < 2 * peak([])

@@ -328,6 +328,17 @@ def test_measured_cells_come_before_scaled_ones_and_own_before_kept(own: str, ke
     assert found is better
 
 
+@pytest.mark.parametrize(("kept_from", "shown"), [(0, 0), (50, 0), (400, 400)])
+def test_nothing_scaled_stands_beside_a_longer_measurement(kept_from: int, shown: int) -> None:
+    """kept_from : what the kept cell is scaled from, 0 if it is missing; shown : and what the page shows is."""
+    own = replace(cell(10_000, 1.0), scaled_from=93)
+    kept = replace(cell(10_000, 2.0), scaled_from=kept_from) if kept_from else Cell(ROW.key(10_000), missing="not run")
+    (found,) = [c for c in mp_spdz.with_rows(result(own), result(kept, cell(400, 0.1))).cells if c.key == kept.key]
+    assert (found.scaled_from, bool(found.missing)) == (shown, shown == 0)
+    (alone,) = mp_spdz.with_rows(result(own), result(kept)).cells
+    assert alone is (kept if kept_from > 93 else own)
+
+
 def test_rows_of_mp_spdz_have_one_order_and_say_which_are_kept() -> None:
     semi = replace(ROW, engine="mp-spdz", protocol="semi")
     fit, paper = replace(semi, where="fit"), replace(semi, program="paper")

@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 import stat
 from concurrent.futures import ThreadPoolExecutor
-from itertools import permutations
 from pathlib import Path
 from typing import Any
 
@@ -91,7 +90,7 @@ def test_exponent_is_the_same_whatever_the_study_calls_columns_and_parties(tmp_p
     first = exponent("abc")
     others = ({"features": names}, {"features": names[::-1]}, {"features": names, "columns": "position"})
     assert {exponent("abc", **settings) for settings in others} == {first}
-    assert {exponent("".join(order)) for order in permutations("abc")} == {first}
+    assert {exponent(order) for order in ("bca", "cab", "bac")} == {first}
 
 
 def test_local_parties_have_secrets_of_their_own() -> None:

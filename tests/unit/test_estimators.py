@@ -153,7 +153,7 @@ def arrow(table: pd.DataFrame) -> pa.Table:
 @pytest.mark.parametrize("form", [pd.DataFrame, arrow, lambda f: arrow(f).to_batches()[0]])
 def test_transform_finds_the_columns_of_a_table_by_their_names(kind: type, form: type) -> None:
     X = frame().abs()
-    fitted = kind(2, transport="threads", max_iter=5, tol=0.0, random_state=0).fit(form(X))
+    fitted = kind(2, max_iter=5, tol=0.0, random_state=0, **OPEN).fit(form(X))
     assert list(fitted.feature_names_in_) == list("edcba")
     assert fitted.report_["features"] == list("edcba")
     Z = fitted.transform(form(X[list("abcde")]))
@@ -207,8 +207,8 @@ def test_arrays_of_texts_and_dates_are_not_numbers(change: Callable[[np.ndarray]
 @pytest.mark.parametrize("column", ["2024-01-31", "7", pd.Timestamp(2024, 1, 31)])
 def test_texts_and_dates_are_not_numbers(column: object) -> None:
     with pytest.raises(InputError, match="X has columns that are not numbers: 'when'"):
-        PDSVD(2, transport="threads").fit(frame().assign(when=column))
-    fitted = PDSVD(2, transport="threads").fit(frame())
+        PDSVD(2, **OPEN).fit(frame().assign(when=column))
+    fitted = PDSVD(2, **OPEN).fit(frame())
     with pytest.raises(InputError, match="X has columns that are not numbers: 'a'"):
         fitted.transform(frame().assign(a=column))
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import threading
 from dataclasses import replace
 from pathlib import Path
 
@@ -17,8 +18,10 @@ from pdml_spdz.algorithms.shown import Shown, ritz, sines
 from pdml_spdz.algorithms.solver import CONVERGED, EXHAUSTED, GO_ON, Fitting, SvdSettings, start_by_seed
 from pdml_spdz.errors import InputError, ProtocolError
 from pdml_spdz.numerics.linalg import EPS
+from pdml_spdz.primitives.agree import Agreement
 from pdml_spdz.primitives.normed_sum import Alone, NormedColumns, own_directions
-from pdml_spdz.transport.base import Clock
+from pdml_spdz.transport.base import Clock, Link
+from pdml_spdz.transport.inprocess import between_threads
 from tests.opened import Case, Counting, Matrix, Twin, off
 
 KINDS = 6  # of spectra
@@ -54,9 +57,10 @@ def random_case(seed: int) -> tuple[Case, np.ndarray]:
     return Case(S * 10.0 ** rng.uniform(-12, 12), k, M, seed, np.linalg.qr(start)[0]), W
 
 
-def test_true_sines_are_below_the_bound_in_500_random_cases() -> None:
+@pytest.mark.parametrize("seeds", [range(120), pytest.param(range(120, 500), marks=pytest.mark.long)], ids=str)
+def test_true_sines_are_below_the_bound_in_500_random_cases(seeds: range) -> None:
     slack = []
-    for seed in range(500):
+    for seed in seeds:
         case, W = random_case(seed)
         result, _ = case.by_krylov()
         columns, span = off(result.V, W)
@@ -68,7 +72,7 @@ def test_true_sines_are_below_the_bound_in_500_random_cases() -> None:
             slack.append(bound.span / span)
         assert result.state.stop == CONVERGED, seed
     assert np.median(slack) < 100
-    assert len(slack) > 350  # in most cases it says something
+    assert len(slack) > 0.7 * len(seeds)  # in most cases it says something
 
 
 def wide(n: int, d: int) -> np.ndarray:
@@ -302,3 +306,53 @@ def test_bound_is_one_where_the_next_value_is_as_large() -> None:
     assert bound.span == bound.columns[1] == 1.0
     assert bound.columns[0] < 1e-8
     assert bound.tied[:, 2].tolist() == [False, True]
+
+
+def fitted(link: Link, S: np.ndarray, settings: SvdSettings) -> KrylovState:
+    """Where a party of several ends, all of which see the same sums."""
+    d, b = len(S), krylov.block_size(settings.k, len(S))
+    agree, opening = Agreement(link), Counting(Twin(2, np.random.default_rng(3)), b)
+    V = start_by_seed(d, b, 5, agree)
+    return krylov.pd_krylov(Fitting(Matrix(S), opening, agree, link.clock), krylov.start(V), settings).state
+
+
+@pytest.mark.parametrize("tols", [(1e-2, 1e-9), (1e-9, 1e-2)], ids=["too early", "too late"])
+def test_party_0_that_stops_elsewhere_ends_the_run(tols: tuple[float, float]) -> None:
+    """Both see the same sums; which of them is at its goal is party 0's word, and the other one's to check."""
+    S = symmetric(0.9 ** np.arange(40.0), np.random.default_rng(1))[0]
+
+    with pytest.raises(ProtocolError, match="P0 came to another verdict than this party"):
+        between_threads(2, lambda link: fitted(link, S, SvdSettings(2, 60, tols[link.me])))
+
+
+@pytest.mark.parametrize("sees", [0, 1])
+def test_rounding_of_means_that_one_party_sees_alone_does_not_end_the_run(
+    sees: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What is not symmetric is at the limit from which on it counts, and libraries round in different ways."""
+    of = threading.local()
+    asymmetry = Shown.asymmetry
+
+    def rounded(shown: Shown, b: int) -> tuple[np.ndarray, np.ndarray]:
+        found, allowed = asymmetry(shown, b)
+        if shown.m != 3 * b:
+            return found, allowed
+        return np.sign(found) * allowed * (1 + 1e-3 if of.me == sees else 1 - 1e-3), allowed
+
+    monkeypatch.setattr(Shown, "asymmetry", rounded)
+    S = symmetric(0.9 ** np.arange(40.0), np.random.default_rng(1))[0]
+
+    def party(link: Link) -> tuple[float, float, int]:
+        of.me = link.me
+        state = fitted(link, S, SvdSettings(2, 12, 1e-4, centred=True))
+        return state.shown.level, state.change, state.stop
+
+    found = between_threads(2, party)
+    assert found[0] == found[1]
+    assert (found[0][0] > 0) == (sees == 0)
+
+
+def test_noise_of_party_0_that_others_do_not_see_ends_the_run() -> None:
+    S = symmetric(0.9 ** np.arange(40.0), np.random.default_rng(1))[0]
+    with pytest.raises(ProtocolError, match="P0 chose another basis"):
+        between_threads(2, lambda link: fitted(link, S, SvdSettings(2, 12, 1e-4, off=0.0 if link.me else 1e-6)))

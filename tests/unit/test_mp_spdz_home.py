@@ -254,6 +254,8 @@ def test_protocols_of_the_guide() -> None:
 
 # Whether it is enough for a study: a hidden mean takes longer numbers.
 HIDDEN = {"algorithm": "pca", "centre": "hidden", "bound": "1000"}
+SEALED = {"reveal": "sealed", "d": 2}
+SHORT: dict[str, Any] = {"precision": PrecisionSettings(20, 20), "bound": "1000"}
 
 
 @pytest.mark.parametrize(
@@ -262,9 +264,15 @@ HIDDEN = {"algorithm": "pca", "centre": "hidden", "bound": "1000"}
         (None, "semi", {}, ["MP-SPDZ was not found", "mp-spdz install", "docs/mp-spdz.md"]),
         (("semi-party.x",), "mascot", {}, ["mascot-party.x of the protocol mascot is not in", "`make mascot-party.x`"]),
         (("semi-party.x",), "semi", {}, []),
+        (("semi-party.x",), "semi", SHORT, ["not built for primes of 192 bits", "without -DFEWER_PRIMES"]),
+        (("mascot-party.x",), "mascot", {}, ["not built for primes of 256 bits", "`make clean; make mascot-party.x`"]),
+        (("mascot-party.x",), "mascot", SHORT, []),
+        (("mascot-party.x",), "mascot", SEALED, ["not built for primes of 256 bits", "without -DFEWER_PRIMES"]),
+        (("semi-party.x",), "semi", SEALED, []),
+        (("hemi-party.x",), "hemi", {}, []),  # of no names of hemi's
         (("semi2k-party.x",), "semi2k", {}, []),
         (("semi2k-party.x",), "semi2k", HIDDEN, ["not built for numbers of 256 bits", "-DRING_SIZE=256", "semi, hemi"]),
-        (("semi2k-party.x",), "semi2k", {"precision": PrecisionSettings(20, 20), "bound": "1000"}, []),
+        (("semi2k-party.x",), "semi2k", SHORT, []),
         (("spdz2k-party.x",), "spdz2k", {}, ["not built for numbers of 192 bits"]),
         (("spdz2k-party.x",), "spdz2k", HIDDEN, []),
         (
@@ -281,7 +289,7 @@ def test_what_is_missing_is_said_before_anything_starts(
     """By the command that would start the parties: no directory of results is made."""
     path = tmp_path / "h"
     if there is not None:
-        make_home(path, *there, content=SECURE + RINGS)
+        make_home(path, *there, content=SECURE + RINGS + PRIMES)
     study = local_study(2, rank=1, engine="mp-spdz", protocol=protocol, **settings)
     run = LocalRun([np.eye(2)] * 2, study, tmp_path / "out", mp_spdz=path if there else None)
     if not phrases:
@@ -307,6 +315,8 @@ def test_release_has_no_offline_program_and_it_is_said_before_anything_is_compil
 # Of semi2k machines for 64 and 192 bits; of spdz2k for 64 and 256, and a type of shares with 128 that is no ring.
 MACHINES = (b"Semi2kShareILi64EE", b"Semi2kShareILi192EE", b"Spdz2kShareILi64ELi64EE", b"Spdz2kShareILi256ELi64EE")
 RINGS = b"".join(b"7MachineI11" + name for name in MACHINES) + b"11Spdz2kShareILi128ELi64EE"
+# Of semi machines for primes of one, two and four words, of mascot (whose shares are called Share) for three.
+PRIMES = b"".join(b"7MachineI9SemiShareI4gfp_ILi0ELi%dEEE" % words for words in (1, 2, 4)) + b"I5ShareI4gfp_ILi0ELi3EEE"
 
 
 def test_stock_of_a_protocol_that_has_none_is_refused_before_the_run(tmp_path: Path) -> None:

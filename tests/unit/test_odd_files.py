@@ -14,7 +14,7 @@ from pdml_spdz.errors import InputError, ResumeError, StockError, StorageError
 from pdml_spdz.offline.numbers import NumberStock
 from pdml_spdz.rows import data
 from pdml_spdz.run import repeats
-from pdml_spdz.run.context import Checkpoints
+from pdml_spdz.run.checkpoints import Checkpoints
 from pdml_spdz.run.output import finished
 from pdml_spdz.study.model import PartyEntry, Study
 from tests.parties.helpers import ENDS, Process

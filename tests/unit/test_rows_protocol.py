@@ -23,6 +23,7 @@ from pdml_spdz.numerics.linalg import EPS
 from pdml_spdz.rows.base import BLOCK, Dense, Rows, added_up, as_rows, stacked
 from pdml_spdz.rows.covariance import GramMatrix, GramOperator, centred_covariance, covariance_around_own_mean
 from pdml_spdz.rows.data import Data, from_rows
+from pdml_spdz.rows.present import present
 from pdml_spdz.rows.sparse import Sparse
 from pdml_spdz.study.model import NmfSettings
 
@@ -300,3 +301,13 @@ def test_sparse_rows_over_scales_around_their_own_mean_are_the_same_rows() -> No
         wanted = ((exact / scales).T @ (exact / scales)).astype(np.float64)
         found = covariance_around_own_mean(as_rows(sp.csr_array(X)).over(scales), 2, 10).times(V)
         np.testing.assert_allclose(found, wanted, rtol=0, atol=2 * len(X) * EPS * np.abs(wanted).max())
+
+
+def test_sums_of_few_values_far_from_a_mean_are_those_of_the_values_alone() -> None:
+    """One in 100,000 rows: what stands for the others must not cost it its digits."""
+    X = np.full((100_000, 2), np.nan)
+    X[7], X[8, 1] = 123.456, -0.3
+    there, mu = ~np.isnan(X), np.array([0.1, 1e-3])
+    found = present(Data(Dense(X), None, "few", holes=True), np.nansum(X, axis=0)).rows.sums_less(mu)
+    wanted = [math.fsum(column[kept] - m) for column, kept, m in zip(X.T, there.T, mu, strict=True)]
+    np.testing.assert_allclose(found, wanted, rtol=4 * EPS)

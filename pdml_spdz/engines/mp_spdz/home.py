@@ -243,13 +243,26 @@ def find_program(home: Installation, chosen: Protocol, *, offline: bool = False,
     return found
 
 
-def check_ring(program: Path, chosen: Protocol, bits: int) -> None:
-    """A ring is a type of its own in MP-SPDZ: its name is in every program that has it, unless names were stripped."""
-    code = program.read_bytes()
-    if chosen.ring_type.encode() in code and f"{chosen.ring_type}{bits}E".encode() not in code:
+def check_modulus(program: Path, chosen: Protocol, bits: int) -> None:
+    """Rings and primes of each length are types of their own in MP-SPDZ: their names are in every program that has
+    them, unless names were stripped. bits : of the ring; of the prime, a multiple of 64
+    """
+    code, ring = program.read_bytes(), chosen.domain == "ring"
+    length = bits if ring else bits // 64
+    if chosen.number_type.encode() not in code or f"{chosen.number_type}{length}E".encode() in code:
+        return
+    kind = "numbers" if ring else "primes"
+    found = f"{program.name} was not built for {kind} of {bits} bits, which this study takes."
+    smaller = "or a smaller --range or fewer --bits"
+    if ring:
         raise EngineError(
-            f"{program.name} was not built for numbers of {bits} bits, which this study's precision takes.",
+            found,
             f"a build of MP-SPDZ with rings of {bits} bits",
-            f"`MY_CFLAGS += -DRING_SIZE={bits}` in CONFIG.mine, then `make {program.name}`; or a smaller --range or "
-            "fewer --bits; or a protocol over a prime field (semi, hemi, mascot)",
+            f"`MY_CFLAGS += -DRING_SIZE={bits}` in CONFIG.mine, then `make {program.name}`; {smaller}; or a protocol "
+            "over a prime field (semi, hemi, mascot)",
         )
+    raise EngineError(
+        found,
+        "a build of MP-SPDZ with all its primes",
+        f"`make clean; make {program.name}` without -DFEWER_PRIMES in CONFIG.mine; {smaller}",
+    )

@@ -45,12 +45,14 @@ class Protocol:
         return not self.malicious and self.domain == "prime"
 
     @property
-    def ring_type(self) -> str:
-        """What the names of its virtual machines, one for each ring, begin with in a compiled program, up to the number
-        of bits. (Shares of other lengths are among spdz2k's types, too, and are no rings to compute in.)
+    def number_type(self) -> str:
+        """What the names of its machines, one for each length of numbers, have before that length in a program:
+        bits of a ring, words of a prime. (Shares of other lengths are among spdz2k's types, too, and are no rings to
+        compute in: a ring's machine is told by its name from the beginning.)
         """
-        share = f"{self.name.capitalize()}Share"
-        return f"7MachineI{len(share)}{share}ILi"
+        share = "Share" if self.name == "mascot" else f"{self.name.capitalize()}Share"
+        named = f"I{len(share)}{share}I"
+        return f"7Machine{named}Li" if self.domain == "ring" else f"{named}4gfp_ILi0ELi"
 
 
 def _protocol(name: str, domain: str, short: str, security: str, *, malicious: bool, offline: bool) -> Protocol:

@@ -10,7 +10,7 @@ from pdml_spdz.engines.mp_spdz.engine import layout_of
 from pdml_spdz.engines.mp_spdz.home import (
     Found,
     Installation,
-    check_ring,
+    check_modulus,
     find,
     find_program,
     missing_text,
@@ -20,9 +20,11 @@ from pdml_spdz.engines.mp_spdz.home import (
 from pdml_spdz.engines.mp_spdz.place import MATERIAL
 from pdml_spdz.engines.mp_spdz.preprocessing import Preprocessing
 from pdml_spdz.engines.mp_spdz.protocols import protocol_of
+from pdml_spdz.engines.mp_spdz.sealed_execution import check_size
 from pdml_spdz.engines.mp_spdz.spec import MP_SPDZ
-from pdml_spdz.engines.spec import Diagnosis, precision_of
+from pdml_spdz.engines.spec import Diagnosis, precision_of, sealed_precision_of
 from pdml_spdz.offline.stock import look
+from pdml_spdz.programs.render import render_sealed
 from pdml_spdz.study.algorithm import Shape
 from pdml_spdz.study.engines import ENGINES
 from pdml_spdz.study.model import Study
@@ -51,12 +53,20 @@ def _check(study: Study, given: Path | None, *, making_stock: bool) -> None:
     chosen = protocol_of(study)
     program = find_program(require(given), chosen, offline=making_stock, insecure=study.insecure_benchmark)
     if study.level.sealed:
-        return  # a prime field, with room for its numbers
+        if study.d:  # else the rows have to be known first: `setup.prepare`
+            check_sealed(study, study.d, program)
+        return
     precision, shape = precision_of(study), Shape(1, 1, 1)  # numbers are as long for any other
     layout = layout_of(study.opening, precision, shape, study.online, 1, own_masks=chosen.own_masks)
     options, _, prime = domain_of(layout.program, precision, chosen)  # EngineError if it is too large
-    if not prime:
-        check_ring(program, chosen, int(options[1]))
+    check_modulus(program, chosen, prime or int(options[1]))
+
+
+def check_sealed(study: Study, d: int, program: Path) -> None:
+    """How long the numbers of a sealed fit are depends on d, of which there may not be many."""
+    check_size(d)
+    chosen, precision = protocol_of(study), sealed_precision_of(study, d)
+    check_modulus(program, chosen, domain_of(render_sealed(precision), precision, chosen)[2])
 
 
 def findings(home: Path | None) -> Iterator[Diagnosis]:

@@ -13,6 +13,7 @@ from pdml_spdz.engines.mp_spdz.engine import CompiledPlan, MpSpdzEngine, layout_
 from pdml_spdz.engines.mp_spdz.place import MATERIAL, Place
 from pdml_spdz.engines.mp_spdz.preprocessing import Preprocessing, facts
 from pdml_spdz.engines.mp_spdz.protocols import protocol_of
+from pdml_spdz.engines.mp_spdz.ready import check_sealed
 from pdml_spdz.engines.mp_spdz.sealed_execution import check_size
 from pdml_spdz.engines.openings.base import Layout
 from pdml_spdz.engines.spec import Context, Note, Stocks, precision_of, sealed_precision_of
@@ -45,6 +46,8 @@ def prepare(context: Context, shape: Shape | None) -> None:
     place.same_compiler()
     if shape is None:
         return
+    if study.level.sealed:
+        check_sealed(study, shape.d, place.binary())
     compiled = plan(study, shape, context.home, context.note).compiled
     place.same_bytecode(compiled)
     if study.offline == "stock":

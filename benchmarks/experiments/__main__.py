@@ -15,7 +15,7 @@ from benchmarks.experiments import cells, official, page, pcr, search, starts, u
 from benchmarks.experiments.cells import Cell, Row
 
 RESULTS = Path(__file__).parent / "results"
-NAMES = ("pcr", "lra", "topics", "recommender", "hyperband", "starts", "starts_ratings")
+NAMES = ("pcr", "lra", "topics", "recommender", "by_parties", "hyperband", "starts", "starts_ratings")
 
 
 def collected(

@@ -76,9 +76,14 @@ def run(cells: Sequence[Cell], file: Path, jobs: int) -> list[Row]:
 
 
 def known(cells: Sequence[Cell], file: Path) -> list[Row]:
-    """The rows of those cells that `file` has."""
-    names, wanted = list(cells[0].settings), {cell.key for cell in cells}
-    return [row for row in read(file) if tuple(row.get(n) for n in names) in wanted]
+    """The rows of those cells that `file` has, in the order of the cells: in a file it is that of their computation."""
+    names = list(cells[0].settings)
+    order: dict[tuple[Any, ...], int] = {cell.key: i for i, cell in enumerate(cells)}
+
+    def place(row: Row) -> int:
+        return order.get(tuple(row.get(n) for n in names), -1)
+
+    return sorted((row for row in read(file) if place(row) >= 0), key=place)
 
 
 def _compute(cell: Cell) -> list[Row]:

@@ -141,6 +141,13 @@ def best_of(candidates: list[Reals], X: RowsLike) -> Reals:
     return min(candidates, key=lambda T: fitted(Full(X, len(T)), T))
 
 
+def merged(own: list[tuple[Reals, Reals]], trial: int) -> Reals:
+    """T of PD-NMF-Init, from the parties' own topics and how long their coefficients are."""
+    That = np.concatenate([lengths[:, None] * T for lengths, T in own])
+    start = noise(That.shape[1], len(own[0][1]), len(own), (trial, 1))
+    return Sweeps(That, start).go(SWEEPS).T
+
+
 def started(rows: Pool, k: int, trial: int) -> Iterator[tuple[str, Reals, float, float]]:
     """(start, T, error on the parties' rows, error on the rows that T is of) of every start."""
     X, (_, d), M = rows.X, rows.X.shape, len(rows.tables)
@@ -152,10 +159,9 @@ def started(rows: Pool, k: int, trial: int) -> Iterator[tuple[str, Reals, float,
     best = best_of([T for _, T in own], X)
     error = fitted(Full(X, k), best)
     yield "best local topics", best, error, error
-    That = np.concatenate([lengths[:, None] * T for lengths, T in own])
     starts = {
         "best_of_M": best,
-        "PD-NMF-Init": Sweeps(That, noise(d, k, M, (trial, 1))).go(SWEEPS).T,
+        "PD-NMF-Init": merged(own, trial),
         "nnsvd, local IDF": nnsvd(X, k),
     }
     for name, T in starts.items():

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable, Sequence
 from dataclasses import asdict
 from functools import cache, partial
 from itertools import product
 from pathlib import Path
+from typing import TypeVar
 
 import numpy as np
 
@@ -33,20 +35,21 @@ LOW, HIGH = 0.01, 100.0  # of each penalty, by logarithm; the same for both
 SWEEPS, ETA = 27, 5  # 36 settings for 49 % of the sweeps of 16
 APART = 99  # the number of a draw of users that no trial has
 
+R = TypeVar("R")
 draw = partial(sample_penalties, low=LOW, high=HIGH)
 
 
 def between(
-    directory: Path, k: int, share: float, M: int, trial: int, with_grid: bool
-) -> tuple[Search[Penalties], list[float]]:
-    """Hyperband between M parties, and the losses of the grid."""
+    directory: Path, k: int, share: float, M: int, trial: int, ask: Callable[[Callable[[], Evaluate[Penalties]]], R]
+) -> R:
+    """What `ask` finds between M parties, from a loss by which each setting begins anew."""
     X = datasets.ratings(directory)
     rows, _ = datasets.parties(X.shape[0], share, M, trial)
     split = [hold_out(X[r], datasets.HELD_OUT, 1000 + trial) for r in rows]
     bound = sum(part(known, 1, weighted=True).norm() for known, _ in split)
     most = max(held.nnz for _, held in split)
 
-    def party(link: Link) -> tuple[Search[Penalties], list[float]]:
+    def party(link: Link) -> R:
         sec_sum, agree = SecSumEngine(link, b"experiment", "auto").sec_sum, Agreement(link)
         known, held = split[link.me]
 
@@ -54,11 +57,26 @@ def between(
             go_on = Continued(known, start_by_seed(X.shape[1], k, trial, agree), bound, sec_sum, agree)
             return pd_nmf_loss(go_on, (known, held), datasets.STARS, sec_sum, most=most)
 
-        found = hyperband(draw, loss(), SWEEPS, ETA, seed=trial)
-        evaluate = loss()
-        return found, [evaluate(point, SWEEPS) for point in grid()] if with_grid else []
+        return ask(loss)
 
     return between_threads(M, party)[0]
+
+
+def searched(directory: Path, k: int, share: float, M: int, trial: int) -> Search[Penalties]:
+    """By Hyperband."""
+    return between(directory, k, share, M, trial, lambda loss: hyperband(draw, loss(), SWEEPS, ETA, seed=trial))
+
+
+def losses(
+    directory: Path, k: int, share: float, M: int, trial: int, points: Sequence[tuple[Penalties, int]]
+) -> list[float]:
+    """Of settings after so many sweeps; one that comes again, with more, goes on from where it was."""
+
+    def ask(loss: Callable[[], Evaluate[Penalties]]) -> list[float]:
+        evaluate = loss()
+        return [evaluate(*point) for point in points]
+
+    return between(directory, k, share, M, trial, ask)
 
 
 def grid() -> list[Penalties]:
@@ -76,16 +94,17 @@ def tuned(directory: Path, k: int) -> Penalties:
     kept = datasets.CACHE / f"penalties-{k}-{official.version(directory, 'ML-1M')}.json"
     if not kept.is_file():
         kept.parent.mkdir(parents=True, exist_ok=True)
-        save_json(kept, asdict(between(directory, k, 0.03, 3, APART, False)[0].best.configuration))
+        save_json(kept, asdict(searched(directory, k, 0.03, 3, APART).best.configuration))
     return Penalties(**json.loads(kept.read_text(encoding="utf-8")))
 
 
 def cell(directory: Path, k: int, share: float, M: int, trial: int) -> list[Row]:
-    search, losses = between(directory, k, share, M, trial, True)
-    best = int(np.argmin(losses))
+    search = searched(directory, k, share, M, trial)
+    of_grid = losses(directory, k, share, M, trial, [(point, SWEEPS) for point in grid()])
+    best = int(np.argmin(of_grid))
     return [
         _row("Hyperband", search.best.loss, search.cost, search.best.configuration),
-        _row("grid of 16", losses[best], 16 * SWEEPS, grid()[best]),
+        _row("grid of 16", of_grid[best], 16 * SWEEPS, grid()[best]),
     ]
 
 

@@ -24,7 +24,7 @@ from pdml_spdz.applications.uplift import local_topics, own_settings, topics_err
 from pdml_spdz.local.joint import LocalRun, local_study, run_local
 from pdml_spdz.numerics.fixedpoint import Reals
 from pdml_spdz.rows.base import RowsLike
-from pdml_spdz.run.context import Checkpoints
+from pdml_spdz.run.checkpoints import Checkpoints
 from pdml_spdz.study.model import NmfSettings
 
 TAUS = (5, 10, 20, 50)

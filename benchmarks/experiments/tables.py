@@ -40,6 +40,15 @@ def uplift(rows: list[Row]) -> list[str]:
     return _table(" data | k | party size | uplift, % | trials ", lines)
 
 
+def by_parties(rows: list[Row]) -> list[str]:
+    groups = grouped(rows, lambda r: (r["data"], r["M"]), "uplift_percent")
+    lines = [
+        f"| {name} | {M} | {_shown(values, '.2f')} | {len(values)} |"
+        for (name, M), values in sorted(groups.items(), key=lambda g: (g[0][0], int(g[0][1])))
+    ]
+    return _table(" data | M | uplift, % | trials ", lines)
+
+
 def pcr(rows: list[Row]) -> list[str]:
     keys = sorted(
         {(r["data"], r["form"], r["k"], r["party_share"]) for r in rows},
@@ -68,6 +77,20 @@ def gains(rows: list[Row], value: str = "uplift_percent") -> str:
     names = [n for n in ("data", "form", "k", "party_share") if n in rows[0]]
     means = [np.mean(v) for v in grouped(rows, lambda r: tuple(r[n] for n in names), value).values()]
     return f"{sum(m > 0 for m in means)} of {len(means)} settings"
+
+
+DIED = -50.0  # percent: every rating is then predicted as the lowest one
+
+
+def died(rows: list[Row]) -> str:
+    """Where a recommender's common topics have all died."""
+    groups = grouped(rows, lambda r: (r["k"], r["party_share"]), "uplift_percent")
+    found = [
+        f"{sum(gain < DIED for gain in gains)} of {len(gains)} trials at k = {k} and {100 * float(share):g} %"
+        for (k, share), gains in groups.items()
+        if min(gains) < DIED
+    ]
+    return f"All common topics died in {', '.join(found)} of the users." if found else ""
 
 
 def smallest_gain_most(rows: list[Row], value: str = "uplift_percent") -> str:

@@ -18,6 +18,8 @@ from pdml_spdz.applications.recommender import hold_out
 from pdml_spdz.applications.text import document_frequencies, idf, term_counts, tf_idf
 from pdml_spdz.rows.base import RowsLike
 
+PARTIES = (2, 3, 5, 10, 30)  # of 3 % each, k = 7: "significant ..., especially for small M" [PDML §5.1]
+
 
 def summary(gains: list[uplift.Uplift]) -> list[Row]:
     return [
@@ -78,10 +80,17 @@ def cells(directory: Path, *, full: bool) -> dict[str, list[Cell]]:
     trials = 5 if full else 2
     ks = (7, 14, 28) if full else (7, 14)
     limit, terms = (0, 10_000) if full else (4000, 2000)
-    M = 3
     found: dict[str, list[Cell]] = {}
 
-    def grid(experiment: str, name: str, compute: Any, *arguments: Any, shares: tuple[float, ...] = shares) -> None:
+    def grid(
+        experiment: str,
+        name: str,
+        compute: Any,
+        *arguments: Any,
+        ks: tuple[int, ...] = ks,
+        shares: tuple[float, ...] = shares,
+        parties: tuple[int, ...] = (3,),
+    ) -> None:
         if official.has(directory, name):
             found.setdefault(experiment, []).extend(
                 Cell(
@@ -91,6 +100,7 @@ def cells(directory: Path, *, full: bool) -> dict[str, list[Cell]]:
                 )
                 for k in ks
                 for share in shares
+                for M in parties
                 for trial in range(trials)
             )
 
@@ -98,4 +108,8 @@ def cells(directory: Path, *, full: bool) -> dict[str, list[Cell]]:
         grid("lra", name, lra, name, limit, terms)
     grid("topics", "Enron", topics, "Enron", limit, terms)
     grid("recommender", "ML-1M", recommender, shares=shares if full else (0.01, 0.03, 0.1))
+    if full:
+        one: Any = {"ks": (7,), "shares": (0.03,), "parties": PARTIES}
+        grid("by_parties", "Enron", topics, "Enron", limit, terms, **one)
+        grid("by_parties", "ML-1M", recommender, **one)
     return found

@@ -6,8 +6,12 @@ from pathlib import Path
 
 from jinja2 import Environment, StrictUndefined
 
+from benchmarks.experiments.cells import Row
+from benchmarks.experiments.figures import grouped, mean_and_error
 from benchmarks.paper import claims, table_1
 from benchmarks.paper.sources import Sources, count_table
+from benchmarks.privacy.claims import cell_name, of, pair
+from pdml_spdz.privacy import level_mechanism as level
 
 
 def pcr_signs(figures: dict[str, dict[str, float]]) -> dict[str, int]:
@@ -16,6 +20,42 @@ def pcr_signs(figures: dict[str, dict[str, float]]) -> dict[str, int]:
         "negative": sum(f["printed"] < 0 for f in figures.values()),
         "combined": sum(f["combined"] > 0 for f in figures.values()),
     }
+
+
+def printed_gains(rows: list[Row]) -> dict[str, int]:
+    """Of PCR by the printed formula: settings that gain, or lose, by more than twice the error of their mean."""
+    names = ("data", "form", "k", "party_share")
+    found = grouped(rows, lambda r: tuple(r[n] for n in names), "as_printed_percent").values()
+    means = [mean_and_error(values) for values in found]
+    gain, loss = (sum(sign * mean > 2 * error for mean, error in means) for sign in (1, -1))
+    return {"settings": len(means), "gain": gain, "loss": loss}
+
+
+def told_in_mail(rows: list[Row]) -> dict[str, str]:
+    """Records told by whoever sees V_k and Sigma, and all of c S, by party size."""
+    mail = {view: of(rows, data="Enron", view=view) for view in ("sigma", "transcript")}
+    for found in mail.values():
+        found.sort(key=lambda row: float(row["party_share"]))
+    first = mail["sigma"]
+    told = {view: _listed([row["paper_flagged"] for row in found]) for view, found in mail.items()}
+    sizes = _listed([f"{100 * float(row['party_share']):g}" for row in first])
+    return told | {"records": first[0]["records"], "sizes": f"{sizes} %"}
+
+
+def told_by_runs(rows: list[Row]) -> str:
+    """Records that observers of V_k alone, and of what runs show, distinguish."""
+    texts = []
+    for row in of(rows, view=level.VECTORS):
+        (power,), (krylov,) = (pair(rows, row, view) for view in (level.BY_POWER, level.BY_KRYLOV))
+        texts.append(
+            f"{cell_name(row)}, other databases, all statistics: V_k alone {row['flagged']}, 300 iterations of power "
+            f"{power['flagged']}, krylov, which the paper does not have, {krylov['flagged']} of {row['records']}"
+        )
+    return "; ".join(texts)
+
+
+def _listed(items: list[str]) -> str:
+    return f"{', '.join(items[:-1])} and {items[-1]}"
 
 
 def render(name: str, **values: object) -> str:
@@ -32,6 +72,9 @@ def paper(found: Sources) -> str:
         "paper.md.j2",
         **found.errata,
         signs=pcr_signs(found.errata["pcr"]),
+        printed=printed_gains(found.rows["pcr"]),
+        told=told_in_mail(found.rows["svd"]),
+        of_levels=told_by_runs(found.rows["levels"]),
         table_1=table_1.layout(rows),
         duels={name: table_1.duel(rows, name) for name in ("error", "c_v", "perplexity")} if rows else {},
         counts=table_1.counts(rows),
@@ -48,4 +91,15 @@ def claims_page(found: Sources) -> str:
         summary=claims.summary(judged),
         table=claims.claims_table(judged),
         counts=count_table(found),
+        draws=two_draws(found.rows["svd"], found.rows["levels"]),
     )
+
+
+def two_draws(svd: list[Row], levels: list[Row]) -> str:
+    """The mean p of V_k alone where a cell was computed on two draws of databases."""
+    texts = []
+    for row in of(levels, view=level.VECTORS):
+        (other,) = pair(svd, row, level.VECTORS)
+        first, second = (f"{float(r['paper_mean_min_p']):.3f}" for r in (other, row))
+        texts.append(f"V_k alone, {cell_name(row)}, has {first} in one draw of databases and {second} in another")
+    return "; ".join(texts)

@@ -23,8 +23,10 @@ TITLES = {
     "starts_ratings": "the same on ratings",
     "topics": "Fig. 2 (a): topics",
     "recommender": "Fig. 2 (b): recommender",
+    "ratings": "the same, each side tuned, k = 7",
+    "by_parties": "§5.1: topics, recommender by M, k = 7",
     "nmf": "Table 2: KSDP of PD-NMF",
-    "nmf_starts": "§5.1: the same from other starts",
+    "nmf_starts": "§5.1: the same of mail from other starts",
     "pcr": "Fig. 3: PCR, all k",
     "lra": "Fig. 3: low rank, all k",
     "noise": "Fig. 2 (c), 3: with DP, k = 7",
@@ -62,7 +64,7 @@ def whole() -> dict[str, list[Cell]]:
         "hyperband": search.cells(everywhere, full=True),
         "nmf": [cell for cell in privacy["nmf"] if cell.settings["start"] == "random"],  # from which the paper starts
         "nmf_starts": [cell for cell in privacy["nmf"] if cell.settings["start"] != "random"],
-        **{name: privacy[name] for name in ("svd", "levels", "noise", "ratings")},
+        **{name: privacy[name] for name in ("svd", "levels", "shows", "noise", "ratings")},
     }
 
 

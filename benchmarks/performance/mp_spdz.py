@@ -49,19 +49,38 @@ def request_of(
 
 def with_rows(result: Measurement, more: Measurement) -> Measurement:
     """`result`, with the cells of `more` that are better known or that it has not; the notes of both."""
-    theirs = {cell.identity: cell for cell in more.cells}
-    cells = [_better(cell, theirs.pop(cell.identity, cell)) for cell in result.cells]
+    longest: dict[frozenset[tuple[str, str | int]], int] = {}  # d that was measured, by row
+    for cell in (*result.cells, *more.cells):
+        if _known(cell)[0] == MEASURED:
+            longest[_row(cell)] = max(longest.get(_row(cell), 0), int(cell.key["d"]))
+    own, kept = ([_unless_outdone(cell, longest.get(_row(cell), 0)) for cell in m.cells] for m in (result, more))
+    theirs = {cell.identity: cell for cell in kept}
+    cells = [_better(cell, theirs.pop(cell.identity, cell)) for cell in own]
     notes = list(dict.fromkeys([*result.notes, *more.notes]))
     return replace(result, cells=_sorted([*cells, *theirs.values()]), notes=notes)
 
 
+def _row(cell: Cell) -> frozenset[tuple[str, str | int]]:
+    return frozenset((name, value) for name, value in cell.key.items() if name != "d")
+
+
+def _unless_outdone(cell: Cell, longest: int) -> Cell:
+    """What was scaled from less than has been measured by now would stand beside it and contradict it."""
+    if 0 < cell.scaled_from < longest:
+        return Cell(cell.key, missing=f"not run: scaled from {cell.scaled_from:,} only, where {longest:,} was measured")
+    return cell
+
+
 def _better(own: Cell, kept: Cell) -> Cell:
-    """Measured before scaled before missing, and one's own before another; why a cell is missing, the kept one says."""
-    return own if _known(own) >= max(_known(kept), SCALED) else kept
+    """Measured before scaled, by as little as possible, before missing; one's own before another; why a cell is
+    missing, the kept one says.
+    """
+    return own if _known(own) >= max(_known(kept), (SCALED, 0)) else kept
 
 
-def _known(cell: Cell) -> int:
-    return MISSING if cell.missing else SCALED if cell.scaled_from else MEASURED
+def _known(cell: Cell) -> tuple[int, int]:
+    """How well; of what was scaled, from what d."""
+    return (MISSING if cell.missing else SCALED if cell.scaled_from else MEASURED), cell.scaled_from
 
 
 def with_kept(result: Measurement) -> Measurement:

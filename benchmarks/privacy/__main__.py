@@ -12,6 +12,7 @@ from benchmarks.experiments.cells import Cell, Row
 from benchmarks.privacy import measure, noise, only_topics, page, ratings, recorded, sealed_runs, shows
 
 RESULTS = Path(__file__).parent / "results"
+COUNTED = ("nmf", "svd", "levels", "sealed", "noise", "ratings")
 
 
 def main() -> None:
@@ -41,8 +42,7 @@ def main() -> None:
     missing = [text for name, grid in grids.items() for text in absent(name, grid, results[name])]
     where = given.page or out / "README.md"
     where.parent.mkdir(parents=True, exist_ok=True)
-    counted_grids = [name for name in ("nmf", "svd", "levels", "sealed", "noise") if given.full and name in grids]
-    counts = [counted(name, grids[name], results[name]) for name in counted_grids]
+    counts = [counted(name, grids[name], results[name]) for name in COUNTED if given.full and name in grids]
     print(page.write(results, where, missing, counts, full=given.full))
 
 

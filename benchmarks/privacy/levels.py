@@ -142,7 +142,7 @@ def sections(svd: list[Row], shows: list[Row], again: list[Row], runs: list[Row]
         lines += level_table(svd, again)
         lines += [
             "",
-            "Records told beyond those by V_k alone, with a 95 % interval:",
+            "Distinguishable records beyond those by V_k alone, with a 95 % interval:",
             "",
             *difference_table(svd, again),
         ]
@@ -176,7 +176,7 @@ def sums_verdict(nmf: list[Row]) -> str:
     answer = (
         "would help, elsewhere less" if 0 < len(fewer) < len(texts) else "would help" if fewer else "would not help"
     )
-    found = f"Records told by T alone and by all of it (difference, 95 % interval): {'; '.join(texts)}."
+    found = f"Records distinguishable by T alone and by all of it (difference, 95 % interval): {'; '.join(texts)}."
     return f"{found} {where} opening nothing but T {answer}."
 
 

@@ -50,12 +50,15 @@ def nmf(
     directory: Path, name: str, terms: int, k: int, share: float, start: str, sweeps: int, documents: int, samples: int
 ) -> list[Row]:
     X, others, size = split(population(directory, name, terms), share, 1)
-    weighted = name == "ML-1M"
-    init = "pd" if start == "PD-NMF-Init" else "random"
-    tau = 2 * sweeps if start == "random 2x" else sweeps
-    penalties = RATINGS if weighted else Penalties()
-    mechanism = CompiledNmf(others, k, tau, init, weighted, penalties, tuple(NMF_VIEWS))
+    mechanism = CompiledNmf(others, k, *nmf_settings(name, start, sweeps), tuple(NMF_VIEWS))
     return measured(X, mechanism, size, documents, samples)
+
+
+def nmf_settings(name: str, start: str, sweeps: int) -> tuple[int, str, bool, Penalties]:
+    """(sweeps, start, weighted, penalties) of `NmfMechanism`"""
+    weighted = name == "ML-1M"
+    tau = 2 * sweeps if start == "random 2x" else sweeps
+    return tau, "pd" if start == "PD-NMF-Init" else "random", weighted, RATINGS if weighted else Penalties()
 
 
 def svd(directory: Path, name: str, terms: int, k: int, share: float, documents: int, samples: int) -> list[Row]:

@@ -6,12 +6,14 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from benchmarks import summaries
+from benchmarks.experiments import cells
 from benchmarks.experiments.cells import Row
 from benchmarks.experiments.figures import Figures, grouped, mean_and_error
-from benchmarks.privacy import claims, levels, noise, only_topics
+from benchmarks.privacy import claims, levels, noise, only_topics, ratings
 from benchmarks.privacy.text import percent, table, words
 from pdml_spdz.results.charts import Curve, chart
 
+EXPERIMENTS = Path(__file__).parents[1] / "experiments" / "results"
 # [PDML Table "KSDP"], mean smallest p (+- standard deviation) by party size.
 PAPER = {
     ("ML-1M", "0.005"): "0.45 ± 0.16",
@@ -54,8 +56,8 @@ def measured(row: Row) -> list[str]:
     ]
 
 
-OF_PAPER = ["p, paper's", "by chance", "π", "told, paper's"]
-MEASURED = ["records, samples", *OF_PAPER, "p, all", "distinguishable", "AUC", "ε ≥"]
+OF_PAPER = ["p, paper's", "by chance", "π", "distinguishable, paper's"]
+MEASURED = ["records, samples", *OF_PAPER, "p, all", "distinguishable, all", "AUC", "ε ≥"]
 VIEWS = ("pd-svd", "sigma", "transcript")
 
 
@@ -70,7 +72,7 @@ def ksdp_table(rows: list[Row], columns: dict[str, str], more: dict[str, Callabl
         ]
         for row in rows
     ]
-    return table([*columns, *MEASURED, "most telling", *more], lines)
+    return table([*columns, *MEASURED, "most discriminative", *more], lines)
 
 
 def _size(row: Row) -> float:
@@ -175,7 +177,10 @@ def write(
         lines += noise_sections(results["noise"], page.parent)
     if results.get("ratings"):
         lines += ["", "## What a recommender gains, by its penalties", "", words("ratings")]
-        lines += ratings_table(results["ratings"])
+        lines += ratings.lines(results["ratings"])
+        by_hyperband = cells.read(EXPERIMENTS / "full" / "recommender.csv")
+        compared = ratings.compared(results["ratings"], results.get("noise", []), by_hyperband)
+        lines += [words("ratings_figures"), *compared] if full else []
     if full or results.get("attacks"):
         lines += ["", "## Attacks on recorded runs", ""]
         lines += attacks(results.get("attacks", []))
@@ -195,20 +200,6 @@ def svd_figures(rows: list[Row], place: Path) -> list[str]:
             (place / name).write_text(standalone(figure(rows, data)), encoding="utf-8")
             lines += [f"![KSDP of SVD, {data}]({name})"]
     return lines
-
-
-def ratings_table(rows: list[Row]) -> list[str]:
-    lines = []
-    for share in sorted({r["party_share"] for r in rows}, key=float):
-        mine = claims.of(rows, party_share=share)
-        for method in dict.fromkeys(r["method"] for r in mine):
-            found = claims.of(mine, method=method)
-            local, joint, gain = (
-                mean_and_error([float(r[name]) for r in found]) for name in ("local", "joint", "uplift_percent")
-            )
-            gained = "{:+.1f} ± {:.1f}".format(*gain)
-            lines.append([percent(share), method, f"{local[0]:.3f}", f"{joint[0]:.3f}", gained, str(len(found))])
-    return table(["party size", "penalties", "RMSE without joining", "joining", "uplift, %", "trials"], lines)
 
 
 def standalone(svg: str) -> str:

@@ -11,8 +11,11 @@ import numpy as np
 
 from benchmarks.experiments import datasets
 from benchmarks.experiments.cells import Cell, Row
+from benchmarks.experiments.figures import mean_and_error
 from benchmarks.privacy import data
+from benchmarks.privacy.claims import of
 from benchmarks.privacy.noise import parties
+from benchmarks.privacy.text import percent, table
 from pdml_spdz.algorithms.nmf_start import own_topics, rri_nmf
 from pdml_spdz.algorithms.rri import Penalties
 from pdml_spdz.applications.low_rank import Score
@@ -84,10 +87,47 @@ def _row(method: str, local: list[float], joint: list[float]) -> Row:
     }
 
 
+def lines(rows: list[Row]) -> list[str]:
+    """By party size and penalties."""
+    found = []
+    for share in sorted({r["party_share"] for r in rows}, key=float):
+        mine = of(rows, party_share=share)
+        found += [[percent(share), method, *_shown(of(mine, method=method))] for method in _methods(mine)]
+    return table(["party size", "penalties", *SHOWN], found)
+
+
+def compared(rows: list[Row], noise: list[Row], by_hyperband: list[Row], share: str = "0.1") -> list[str]:
+    """The figures of one party size that the pages have, beside each other."""
+    mine = of(rows, party_share=share)
+    found = {
+        "experiments.md: penalties by Hyperband for the common model, both use them": of(
+            by_hyperband, k="7", party_share=share
+        ),
+        "beside DP, without noise: β = δ = 1, ten sweeps": of(
+            noise, experiment="recommender", method="exact", party_share=share
+        ),
+        "β = δ = 1, 30 sweeps": of(mine, method="both with 1"),
+        "each tuned": of(mine, method="each tuned"),
+    }
+    return table(["", *SHOWN], [[name, *_shown(chosen)] for name, chosen in found.items() if chosen])
+
+
+SHOWN = ["RMSE without joining", "joining", "uplift, %", "trials"]
+
+
+def _methods(rows: list[Row]) -> list[str]:
+    return list(dict.fromkeys(row["method"] for row in rows))
+
+
+def _shown(rows: list[Row]) -> list[str]:
+    local, joint, gain = (mean_and_error([float(r[n]) for r in rows]) for n in ("local", "joint", "uplift_percent"))
+    return [f"{local[0]:.3f}", f"{joint[0]:.3f}", f"{gain[0]:+.1f} ± {gain[1]:.1f}", str(len(rows))]
+
+
 def cells(directory: Path) -> list[Cell]:
     return [
         Cell({"data": "ML-1M", "k": 7, "party_share": share, "trial": trial}, run, (directory, 7, share, 3, trial))
-        for share in (0.01, 0.03, 0.1)
-        for trial in range(2)
+        for share in (0.01, 0.03, 0.1, 0.3)
+        for trial in range(5)
         if data.has(directory, "ML-1M")
     ]

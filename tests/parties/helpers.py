@@ -51,7 +51,7 @@ class Ended:
         assert self.code == kind.code, self.err
         assert "Traceback" not in self.err
         for phrase in phrases:
-            assert phrase in self.err
+            assert phrase in self.err, self.err
 
 
 class Process:

@@ -55,6 +55,7 @@ class Wait:
     ) -> None:
         self.patience, self.step, self.expect, self.peers, self.direct = patience, step, expect, peers, direct
         self.timeout = patience.round if direct else longer(patience.round)
+        self._several = False
         self.started = time.monotonic()
         self._outgoing = {party: sum(part.nbytes for part in peer.outbox) for party, peer in peers.items()}
 
@@ -77,8 +78,9 @@ class Wait:
     def verdict(self, waiting: Sequence[Connection]) -> PeerError | None:
         """The error that whoever is late means, unless it is better to wait for a word of who is to blame."""
         late = self.late(waiting)
-        if len(late) > 1 and self.timeout == self.patience.round:
-            self.timeout = longer(self.timeout)  # one of them may be waiting for another, and about to say so
+        if len(late) > 1 and not self._several:
+            # One of them may be waiting for another, in the round before this one too, and about to say so.
+            self._several, self.timeout = True, longer(longer(self.patience.round))
             return None
         silent = [peer.party for peer in late if peer.expected and not peer.begun]
         if silent:

@@ -310,3 +310,24 @@ def test_signal_while_a_socket_is_registered_does_not_keep_a_link_from_its_farew
     received.exchange("test", {}, {0: 100})
     with pytest.raises(PeerAborted, match="P0 ended the run: it was stopped"), received:
         received.exchange("more", {}, {0: 100})
+
+
+def test_stopped_between_two_sends_of_a_round() -> None:
+    """P0 sent P1 the word of both, and P2 nothing: P1, a round ahead, waits for both and is to be told by P2."""
+    own, first, second = ends(3)
+    send(own[1], header(DATA, "word", 1, 1) + b"x")
+
+    def ahead(link: Link) -> None:
+        link.exchange("word", {}, {0: 1})
+        link.all_to_all("next", b"y")
+
+    first_to_wait = Outcome(ahead, TlsLink(1, 3, first, patience=HASTY))
+    time.sleep(HASTY.round / 2)  # without a link, which would say that P2 is at work
+    second_to_wait = Outcome(lambda link: link.exchange("word", {}, {0: 1}), TlsLink(2, 3, second, patience=HASTY))
+    told, missed = first_to_wait.end().error, second_to_wait.end().error
+    assert isinstance(missed, PeerError)
+    assert "P0 sent nothing for " in str(missed)
+    assert isinstance(told, PeerAborted)
+    assert "P2 ended the run: it lost another party (P0)" in str(told)
+    for peer in own.values():
+        peer.sock.close()

@@ -4,20 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 from sklearn.datasets import load_digits
 
-from benchmarks.experiments import pcr as tables
-from benchmarks.privacy.noise import parties
 from pdml_spdz.algorithms.nmf import SweepSettings, SweepState, pd_nmf_iter
 from pdml_spdz.algorithms.nmf_start import fitted_error, nnsvd, rri_nmf
 from pdml_spdz.algorithms.rri import FullPart, Penalties
 from pdml_spdz.algorithms.solver import Fitting, SvdSettings, start_by_seed
-from pdml_spdz.applications import regression
-from pdml_spdz.applications.uplift import Uplift, local_pca
 from pdml_spdz.engines.secsum import SecSumEngine
 from pdml_spdz.numerics.fixedpoint import Reals
 from pdml_spdz.numerics.linalg import sine
@@ -201,36 +196,6 @@ def _span_error(S: Reals, k: int, T: int, rng: np.random.Generator) -> tuple[int
     return solutions, float(min(np.linalg.norm(vectors[-1] - true), np.linalg.norm(vectors[-1] + true)))
 
 
-def pcr(directory: Path, k: int = 7, M: int = 3, trials: int = 3) -> Figures:
-    """Uplift by the formula as printed (beta of own rows, no intercept beside the mean of y) and with beta of all rows.
-
-    The paper's figures say that all parties gain.
-    """
-    found = {}
-    for name in ("Songs", "News"):
-        for form in tables.FORMS:
-            X, y = tables.table(directory, name, form)
-            for share in (0.01, 0.03, 0.1):
-                gains = np.array([_gains(X, y, k, share, M, trial) for trial in range(trials)])
-                printed, combined = gains.mean(axis=0)
-                found[f"{name}, {form}, {100 * share:g} %"] = {"printed": float(printed), "combined": float(combined)}
-    return found
-
-
-def _gains(X: Reals, y: Reals, k: int, share: float, M: int, trial: int) -> tuple[float, float]:
-    rows, held = parties(len(X), share, M, trial)
-    together, test = np.concatenate(rows), (X[held], y[held])
-    V, mean = local_pca(X[together], k)
-    joint = regression.fit(X[together], y[together], V, mean).rmse(*test)
-    printed, combined = [], []
-    for r in rows:
-        alone = regression.fit(X[r], y[r], *local_pca(X[r], k)).rmse(*test)
-        by_formula = regression.fit(X[r], y[r], V, mean, as_printed=True).rmse(*test)
-        printed.append(Uplift(alone, by_formula).percent)
-        combined.append(Uplift(alone, joint).percent)
-    return float(np.mean(printed)), float(np.mean(combined))
-
-
 def communication(d: int = 10_000, parties_: tuple[int, ...] = (2, 3, 5, 30)) -> Figures:
     """Bytes that all parties together send for one topic of PD-NMF, d + 1 numbers: measured, by either way to add."""
     found = {}
@@ -267,5 +232,4 @@ ERRATA = {
     "iterations": Kind(iterations),
     "spans": Kind(spans),
     "communication": Kind(communication),
-    "pcr": Kind(pcr, needs_data=True),
 }

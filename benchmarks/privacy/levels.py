@@ -166,7 +166,7 @@ def sums_verdict(nmf: list[Row]) -> str:
         alone = of(nmf, view=TOPICS, **same)
         if not alone or not int(row["flagged"]):
             continue  # nothing is told, so that nothing can be hidden
-        name = f"{row['data']} {percent(row['party_share'])}"
+        name = f"{row['data']} k = {row['k']} {percent(row['party_share'])} from {row['start']}"
         less, low, high = difference(alone[0], row)
         texts.append(f"{name}: {alone[0]['flagged']} and {row['flagged']} ({less:+d}; {low:+.1f} to {high:+.1f})")
         fewer += [name] * (int(alone[0]["flagged"]) < int(row["flagged"]) / 2)

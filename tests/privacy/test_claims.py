@@ -61,6 +61,25 @@ def test_claims_on_sigma_follow_the_order_of_the_p_values(
     assert claims.size(rows, "SVD").answer == "yes"
 
 
+@pytest.mark.parametrize(
+    ("pd", "mail", "answer", "words"),
+    [
+        (0.3, 0.05, "yes", "Enron 33.3 % is an exception here, too"),
+        (0.3, 0.3, "mixed: the exception is none", "no exception: higher, too"),
+        (0.1001, 0.05, "no", "by more than two standard errors higher in 0, lower in 0"),
+        (0.05, 0.05, "no", "higher in 0 of 2 cells; by more than two standard errors higher in 0, lower in 2"),
+    ],
+)
+def test_hiding_sigma_helps_where_p_is_higher_by_more_than_chance_but_for_the_papers_exception(
+    pd: float, mail: float, answer: str, words: str
+) -> None:
+    rows = svd(0.1, 0.2, pd)
+    rows += [row(p, view=v, data="Enron", party_share=0.333) for v, p in (("sigma", 0.1), ("pd-svd", mail))]
+    found = claims.hiding(rows, [])
+    assert found.answer == answer
+    assert words in found.figures
+
+
 def test_claims_on_sigma_name_the_other_draw_of_databases() -> None:
     others = [
         row(p, view=view, paper_mean_min_p=p)
@@ -246,7 +265,7 @@ def test_cell_measures_what_the_table_shows(tmp_path: Path) -> None:
     ("alone", "everything", "says"),
     [
         (10, 10, "Nowhere less than half: opening nothing but T would not help."),
-        (4, 10, "Less than half: Songs 10 %. There opening nothing but T would help."),
+        (4, 10, "Less than half: Songs k = 7 10 % from random. There opening nothing but T would help."),
         (0, 0, ""),
     ],
 )

@@ -30,6 +30,8 @@ FAREWELL = struct.Struct("<3B")  # who ended the run, through whom, why
 DATA, ABORT, WORKING = 0, 1, 2
 # No frame is longer, whatever a step allows. "Still working" says everything in its header.
 LONGEST = {DATA: 1 << 36, ABORT: FAREWELL.size, WORKING: 0}
+# Its step: by itself, or in a round with others, of whom one may be late. Whoever says neither is to blame.
+AT_WORK, AWAITING = "working", "waiting"
 
 
 @dataclass(frozen=True)
@@ -359,7 +361,7 @@ def stalled(peers: list[int], seconds: float, step: str) -> PeerError:
     names = ", ".join(f"P{p}" for p in peers)
     return PeerError(
         f"{names} sent nothing for {seconds:g} s at step {step!r}.",
-        "an answer, or a word that it is still working, within the study's time-outs",
+        "an answer, or a word that it is still there, within the study's time-outs",
         "look at that party: it has stopped, or is cut off; raise `timeouts.work` (and `timeouts.round`) in the study "
         f"if its local work takes longer than that; {RESUME}",
         culprit=peers[0],

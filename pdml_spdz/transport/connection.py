@@ -13,6 +13,7 @@ import numpy as np
 from pdml_spdz.errors import RESUME, PdmlError, PeerError
 from pdml_spdz.transport.base import (
     ABORT,
+    AWAITING,
     DATA,
     HEADER,
     Frame,
@@ -51,6 +52,7 @@ class Connection:
     expected : what this round wants of the peer, until it is there; None when it wants nothing (more)
     begun : when the first byte came of a frame that is not complete
     sign : when the peer last said that it is still working
+    heard : the same, or that it is in a round, waiting for others
     farewell, error : why nothing more will come
     cut : nothing more can be sent; what came before may still be read
     closed : nothing more can be read
@@ -62,7 +64,7 @@ class Connection:
         self.outbox: deque[memoryview] = deque()
         self.expected: Expected | None = None
         self.begun: float | None = None
-        self.sign = 0.0
+        self.sign = self.heard = 0.0
         self.farewell: Frame | None = None
         self.error: PdmlError | None = None
         self.cut = self.closed = False
@@ -201,7 +203,9 @@ class Connection:
         elif kind == ABORT:
             self.farewell = frame
         else:
-            self.sign = time.monotonic()
+            self.heard = time.monotonic()
+            if step != AWAITING:
+                self.sign = self.heard
         self._begin()
 
 

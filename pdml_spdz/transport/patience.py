@@ -10,7 +10,7 @@ from pdml_spdz.errors import PeerError
 from pdml_spdz.transport.base import stalled
 from pdml_spdz.transport.connection import Connection
 
-BEATS = 4  # "still working" so often in the time that the others wait without it
+BEATS = 4  # "still working", or "waiting", so often in the time that the others wait without it
 LEAST_BEAT = 0.05
 
 
@@ -18,8 +18,8 @@ LEAST_BEAT = 0.05
 class Patience:
     """Of a party that waits for others.
 
-    round : seconds for the first byte of a frame, or for another word that its sender is still working
-    work : seconds for the first byte, however often its sender says that it is working (`round`, if that is more)
+    round : seconds for the first byte of a frame, or for another word that its sender is still working, or waiting
+    work : seconds for the first byte, however often its sender says either (`round`, if that is more)
     least_rate : bytes a second that a frame comes with, in the mean, once it has begun; `round` seconds come on top
     """
 
@@ -29,7 +29,7 @@ class Patience:
 
     @property
     def beat(self) -> float:
-        """Seconds after which a party says again that it is working."""
+        """Seconds after which a party says again that it is working, or waiting."""
         return max(self.round / BEATS, LEAST_BEAT)
 
 
@@ -55,7 +55,6 @@ class Wait:
     ) -> None:
         self.patience, self.step, self.expect, self.peers, self.direct = patience, step, expect, peers, direct
         self.timeout = patience.round if direct else longer(patience.round)
-        self._several = False
         self.started = time.monotonic()
         self._outgoing = {party: sum(part.nbytes for part in peer.outbox) for party, peer in peers.items()}
 
@@ -64,13 +63,15 @@ class Wait:
         return [peer for peer in waiting if peer.awaited and now > self._deadline(peer)]
 
     def _deadline(self, peer: Connection) -> float:
-        last = self.started + max(self.patience.work, self.timeout)  # for the first byte
+        work = self.patience.work if self.direct else longer(self.patience.work)
+        last = self.started + max(work, self.timeout)  # for the first byte
         if peer.expected and peer.begun:
             # What has begun may be another sign of work.
             begun = min(max(peer.begun, self.started), last)
             return begun + self.timeout + self.expect[peer.party] / self.patience.least_rate
-        signs = [peer.sign] if self.direct else [p.sign for p in self.peers.values()]
-        deadline = min(max(self.started, *signs) + self.timeout, last)
+        # One that waits for others, in this round or in one before it, says so: whoever says nothing is the one.
+        signs = [] if self.direct else [p.sign for p in self.peers.values()]
+        deadline = min(max(self.started, peer.heard, *signs) + self.timeout, last)
         if peer.expected:
             return deadline
         return deadline + self._outgoing[peer.party] / self.patience.least_rate
@@ -78,9 +79,8 @@ class Wait:
     def verdict(self, waiting: Sequence[Connection]) -> PeerError | None:
         """The error that whoever is late means, unless it is better to wait for a word of who is to blame."""
         late = self.late(waiting)
-        if len(late) > 1 and not self._several:
-            # One of them may be waiting for another, in the round before this one too, and about to say so.
-            self._several, self.timeout = True, longer(longer(self.patience.round))
+        if len(late) > 1 and self.timeout == self.patience.round:
+            self.timeout = longer(self.timeout)  # one of them may be waiting for another, and about to say so
             return None
         silent = [peer.party for peer in late if peer.expected and not peer.begun]
         if silent:

@@ -15,7 +15,18 @@ import time
 from collections.abc import Mapping
 
 from pdml_spdz.system.signals import deferrable, whole
-from pdml_spdz.transport.base import ABORT, DATA, WORKING, Clock, Link, abort_payload, aborted, lost
+from pdml_spdz.transport.base import (
+    ABORT,
+    AT_WORK,
+    AWAITING,
+    DATA,
+    WORKING,
+    Clock,
+    Link,
+    abort_payload,
+    aborted,
+    lost,
+)
 from pdml_spdz.transport.connection import Connection, Expected
 from pdml_spdz.transport.patience import Patience, Wait
 
@@ -75,9 +86,9 @@ class TlsLink(Link):
                 self._notice()
                 if error := wait.verdict(waiting):
                     raise error
-            if time.monotonic() - spoke > self.patience.beat and any(p.outbox or p.begun for p in waiting):
+            if time.monotonic() - spoke > self.patience.beat:
                 spoke = time.monotonic()
-                self._beat()  # somebody else may be waiting for this party, which is busy with a slow transfer
+                self._beat(AWAITING)  # somebody else may be waiting for this party, or for one that waits for it
 
     def _notice(self) -> None:
         """Raise if a party has said farewell or broken the rules, or if one that is still needed has gone."""
@@ -87,7 +98,7 @@ class TlsLink(Link):
             if peer.error is not None:
                 raise peer.error
         for peer in self._connections.values():
-            if peer.awaited and (peer.closed or peer.cut):
+            if (peer.closed and peer.awaited) or (peer.cut and peer.outbox):
                 raise aborted(peer.farewell, peer.party, self.me, self.M) if peer.farewell else lost(peer.party)
 
     def listen(self) -> float:
@@ -119,19 +130,20 @@ class TlsLink(Link):
 
     def _say_working(self) -> None:
         while not self._closing.wait(self.patience.beat):
-            # In a round the others see by its frames that this party is there.
+            # In a round it says itself that it is there (`_pump`).
             if self._at_work() and self._lock.acquire(blocking=False):
                 try:
-                    self._beat()
+                    self._beat(AT_WORK)
                 finally:
                     self._lock.release()
 
-    def _beat(self) -> None:
+    def _beat(self, word: str) -> None:
         with whole():
-            for peer in self._connections.values():
-                if not peer.outbox and not peer.cut:
-                    peer.post(WORKING, "working", self._sequence, memoryview(b""))
-                    peer.write()
+            for peer in [peer for peer in self._connections.values() if not (peer.outbox or peer.cut)]:
+                peer.post(WORKING, word, self._sequence, memoryview(b""))
+                peer.write()
+                if peer.cut:
+                    peer.outbox.clear()  # nobody waits for this word; a frame and a farewell may still be read
 
     # ---- the end
 

@@ -312,22 +312,82 @@ def test_signal_while_a_socket_is_registered_does_not_keep_a_link_from_its_farew
         received.exchange("more", {}, {0: 100})
 
 
-def test_stopped_between_two_sends_of_a_round() -> None:
-    """P0 sent P1 the word of both, and P2 nothing: P1, a round ahead, waits for both and is to be told by P2."""
+def names(outcome: Outcome, party: int) -> None:
+    """As who missed it, or as who was told."""
+    error = outcome.end().error
+    assert isinstance(error, PeerError | PeerAborted)
+    assert str(error).startswith(f"P{party} sent nothing for ") or f"it lost another party (P{party})" in str(error)
+
+
+def next_sum(link: Link) -> None:
+    link.all_to_all("next", b"y")
+
+
+def next_sum_by_the_other(link: Link) -> None:
+    link.exchange("next", {2: b"y"}, {})
+    link.broadcast("total", None, 2, most=1)
+
+
+@pytest.mark.parametrize("then", [next_sum, next_sum_by_the_other])
+def test_stopped_between_two_sends_of_a_round(then: Callable[[Link], None]) -> None:
+    """P0 sent P1 the word of both, and P2 nothing: P1, a round ahead, waits for P2 too, or for P2 alone."""
     own, first, second = ends(3)
     send(own[1], header(DATA, "word", 1, 1) + b"x")
 
     def ahead(link: Link) -> None:
         link.exchange("word", {}, {0: 1})
-        link.all_to_all("next", b"y")
+        then(link)
 
     first_to_wait = Outcome(ahead, TlsLink(1, 3, first, patience=HASTY))
     time.sleep(HASTY.round / 2)  # without a link, which would say that P2 is at work
     second_to_wait = Outcome(lambda link: link.exchange("word", {}, {0: 1}), TlsLink(2, 3, second, patience=HASTY))
-    told, missed = first_to_wait.end().error, second_to_wait.end().error
-    assert isinstance(missed, PeerError)
-    assert "P0 sent nothing for " in str(missed)
-    assert isinstance(told, PeerAborted)
-    assert "P2 ended the run: it lost another party (P0)" in str(told)
+    names(first_to_wait, 0)
+    names(second_to_wait, 0)
+    for peer in own.values():
+        peer.sock.close()
+
+
+def test_two_stopped_and_one_that_waits_for_who_waits_for_them() -> None:
+    """P0 adds up and misses P1 and P2; P3 waits for P0's sum."""
+    aggregator, *stopped, last = ends(4)
+
+    def waiting(link: Link) -> None:
+        link.exchange("sum", {0: b"x"}, {})
+        link.broadcast("total", None, most=1)
+
+    waits = Outcome(waiting, TlsLink(3, 4, last, patience=HASTY))
+    adds_up = Outcome(lambda link: link.exchange("sum", {}, link.each(1)), TlsLink(0, 4, aggregator, patience=HASTY))
+    assert "P1, P2 sent nothing for " in str(adds_up.end().error)
+    names(waits, 1)
+    for peer in (*stopped[0].values(), *stopped[1].values()):
+        peer.sock.close()
+
+
+def test_longer_work_than_agreed_is_laid_to_who_works() -> None:
+    """P1 has waited for P0 longer than P0 for P2."""
+
+    def party(link: Link) -> None:
+        time.sleep([0.5, 0.0, 4.0][link.me])
+        link.exchange("sum", {0: b"x"} if link.me else {}, link.each(1) if link.me == 0 else {})
+        link.broadcast("total", b"x" if link.me == 0 else None, most=1)
+
+    adds_up, waits, _ = [Outcome(party, link) for link in mesh(3, Patience(0.3, work=2.0))]
+    names(adds_up, 2)
+    names(waits, 2)
+
+
+def test_stopped_party_that_does_not_take_what_two_others_send_it() -> None:
+    """It is not waited for on account of what each of them has from the other."""
+    own, *others = ends(3)
+    patience = Patience(0.4, work=20.0, least_rate=1e9)
+
+    def party(link: Link) -> None:
+        link.exchange("sum", {0: bytes(10**7)}, {})
+
+    began = time.monotonic()
+    outcomes = [Outcome(party, TlsLink(m, 3, found, patience=patience)) for m, found in enumerate(others, 1)]
+    for outcome in outcomes:
+        assert "takes what it is sent" in str(outcome.end().error) or isinstance(outcome.error, PeerAborted)
+    assert time.monotonic() - began < 10
     for peer in own.values():
         peer.sock.close()

@@ -41,7 +41,7 @@ def longer(timeout: float) -> float:
 class Wait:
     """One round's: when who is late.
 
-    direct : a frame of every peer is expected, so that none of them is the one who waits for another
+    direct : a frame of every peer is expected, so that this party itself finds out who is late
     """
 
     def __init__(

@@ -62,9 +62,9 @@ def test_party_killed(parties: Callable[..., Parties], settings: dict[str, str],
     assert all(site.checkpoints(m) for m in range(3))
 
 
-@pytest.mark.parametrize(("aggregator", "victim"), [("none", 1), ("none", 0), ("0", 2)])
+@pytest.mark.parametrize(("aggregator", "victim"), [("none", 1), ("none", 0), ("0", 2), ("2", 0)])
 def test_party_stalls(parties: Callable[..., Parties], aggregator: str, victim: int) -> None:
-    """With an aggregator P1 waits for P0, who waits for P2: P1 is to name P2."""
+    """With an aggregator P1 waits for the one who waits for the victim: P1 is to name the victim."""
     site = parties(3, **ENDLESS, aggregator=aggregator, timeouts=Timeouts(connect=30, round=3))
     site.start_endless()
     stopped = site.processes.pop(victim)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -61,10 +62,10 @@ def theorem_1(parties: tuple[int, ...] = (2, 3, 5)) -> Figures:
     return {"M": [str(M) for M in parties], "T": max(one["T"] for one in found)}
 
 
-def in_table_1(directory: Path) -> Figures:
+def in_table_1(directory: Path, cells: Sequence[tuple[str, int, float, int]] = CELLS) -> Figures:
     """The same on documents, in cells of Table 1."""
     found: dict[str, Any] = {}
-    for name, k, share, M in CELLS:
+    for name, k, share, M in cells:
         rows = pooled.pool(directory, name, share, M, 0)
         T = pooled.noise(rows.X.shape[1], k, M, (0, 0))
         found[f"{name}, M = {M}"] = difference(rows.tables, rows.X, T)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import csv
 import gzip
 import json
 from pathlib import Path
@@ -23,6 +22,7 @@ from pdml_spdz.applications.uplift import Uplift
 from pdml_spdz.local.joint import local_study
 from pdml_spdz.local.threads import run_in_threads
 from pdml_spdz.numerics.linalg import sine
+from tests.experiments import made_up
 
 
 def computed(directory: Path, k: int) -> list[Row]:
@@ -69,11 +69,7 @@ def test_a_file_with_other_columns_is_refused(tmp_path: Path) -> None:
 
 @pytest.fixture
 def songs(tmp_path: Path) -> Path:
-    rng = np.random.default_rng(0)
-    X = rng.normal(size=(400, 8)) @ np.diag(np.geomspace(3, 0.3, 8))
-    y = 2000 + X @ np.linspace(1, 2, 8) + 3 * rng.normal(size=400)
-    with gzip.open(tmp_path / "million_songs_subset.csv.gz", "wt", newline="") as file:
-        csv.writer(file).writerows([["year", *(f"t{i}" for i in range(8))], *np.column_stack([y, X]).tolist()])
+    made_up.songs(tmp_path, 400, 8)
     return tmp_path
 
 
@@ -111,12 +107,7 @@ def kept_here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.fixture
 def corpora(tmp_path: Path) -> Path:
-    """Documents of two topics of twelve words each."""
-    rng = np.random.default_rng(0)
-    words = [[f"{letter}{'abcdefghijkl'[i] * 3}" for i in range(12)] for letter in "pq"]
-    texts = [" ".join(rng.choice(words[i % 2], 30)) + f" rare{'xyz'[i % 3]}" for i in range(120)]
-    with gzip.open(tmp_path / "newsgroups20.jsonl.gz", "wt") as lines:
-        lines.writelines(json.dumps({"text": text}) + "\n" for text in texts)
+    made_up.corpus(tmp_path, "20NG", 120, 2)
     return tmp_path
 
 
@@ -189,13 +180,7 @@ def test_singular_vectors_of_pooled_rows_are_those_that_parties_find() -> None:
 
 @pytest.fixture
 def stars(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    rng = np.random.default_rng(0)
-    tastes = rng.dirichlet(np.ones(20), 2) * 16
-    table = np.clip(np.rint(1 + rng.gamma(1, 1, (90, 2)) @ tastes + 0.5 * rng.normal(size=(90, 20))), 1, 5).astype(int)
-    seen = rng.random(table.shape) < 0.5
-    with gzip.open(tmp_path / "movielens1m_ratings.csv.gz", "wt") as lines:
-        lines.write("user,movie,rating\n")
-        lines.writelines(f"{u},{m},{table[u, m]}\n" for u, m in zip(*np.nonzero(seen), strict=True))
+    made_up.ratings(tmp_path, 90, 20)
     monkeypatch.setattr(search, "SWEEPS", 5)
     search.tuned.cache_clear()
     return tmp_path

@@ -49,6 +49,7 @@ NOT_RUN = {
     "make test": "this is it",
     "make check": "the same, in part",
     "python -m benchmarks.": "minutes; each says so, and is there",
+    "python -m tests.experiments.terms": "data sets",
 }
 # What other tests run.
 BY = {
@@ -59,6 +60,8 @@ BY = {
     "python -m benchmarks.lpn_security": "tests/ot/test_lpn_security.py",
     "python -m benchmarks.paper": "tests/experiments/test_paper.py",
     "python -m benchmarks.tutorial": "tests/docs/test_tutorial.py",
+    "python -m pytest -rs tests/experiments/test_stored_cells.py": "tests/experiments/test_stored_cells.py",
+    "python -m tests.experiments.small_cells": "tests/experiments/test_small_cells.py",
 }
 # What is to be filled in by a reader.
 FILLED = {

@@ -30,7 +30,7 @@ FAREWELL = struct.Struct("<3B")  # who ended the run, through whom, why
 DATA, ABORT, WORKING = 0, 1, 2
 # No frame is longer, whatever a step allows. "Still working" says everything in its header.
 LONGEST = {DATA: 1 << 36, ABORT: FAREWELL.size, WORKING: 0}
-# Its step: by itself, or in a round with others, of whom one may be late. Whoever says neither is to blame.
+# What a party says in the place of a step: that it computes, or that it waits for others. Who says neither is late.
 AT_WORK, AWAITING = "working", "waiting"
 
 

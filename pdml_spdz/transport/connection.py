@@ -52,7 +52,7 @@ class Connection:
     expected : what this round wants of the peer, until it is there; None when it wants nothing (more)
     begun : when the first byte came of a frame that is not complete
     sign : when the peer last said that it is still working
-    heard : the same, or that it is in a round, waiting for others
+    heard : the same, or that it waits for others, before the frame that this round expects of it
     farewell, error : why nothing more will come
     cut : nothing more can be sent; what came before may still be read
     closed : nothing more can be read
@@ -202,10 +202,10 @@ class Connection:
             self._frame, self.expected = frame, None
         elif kind == ABORT:
             self.farewell = frame
-        else:
-            self.heard = time.monotonic()
-            if step != AWAITING:
-                self.sign = self.heard
+        elif step != AWAITING:
+            self.sign = self.heard = time.monotonic()
+        elif self.expected is None or sequence < self.expected.sequence:
+            self.heard = time.monotonic()  # not of one that waits in the round in which it owes a frame, or after it
         self._begin()
 
 

@@ -53,8 +53,9 @@ class Wait:
         *,
         direct: bool,
     ) -> None:
-        self.patience, self.step, self.expect, self.peers, self.direct = patience, step, expect, peers, direct
+        self.patience, self.step, self.expect, self.direct = patience, step, expect, direct
         self.timeout = patience.round if direct else longer(patience.round)
+        self._time_to_say_so = not direct
         self.started = time.monotonic()
         self._outgoing = {party: sum(part.nbytes for part in peer.outbox) for party, peer in peers.items()}
 
@@ -69,9 +70,8 @@ class Wait:
             # What has begun may be another sign of work.
             begun = min(max(peer.begun, self.started), last)
             return begun + self.timeout + self.expect[peer.party] / self.patience.least_rate
-        # One that waits for others, in this round or in one before it, says so: whoever says nothing is the one.
-        signs = [] if self.direct else [p.sign for p in self.peers.values()]
-        deadline = min(max(self.started, peer.heard, *signs) + self.timeout, last)
+        # One that waits for others, in a round before this one, says so: whoever says nothing is the one.
+        deadline = min(max(self.started, peer.heard) + self.timeout, last)
         if peer.expected:
             return deadline
         return deadline + self._outgoing[peer.party] / self.patience.least_rate
@@ -79,8 +79,9 @@ class Wait:
     def verdict(self, waiting: Sequence[Connection]) -> PeerError | None:
         """The error that whoever is late means, unless it is better to wait for a word of who is to blame."""
         late = self.late(waiting)
-        if len(late) > 1 and self.timeout == self.patience.round:
-            self.timeout = longer(self.timeout)  # one of them may be waiting for another, and about to say so
+        if len(late) > 1 and not self._time_to_say_so:
+            # One of them may be waiting for another, and about to say so.
+            self._time_to_say_so, self.timeout = True, longer(self.timeout)
             return None
         silent = [peer.party for peer in late if peer.expected and not peer.begun]
         if silent:

@@ -9,7 +9,11 @@ working; a lock sees to it that no two threads use a connection at once.
 from __future__ import annotations
 
 import contextlib
+import fcntl
 import selectors
+import socket
+import struct
+import termios
 import threading
 import time
 from collections.abc import Mapping
@@ -27,7 +31,7 @@ from pdml_spdz.transport.base import (
     aborted,
     lost,
 )
-from pdml_spdz.transport.connection import Connection, Expected
+from pdml_spdz.transport.connection import CHUNK, Connection, Expected
 from pdml_spdz.transport.patience import Patience, Wait
 
 FAREWELL_SECONDS = 2.0  # how long a failing party tries to say why
@@ -51,6 +55,7 @@ class TlsLink(Link):
         self._selector = selectors.DefaultSelector()
         self._connections = dict(connections)
         self._lock, self._closing = threading.Lock(), threading.Event()
+        self._spoke, self._patience_at_the_end = time.monotonic(), patience.round
         self._until_closed = contextlib.ExitStack()
         self._until_closed.enter_context(deferrable())
         with contextlib.suppress(RuntimeError):  # no thread to be had: the others wait for `timeouts.round`
@@ -72,9 +77,8 @@ class TlsLink(Link):
     def _pump(self, step: str, expect: Mapping[int, int]) -> None:
         """Move bytes until everything is sent and a frame of each expected party is there."""
         # Whoever waits for one party only may be waiting for one that itself waits for a third: it gives that party
-        # time to find out, and to name, who is late; and anybody's "still working" may be about that third one.
+        # time to find out, and to name, who is late.
         wait = Wait(self.patience, step, expect, self._connections, direct=len(expect) == self.M - 1)
-        spoke = time.monotonic()
         while True:
             self._notice()
             waiting = [peer for peer in self._connections.values() if peer.awaited]
@@ -86,8 +90,7 @@ class TlsLink(Link):
                 self._notice()
                 if error := wait.verdict(waiting):
                     raise error
-            if time.monotonic() - spoke > self.patience.beat:
-                spoke = time.monotonic()
+            if time.monotonic() - self._spoke > self.patience.beat:
                 self._beat(AWAITING)  # somebody else may be waiting for this party, or for one that waits for it
 
     def _notice(self) -> None:
@@ -138,6 +141,7 @@ class TlsLink(Link):
                     self._lock.release()
 
     def _beat(self, word: str) -> None:
+        self._spoke = time.monotonic()
         with whole():
             for peer in [peer for peer in self._connections.values() if not (peer.outbox or peer.cut)]:
                 peer.post(WORKING, word, self._sequence, memoryview(b""))
@@ -149,6 +153,7 @@ class TlsLink(Link):
 
     def abort(self, error: BaseException) -> None:
         payload = memoryview(abort_payload(error, self.me))
+        self._patience_at_the_end = FAREWELL_SECONDS
         with self._lock:
             for peer in self._connections.values():
                 peer.post(ABORT, "abort", self._sequence, payload)
@@ -159,7 +164,43 @@ class TlsLink(Link):
     def close(self) -> None:
         self._closing.set()
         with self._until_closed, self._lock:
+            self._linger()
             for peer in self._connections.values():
                 with contextlib.suppress(OSError, ValueError):
                     peer.sock.close()
             self._selector.close()
+
+    def _linger(self) -> None:
+        """Until what was sent is with the others' systems.
+
+        A socket that is closed before that, and has something unread or hears something afterwards, resets the
+        connection and drops what it has not sent yet; and the others may say at any time that they are waiting.
+        """
+        deadline = time.monotonic() + self._patience_at_the_end
+        left = [peer.sock for peer in self._connections.values() if not (peer.closed or peer.cut)]
+        while left := [sock for sock in left if _drained(sock) and _unsent(sock)]:
+            if time.monotonic() > deadline:
+                return
+            time.sleep(0.01)
+
+
+def _drained(sock: socket.socket) -> bool:
+    """Throw away what has arrived, as it is, without TLS; whether there may be more."""
+    try:
+        while socket.socket.recv(sock, CHUNK):
+            pass
+    except BlockingIOError:
+        return True
+    except OSError:
+        pass
+    return False
+
+
+def _unsent(sock: socket.socket) -> int:
+    """Bytes that the other end's system has not confirmed yet."""
+    if sock.family not in (socket.AF_INET, socket.AF_INET6):
+        return 0  # what a local socket was sent is at its other end
+    try:
+        return int(struct.unpack("i", fcntl.ioctl(sock, termios.TIOCOUTQ, bytes(4)))[0])
+    except OSError:
+        return 0

@@ -71,7 +71,7 @@ class Timeouts:
 
     connect: float = 60.0  # seconds until all have met
     round: float = 300.0  # seconds without a sign of life, and for a message beyond what its bytes take at `least_rate`
-    work: float = 3600.0  # seconds for a party that says that it is still working
+    work: float = 3600.0  # seconds for a party that says that it is still working, or waiting
     least_rate: float = 64_000.0  # bytes a second
 
     def __post_init__(self) -> None:

@@ -27,7 +27,7 @@ ASKED = {
     "The same within a fit, 100 numbers, online: time of the paper's own program over ours": (
         "in a fit, d = 100: the paper's program on MP-SPDZ (semi) / embedded, online"
     ),
-    "An iteration on secret shares: its time over that with masked sums (SecSum)": (
+    "The sums of one iteration, normalised on secret shares: their time over that of masked sums (SecSum)": (
         "in a fit (k = 7), d = 10^4: iteration online"
     ),
     "An iteration with masked sums: its time over that without any protection": "an iteration with secsum / plain",

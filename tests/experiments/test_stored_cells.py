@@ -266,7 +266,7 @@ def test_cells_of_ksdp_are_of_the_mails_that_there_are(grid: str, terms: int) ->
         assert int(row["rows"]) == int(float(row["party_share"]) * n)
 
 
-@pytest.mark.parametrize("name", ["Songs", pytest.param("Enron", marks=OLD_ORDER)])
+@pytest.mark.parametrize("name", ["Songs", "Enron"])
 @pytest.mark.parametrize("solver", SOLVERS.lines)
 def test_what_a_transcript_shows(name: str, solver: str) -> None:
     needs_now(name)

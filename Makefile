@@ -42,7 +42,7 @@ offline-phase: $(VENV)/.run-stamp ## the material of `make svd`, made before the
 	$(BIN)/pdml-spdz offline make --parties $(PARTIES) --dim $(DIM) --rank $(RANK) $(STEPS) \
 	  --engine $(ENGINE) --protocol "$(PROTOCOL)" --bound $(BOUND)
 
-test: lint ## linters, types and tests (about ten minutes on two cores); three processes: some of it is waiting
+test: lint ## linters, types and tests (six minutes on two fast cores, fifteen on slow ones); three processes: some of it is waiting
 	$(BIN)/python -m pytest -n 3 --dist worksteal -q -m "not spdz_long and not long"
 
 test-all: lint ## the same and the long tests, more cases of the same kinds (docs/testing.md): all that needs no MP-SPDZ

@@ -131,9 +131,9 @@ def gains(found: Sources) -> list[Claim]:
     """What joining brings, by party size."""
     claims = []
     for name, what, where in (
-        ("topics", "topics", "Fig. 2 (a)"),
-        ("lra", "low rank", "Fig. 3"),
-        ("recommender", "recommender", "Fig. 2 (b)"),
+        ("topics", "topics", "Fig. 4 (a)"),
+        ("lra", "low rank", "Fig. 5"),
+        ("recommender", "recommender", "Fig. 4 (b)"),
     ):
         rows, count, more = found.rows[name], found.counts[name], ""
         if not rows:
@@ -143,7 +143,7 @@ def gains(found: Sources) -> list[Claim]:
             more = f"; in {len(died)}, of k = {ranks}, all common topics died ([why](experiments.md#recommender))"
         claims += _gains(where, what, rows, "uplift_percent", count, more)
     for value, what in (("uplift_percent", "PCR, beta of all rows"), ("own_beta_percent", "PCR, beta of own rows")):
-        claims += _gains("Fig. 3", what, found.rows["pcr"], value, found.counts["pcr"], "; News and Songs")
+        claims += _gains("Fig. 5", what, found.rows["pcr"], value, found.counts["pcr"], "; News and Songs")
     return [*claims, *_by_parties(found), *_recommender(found)]
 
 
@@ -204,7 +204,7 @@ def _recommender(found: Sources) -> list[Claim]:
     rows, count = found.rows["ratings"], found.counts["ratings"]
     claim = "A recommender gains significantly by joining, each side tuned on its own validation ratings"
     if not rows:
-        return [Claim("Fig. 2 (b)", claim, OPEN, "no cell", count.text)]
+        return [Claim("Fig. 4 (b)", claim, OPEN, "no cell", count.text)]
     tuned, plain = (
         {
             share: mean_and_error(v)
@@ -222,7 +222,7 @@ def _recommender(found: Sources) -> list[Claim]:
         f"{shown} (± σ_μ). A gain over the party's own model in {sum(over_own)}, over the user's mean in "
         f"{sum(over_mean)} of {len(tuned)} sizes; the mean of a user's ratings needs neither a model nor other parties"
     )
-    return [Claim("Fig. 2 (b)", claim, so_far(verdict, count), figures, f"{count.text}; k = 7")]
+    return [Claim("Fig. 4 (b)", claim, so_far(verdict, count), figures, f"{count.text}; k = 7")]
 
 
 def privacy(found: Sources) -> list[Claim]:
@@ -244,12 +244,12 @@ def privacy(found: Sources) -> list[Claim]:
     if svd:
         both = [row for row in svd if row["view"] in ("pd-svd", "sigma")]
         claims += [
-            judged("Fig. 4", of_privacy.high(svd, "PD-SVD", "pd-svd"), s),
+            judged("Fig. 6", of_privacy.high(svd, "PD-SVD", "pd-svd"), s),
             judged("§5.2", of_privacy.high(svd, "Σ-revealing SVD", "sigma"), s),
-            judged("Fig. 4", of_privacy.private(svd, "PD-SVD", "pd-svd"), s),
-            judged("Fig. 4", of_privacy.hiding(svd, found.rows["levels"]), s),
+            judged("Fig. 6", of_privacy.private(svd, "PD-SVD", "pd-svd"), s),
+            judged("Fig. 6", of_privacy.hiding(svd, found.rows["levels"]), s),
             judged("§5.2", of_privacy.bounds(svd, found.rows["levels"]), s),
-            judged("Fig. 4", of_privacy.size(both, "SVD"), s),
+            judged("Fig. 6", of_privacy.size(both, "SVD"), s),
         ]
     return claims + _with_noise(noise, found)
 
@@ -268,7 +268,7 @@ def _with_noise(rows: list[Row], found: Sources) -> list[Claim]:
         claims.append((of_privacy.exception(rows, AS_IT_IS), of_experiments(AS_IT_IS, data="News")))
     if have & {"topics", "recommender"}:
         claims.append((of_privacy.noise_in_nmf(rows), of_experiments("topics", "recommender")))
-    found_claims = [judged("Fig. 2 (c), 3", answer, count) for answer, count in claims]
+    found_claims = [judged("Fig. 4 (c), 5", answer, count) for answer, count in claims]
     if have & {"pcr", "lra"}:
         found_claims.append(judged("§5.2", of_privacy.unpredictable(rows), of_experiments("pcr", "lra")))
     return found_claims

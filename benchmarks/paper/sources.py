@@ -21,16 +21,16 @@ EXPERIMENTS = Path(__file__).parent.parent / "experiments" / "results"
 TITLES = {
     "table_1": "Table 1: starts on documents",
     "starts_ratings": "the same on ratings",
-    "topics": "Fig. 2 (a): topics",
-    "recommender": "Fig. 2 (b): recommender",
+    "topics": "Fig. 4 (a): topics",
+    "recommender": "Fig. 4 (b): recommender",
     "ratings": "the same, each side tuned, k = 7",
     "by_parties": "§5.1: topics, recommender by M, k = 7",
     "nmf": "Table 2: KSDP of PD-NMF",
     "nmf_starts": "§5.1: the same of mail from other starts",
-    "pcr": "Fig. 3: PCR, all k",
-    "lra": "Fig. 3: low rank, all k",
-    "noise": "Fig. 2 (c), 3: with DP, k = 7",
-    "svd": "Fig. 4: KSDP of PD-SVD",
+    "pcr": "Fig. 5: PCR, all k",
+    "lra": "Fig. 5: low rank, all k",
+    "noise": "Fig. 4 (c), 5: with DP, k = 7",
+    "svd": "Fig. 6: KSDP of PD-SVD",
 }
 
 

@@ -255,9 +255,10 @@ def unpredictable(rows: list[Row]) -> Answer:
             f"{experiment} {name}: DP {noisy}, PD {exact} of {len(sizes)} sizes (standard deviation over trials, mean "
             f"over sizes: {spread:.2f} and {usual:.2f} %)"
         )
+    found, settings = sum(counts), len(counts)
     return Answer(
         "DP-SVD has unpredictable outcomes",
-        _share(sum(counts), len(counts)),
+        "yes" if found == settings else "no" if found == 0 else f"mixed: in {found} of {settings} settings",
         "read as: of the same data and size one trial gains and another loses, in more sizes than without noise (beta "
         f"of all rows; the paper's budget, entries). {'; '.join(texts)}",
     )

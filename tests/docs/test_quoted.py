@@ -10,7 +10,7 @@ from tests.docs.pages import ROOT
 
 
 def told(view: str) -> dict[str, str]:
-    """Of 200 mails, in the draws of Fig. 4, by the number of rows of a party."""
+    """Of 200 mails, in the draws of Fig. 6, by the number of rows of a party."""
     with (RESULTS / "full" / "svd.csv").open(newline="", encoding="utf-8") as file:
         found = of(list(csv.DictReader(file)), data="Enron", view=view, records="200")
     return {row["rows"]: row["flagged"] for row in found}

@@ -31,7 +31,7 @@ from pdml_spdz.transport.base import (
     aborted,
     lost,
 )
-from pdml_spdz.transport.connection import CHUNK, Connection, Expected
+from pdml_spdz.transport.connection import CHUNK, READS, Connection, Expected
 from pdml_spdz.transport.patience import Patience, Wait
 
 FAREWELL_SECONDS = 2.0  # how long a failing party tries to say why
@@ -164,11 +164,13 @@ class TlsLink(Link):
     def close(self) -> None:
         self._closing.set()
         with self._until_closed, self._lock:
-            self._linger()
-            for peer in self._connections.values():
-                with contextlib.suppress(OSError, ValueError):
-                    peer.sock.close()
-            self._selector.close()
+            try:
+                self._linger()
+            finally:
+                for peer in self._connections.values():
+                    with contextlib.suppress(OSError, ValueError):
+                        peer.sock.close()
+                self._selector.close()
 
     def _linger(self) -> None:
         """Until what was sent is with the others' systems.
@@ -176,8 +178,9 @@ class TlsLink(Link):
         A socket that is closed before that, and has something unread or hears something afterwards, resets the
         connection and drops what it has not sent yet; and the others may say at any time that they are waiting.
         """
-        deadline = time.monotonic() + self._patience_at_the_end
-        left = [peer.sock for peer in self._connections.values() if not (peer.closed or peer.cut)]
+        left = [peer.sock for peer in self._connections.values() if not peer.cut]
+        most = max(map(_unsent, left), default=0)
+        deadline = time.monotonic() + self._patience_at_the_end + most / self.patience.least_rate
         while left := [sock for sock in left if _drained(sock) and _unsent(sock)]:
             if time.monotonic() > deadline:
                 return
@@ -187,13 +190,14 @@ class TlsLink(Link):
 def _drained(sock: socket.socket) -> bool:
     """Throw away what has arrived, as it is, without TLS; whether there may be more."""
     try:
-        while socket.socket.recv(sock, CHUNK):
-            pass
+        for _ in range(READS):
+            if not socket.socket.recv(sock, CHUNK):
+                return False
     except BlockingIOError:
-        return True
-    except OSError:
         pass
-    return False
+    except OSError:
+        return False
+    return True
 
 
 def _unsent(sock: socket.socket) -> int:

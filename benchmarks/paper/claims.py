@@ -13,7 +13,7 @@ from benchmarks.paper import costs, table_1, theory
 from benchmarks.paper.claim import FALSE, HOLDS, MIXED, OPEN, Claim, judged, so_far
 from benchmarks.paper.sources import Sources
 from benchmarks.privacy import claims as of_privacy
-from benchmarks.privacy.claims import of
+from benchmarks.privacy.claims import OTHER_DRAW, of
 from benchmarks.privacy.noise import AS_IT_IS
 from benchmarks.privacy.text import percent, table
 
@@ -194,7 +194,9 @@ def _by_parties(found: Sources) -> list[Claim]:
             falls = few - many > 2 * np.hypot(e, f)
             gains = [mean > 2 * error for mean, error in means.values()]
             verdict = HOLDS if falls and all(gains) else MIXED if falls or any(gains) else FALSE
-            shown = ", ".join(f"M = {M}: {of_privacy.uplift(mean)}" for M, mean in means.items()) + " (± σ_μ)"
+            shown = (
+                ", ".join(f"M = {M}: {mean:+.2f} ± {error:.2f} %" for M, (mean, error) in means.items()) + " (± σ_μ)"
+            )
         claims.append(Claim("§5.1", claim, so_far(verdict, count), f"3 % each: {shown}", count.text))
     return claims
 
@@ -247,9 +249,9 @@ def privacy(found: Sources) -> list[Claim]:
             judged("Fig. 6", of_privacy.high(svd, "PD-SVD", "pd-svd"), s),
             judged("§5.2", of_privacy.high(svd, "Σ-revealing SVD", "sigma"), s),
             judged("Fig. 6", of_privacy.private(svd, "PD-SVD", "pd-svd"), s),
-            judged("Fig. 6", of_privacy.hiding(svd, found.rows["levels"]), s),
+            judged("Fig. 6", of_privacy.hiding(svd, found.rows[OTHER_DRAW]), s),
             judged("§5.2", of_privacy.bounds(svd, found.rows["levels"]), s),
-            judged("Fig. 6", of_privacy.size(both, "SVD"), s),
+            judged("Fig. 6", of_privacy.size(both, "SVD", found.rows[OTHER_DRAW]), s),
         ]
     return claims + _with_noise(noise, found)
 

@@ -11,7 +11,7 @@ from benchmarks.experiments.cells import Row
 from benchmarks.experiments.figures import grouped, mean_and_error
 from benchmarks.paper import claims, table_1
 from benchmarks.paper.sources import Sources, count_table
-from benchmarks.privacy.claims import cell_name, of, pair
+from benchmarks.privacy.claims import OTHER_DRAW, cell_name, of, pair
 from pdml_spdz.privacy import level_mechanism as level
 
 
@@ -59,7 +59,7 @@ def told_by_runs(rows: list[Row]) -> str:
         (power,), (krylov,) = (pair(rows, row, view) for view in (level.BY_POWER, level.BY_KRYLOV))
         alone, by_power, by_krylov = (f"{r['paper_flagged']} ({r['flagged']})" for r in (row, power, krylov))
         texts.append(
-            f"{cell_name(row)}, other databases, by the paper's statistics (by all): V_k alone {alone}, 300 iterations "
+            f"{cell_name(row)}, by the paper's statistics (by all): V_k alone {alone}, 300 iterations "
             f"of power {by_power}, krylov, which the paper does not have, {by_krylov} of {row['records']}"
         )
     return "; ".join(texts)
@@ -102,15 +102,15 @@ def claims_page(found: Sources) -> str:
         summary=claims.summary(judged),
         table=claims.claims_table(judged),
         counts=count_table(found),
-        draws=two_draws(found.rows["svd"], found.rows["levels"]),
+        draws=two_draws(found.rows["svd"], found.rows[OTHER_DRAW]),
     )
 
 
-def two_draws(svd: list[Row], levels: list[Row]) -> str:
+def two_draws(svd: list[Row], other: list[Row]) -> str:
     """The mean p of V_k alone where a cell was computed on two draws of databases."""
     texts = []
-    for row in of(levels, view=level.VECTORS):
-        (other,) = pair(svd, row, level.VECTORS)
-        first, second = (f"{float(r['paper_mean_min_p']):.3f}" for r in (other, row))
+    for row in of(other, view=level.VECTORS):
+        (same,) = pair(svd, row, level.VECTORS)
+        first, second = (f"{float(r['paper_mean_min_p']):.3f}" for r in (same, row))
         texts.append(f"V_k alone, {cell_name(row)}, has {first} in one draw of databases and {second} in another")
     return "; ".join(texts)

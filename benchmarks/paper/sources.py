@@ -14,6 +14,7 @@ from benchmarks.experiments.cells import Cell, Count, Row
 from benchmarks.paper import table_1
 from benchmarks.privacy.__main__ import RESULTS as PRIVACY
 from benchmarks.privacy.__main__ import SAME, all_grids, gathered
+from benchmarks.privacy.claims import OTHER_DRAW
 from benchmarks.privacy.text import table
 
 RESULTS = Path(__file__).parent / "results"
@@ -84,6 +85,7 @@ def read() -> Sources:
         else:
             rows[name] = [row | {"grid": "full"} for row in cells.known(grid, EXPERIMENTS / "full" / f"{kept}.csv")]
         counts[name] = _counted(name, grid, rows[name])
+    rows[OTHER_DRAW] = cells.read(PRIVACY / "other_draw.csv")
     errata = json.loads((RESULTS / "errata.json").read_text(encoding="utf-8"))
     with (RESULTS / "seconds.csv").open(newline="", encoding="utf-8") as file:
         seconds = {line["grid"]: float(line["cpu_seconds"]) for line in csv.DictReader(file)}

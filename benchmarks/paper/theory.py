@@ -147,9 +147,9 @@ def _iterations(found: Sources) -> Claim:
         much_more.append(low > 0)
         by_power, alone, by_krylov = (f"{r['paper_flagged']} ({r['flagged']})" for r in (power, row, krylov))
         figures += (
-            f"; of {row['records']} records an observer of power distinguishes {by_power} by the paper's statistics "
-            f"(by all: {more:+d} beside V_k alone, 95 % interval {low:+.1f} to {high:+.1f}), of V_k alone {alone}, of "
-            f"krylov, which the paper does not have, {by_krylov}"
+            f"; of {row['records']} records (in brackets: by all statistics) an observer of V_k alone distinguishes "
+            f"{alone}, of power {by_power}, of krylov, which the paper does not have, {by_krylov}; by all statistics power "
+            f"has {more:+d} beside V_k alone (95 % interval {low:+.1f} to {high:+.1f})"
         )
     verdict = FALSE if all(much_more) else MIXED if any(much_more) else HOLDS
     basis = "[errata](paper.md#what-does-not-hold-as-printed), [levels](privacy-results.md)"

@@ -10,6 +10,7 @@ from pathlib import Path
 from benchmarks.experiments import cells
 from benchmarks.experiments.cells import Cell, Row
 from benchmarks.privacy import measure, noise, only_topics, page, ratings, recorded, sealed_runs, shows
+from benchmarks.privacy.claims import OTHER_DRAW
 
 RESULTS = Path(__file__).parent / "results"
 COUNTED = ("nmf", "svd", "levels", "sealed", "noise", "ratings")
@@ -39,6 +40,7 @@ def main() -> None:
         # Each recorded run is M processes already, or threads.
         cells.run(grid, out / f"{name}.csv", 1 if name in ("attacks", "sealed-runs") else given.jobs)
     results = {name: gathered(name, grid, out) for name, grid in grids.items()}
+    results |= {OTHER_DRAW: cells.read(given.out / "other_draw.csv")} if given.full else {}
     missing = [text for name, grid in grids.items() for text in absent(name, grid, results[name])]
     where = given.page or out / "README.md"
     where.parent.mkdir(parents=True, exist_ok=True)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 
@@ -12,9 +12,11 @@ from benchmarks.experiments.cells import Row
 from benchmarks.experiments.figures import grouped, mean_and_error
 from benchmarks.privacy.measure import OF_PAPER
 from benchmarks.privacy.noise import AS_IT_IS
+from benchmarks.privacy.text import percent
 from pdml_spdz.privacy import level_mechanism as level
 
 WANTED = 0.05
+OTHER_DRAW = "other draw"  # results of some cells on other databases, of an earlier version
 EXCEPTION = "Enron 33.3 %"  # the paper's, where hiding the singular values does not help
 VISIBLE = 0.0005  # of a p that a table shows as 0.000, it cannot be said that it has grown
 
@@ -26,7 +28,7 @@ class Answer:
     figures: str
 
 
-def of(rows: list[Row], **wanted: str) -> list[Row]:
+def of(rows: Sequence[Row], **wanted: str) -> list[Row]:
     return [row for row in rows if all(row[name] == value for name, value in wanted.items())]
 
 
@@ -87,14 +89,18 @@ def bounds(svd: list[Row], of_levels: list[Row]) -> Answer:
         f"mean smallest p of Σ-revealing SVD and of all of XᵀX up to scale, which is more than any run shows: {texts}. "
         f"The first is no larger in {lower} of {cells} cells, where a bound would be in all"
     )
-    shown = [f"{cell_name(row)}: {_p(row)} and {_p(*pair(of_levels, row, level.BY_POWER))}" for row in drawn(of_levels)]
-    if shown:
-        figures += f". What 300 iterations of power show, in {len(shown)} cell(s), other databases: {'; '.join(shown)}"
+    of_sigma = of(of_levels, view=level.SIGMA)
+    if of_sigma:
+        shown = [f"{cell_name(row)}: {_p(row)} and {_p(*pair(of_levels, row, level.BY_POWER))}" for row in of_sigma]
+        figures += f". It and what 300 iterations of power show, in {len(shown)} cell(s): {'; '.join(shown)}"
     return Answer(claim, _share(cells if lower == cells else 0, cells), figures)
 
 
-def hiding(svd: list[Row], of_levels: list[Row]) -> Answer:
-    """Significantly: by more than two standard errors over records, in all cells but the paper's exception."""
+def hiding(svd: list[Row], other_draw: Sequence[Row]) -> Answer:
+    """Significantly: by more than two standard errors over records, in all cells but the paper's exception.
+
+    other_draw : of some of the cells, on other databases
+    """
     claim = (
         "PD-SVD's p is significantly higher than that of Σ-revealing SVD (hiding Σ helps), except for 33.3 % on Enron"
     )
@@ -110,8 +116,9 @@ def hiding(svd: list[Row], of_levels: list[Row]) -> Answer:
     )
     if EXCEPTION in pairs:
         figures += f". {EXCEPTION} is {'no exception: higher, too' if exception > 0 else 'an exception here, too'}"
-    shown = [f"{cell_name(row)}: {_p(row)} and {_p(*pair(of_levels, row, level.VECTORS))}" for row in drawn(of_levels)]
-    if shown:
+    again = of(other_draw, view=level.SIGMA)
+    if again:
+        shown = [f"{cell_name(row)}: {_p(row)} and {_p(*pair(other_draw, row, level.VECTORS))}" for row in again]
         figures += f"; in another draw of databases, {'; '.join(shown)}"
     answer = _share(higher, len(signs))
     return Answer(claim, "mixed: the exception is none" if exception > 0 and answer == "yes" else answer, figures)
@@ -128,12 +135,7 @@ def significant(first: Row, second: Row) -> int:
     return int(np.sign(mean)) if abs(mean) > 2 * error else 0
 
 
-def drawn(of_levels: list[Row]) -> list[Row]:
-    """Of Σ-revealing SVD on the databases of the levels, which are others."""
-    return of(of_levels, view=level.SIGMA)
-
-
-def pair(rows: list[Row], row: Row, view: str) -> list[Row]:
+def pair(rows: Sequence[Row], row: Row, view: str) -> list[Row]:
     """What another observer has in the same cell: one row."""
     return of(rows, view=view, data=row["data"], party_share=row["party_share"])
 
@@ -142,9 +144,9 @@ def _p(row: Row) -> str:
     return f"{float(row['paper_mean_min_p']):.3f}"
 
 
-def size(rows: list[Row], what: str) -> Answer:
+def size(rows: list[Row], what: str, other_draw: Sequence[Row] = ()) -> Answer:
     """p grows with party size: from the smallest size to the largest by more than its error, and falls nowhere by more
-    than that.
+    than that; with the largest size of another draw of databases, neither.
     """
     texts, grows, small = [], [], False
     for key in dict.fromkeys(map(series, rows)):
@@ -157,12 +159,16 @@ def size(rows: list[Row], what: str) -> Answer:
         # A step counts if it is larger than what so few records would show by chance.
         steps = [b - a >= -2 * np.hypot(x, y) for (a, x), (b, y) in pairwise(zip(means, errors, strict=True))]
         rises = means[-1] - means[0] > 2 * np.hypot(errors[0], errors[-1]) and means[-1] >= VISIBLE
+        again = pair(other_draw, chain[-1], chain[-1]["view"])
+        steps += [float(r["paper_mean_min_p"]) >= means[-2] - 2 * errors[-2] for r in again]
         grows.append(bool(rises and all(steps)))
         fails = "" if grows[-1] else " (does not)"
         small |= any(reduced(r) for r in chain)
         rank = f" k = {key[1]}" if key[3] else ""
         texts.append(
-            f"{key[0]} {key[2]}{rank}{fails}: " + ", ".join(_sized(m, r) for m, r in zip(means, chain, strict=True))
+            f"{key[0]} {key[2]}{rank}{fails}: "
+            + ", ".join(_sized(m, r) for m, r in zip(means, chain, strict=True))
+            + "".join(f"; in another draw of databases {_p(r)} ({percent(r['party_share'])})" for r in again)
         )
     if not grows:
         return Answer(f"p grows with party size ({what})", "not measured", "no two sizes of the same number of samples")
@@ -384,10 +390,10 @@ def all_claims(results: dict[str, list[Row]]) -> list[Answer]:
     if results.get("svd"):
         svd = results["svd"]
         both = [row for row in svd if row["view"] in ("pd-svd", "sigma")]
-        of_levels = results.get("levels", [])
+        of_levels, other_draw = results.get("levels", []), results.get(OTHER_DRAW, [])
         answers += [high(svd, "PD-SVD", "pd-svd"), high(svd, "Σ-revealing SVD", "sigma")]
-        answers += [private(svd, "PD-SVD", "pd-svd"), bounds(svd, of_levels), hiding(svd, of_levels)]
-        answers.append(size(both, "SVD"))
+        answers += [private(svd, "PD-SVD", "pd-svd"), bounds(svd, of_levels), hiding(svd, other_draw)]
+        answers.append(size(both, "SVD", other_draw))
     return answers + of_noise(results.get("noise", []))
 
 

@@ -209,7 +209,7 @@ def test_gains_by_number_of_parties_are_judged_between_fewest_and_most() -> None
         ("holds, so far", "10 of 25 cells"),
         ("mixed, so far", "10 of 25 cells"),
     ]
-    assert "M = 2: +5.2 ± 0.1 %, M = 30: +1.2 ± 0.1 %" in found[0].figures
+    assert "M = 2: +5.20 ± 0.07 %, M = 30: +1.20 ± 0.07 %" in found[0].figures
 
 
 @pytest.mark.parametrize(("above", "verdict"), [((0.2, 0.3), "mixed"), ((-0.1, 0.1), "holds")])

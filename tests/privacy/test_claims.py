@@ -61,6 +61,14 @@ def test_claims_on_sigma_follow_the_order_of_the_p_values(
     assert claims.size(rows, "SVD").answer == "yes"
 
 
+@pytest.mark.parametrize(("p", "answer"), [(0.3, "yes"), (0.01, "mixed: in 1 of 2 series")])
+def test_size_is_judged_by_another_draw_of_databases_too(p: float, answer: str) -> None:
+    rows = [row(q, view=v, party_share=s) for v in ("pd-svd", "sigma") for q, s in ((0.1, 0.005), (0.2, 0.1))]
+    found = claims.size(rows, "SVD", [row(p, view="pd-svd", paper_mean_min_p=p)])
+    assert found.answer == answer
+    assert f"; in another draw of databases {p:.3f} (10 %)" in found.figures
+
+
 @pytest.mark.parametrize(
     ("pd", "mail", "answer", "words"),
     [
@@ -86,8 +94,8 @@ def test_claims_on_sigma_name_the_other_draw_of_databases() -> None:
         for view, p in (("sigma", 0.09), ("pd-svd", 0.037), ("power transcript", 0.096))
     ]
     rows = svd(0.1, 0.2, 0.3)
-    assert "300 iterations of power show, in 1 cell(s), other databases: Songs 10 %: 0.090 and 0.096" in (
-        claims.bounds(rows, others).figures
+    assert (
+        "300 iterations of power show, in 1 cell(s): Songs 10 %: 0.090 and 0.096" in claims.bounds(rows, others).figures
     )
     assert "in another draw of databases, Songs 10 %: 0.090 and 0.037" in claims.hiding(rows, others).figures
 

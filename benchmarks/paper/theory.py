@@ -148,8 +148,8 @@ def _iterations(found: Sources) -> Claim:
         by_power, alone, by_krylov = (f"{r['paper_flagged']} ({r['flagged']})" for r in (power, row, krylov))
         figures += (
             f"; of {row['records']} records (in brackets: by all statistics) an observer of V_k alone distinguishes "
-            f"{alone}, of power {by_power}, of krylov, which the paper does not have, {by_krylov}; by all statistics power "
-            f"has {more:+d} beside V_k alone (95 % interval {low:+.1f} to {high:+.1f})"
+            f"{alone}, of power {by_power}, of krylov, which the paper does not have, {by_krylov}; by all statistics "
+            f"power has {more:+d} beside V_k alone (95 % interval {low:+.1f} to {high:+.1f})"
         )
     verdict = FALSE if all(much_more) else MIXED if any(much_more) else HOLDS
     basis = "[errata](paper.md#what-does-not-hold-as-printed), [levels](privacy-results.md)"

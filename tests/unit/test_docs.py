@@ -93,10 +93,8 @@ def test_figures_of_levels_and_statement_are_those_of_the_results() -> None:
     assert f"factor: {normed} of 200. " in levels
     assert f"ratios of 2k numbers: {sealed} of 200. Whoever has the result alone: {alone} of 200." in levels
     said = f"could tell for {sum_} of them whether they took part with the level `sum`, for {normed} with `normed` "
-    assert (
-        f"{said}(which is part of what `sum` shows: the difference is chance), for {sealed} with `sealed`; whoever sees the model alone, for {alone}"
-        in statement
-    )
+    said += f"(which is part of what `sum` shows: the difference is chance), for {sealed} with `sealed`; "
+    assert f"{said}whoever sees the model alone, for {alone}" in statement
     for text in (levels, statement):
         assert re.search("two (parties|participants) with 5,113 (e-)?mails each", text)
 

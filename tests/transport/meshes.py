@@ -20,6 +20,7 @@ from pdml_spdz.transport.patience import Patience
 from pdml_spdz.transport.tls import TlsLink
 
 PATIENT = Patience(30.0)
+HASTY = Patience(0.4, work=30.0, least_rate=1000.0)
 Make = Callable[[int, ssl.SSLSocket], Connection]
 
 
@@ -74,6 +75,12 @@ def ends(M: int, make: Mapping[int, Make] | None = None) -> list[dict[int, Conne
 
 def mesh(M: int, patience: Patience = PATIENT, make: Mapping[int, Make] | None = None) -> list[TlsLink]:
     return [TlsLink(m, M, connections, patience=patience) for m, connections in enumerate(ends(M, make))]
+
+
+def send(peer: Connection, data: bytes) -> None:
+    """What a peer that has no link of its own puts on the wire."""
+    peer.sock.setblocking(True)
+    peer.sock.sendall(data)
 
 
 class Outcome:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import secrets
-from collections.abc import Callable, Collection, Iterable
+from collections.abc import Callable, Collection, Iterable, Mapping
 
 import numpy as np
 
@@ -88,21 +88,40 @@ class Agreement:
     def coin(self) -> bytes:
         """32 bytes that are the same at every party and that no party of those who follow the protocol chose.
 
-        1. each party sends a nonce; 2. the coin is the hash of all of them
+        1. each party sends a nonce; 2. the coin is the hash of all that was heard
         Reveals: the nonces. Cost: one round, 32 bytes a peer. Ref: -
         """
-        nonces = {self.link.me: secrets.token_bytes(32)}
-        outgoing = dict.fromkeys(self.link.peers, nonces[self.link.me])
-        nonces |= {l: bytes(n) for l, n in self.link.exchange_all("coin", outgoing, 32).items()}
-        return hashlib.sha256(b"".join(nonces[m] for m in sorted(nonces))).digest()
+        self.link.all_to_all("coin", secrets.token_bytes(32))
+        return hashlib.sha256(b"coin|" + self.link.heard).digest()
 
     def digest(self, what: str, content: bytes) -> str:
-        """A digest that all parties have in common, or ProtocolError."""
-        own = bytes.fromhex(digest_of(what, content))
-        for peer, theirs in self.link.all_to_all(f"digest:{what}", own).items():
-            if bytes(theirs) != own:
+        """A digest that all parties have in common, or ProtocolError.
+
+        1. each party sends the digest of this content, and of all that it has heard up to here
+        2. the run ends unless both are the same everywhere
+
+        Reveals: the digest of a public value. Cost: one round, 64 bytes a peer. Ref: -
+        """
+        own, heard = bytes.fromhex(digest_of(what, content)), self.link.heard
+        said = {peer: bytes(data) for peer, data in self.link.all_to_all(f"digest:{what}", own + heard).items()}
+        check_heard(self.link.me, heard, {peer: theirs[len(own) :] for peer, theirs in said.items()})
+        for peer, theirs in said.items():
+            if theirs != own + heard:
                 raise _differ(f"has another {what}", peer)
         return own.hex()
+
+
+def check_heard(me: int, own: bytes, others: Mapping[int, bytes]) -> None:
+    """The run ends where a peer has heard other things than this party: one of all parties has said both."""
+    for peer, theirs in others.items():
+        if theirs != own:
+            raise ProtocolError(
+                f"P{me} and P{peer} have not heard the same in this run.",
+                "parties that say the same to all others",
+                f"a party deviates: P{peer}, or a third one that sent P{me} and P{peer} different numbers. Compare the "
+                "logs of all parties; no result of this run is to be trusted",
+                culprit=peer,
+            )
 
 
 def digest_of(what: str, content: bytes) -> str:

@@ -1,12 +1,13 @@
 """Zero-sharings: for every call M masks that look random one by one and sum to zero.
 
 Every ordered pair (m, l) has a key k_ml, drawn from the operating system by m at the start of the process, sent to l
-over their TLS connection and stored nowhere. In call j party m's mask is sum_l (F_kml(j) - F_klm(j)); summed over m,
-everything cancels.
+over their TLS connection and stored nowhere. In call j party m's mask is sum_l (F_kml(j, h) - F_klm(j, h)), where h is
+a hash of all that was said to all before; summed over m, everything cancels.
 """
 
 from __future__ import annotations
 
+import hmac
 import secrets
 
 import numpy as np
@@ -18,7 +19,7 @@ from numpy.typing import NDArray
 from pdml_spdz.transport.base import Link
 
 KEY_BYTES, BLOCK = 32, 16
-DOMAIN = b"pdml-spdz zero-sharing v1"
+DOMAIN = b"pdml-spdz zero-sharing v2"
 
 
 class Keys:
@@ -40,31 +41,34 @@ class Keys:
 
 
 class Masks:
-    """The zero-sharings of one run; every (purpose, modulus, call) may be asked for once."""
+    """The zero-sharings of one run; every (purpose, modulus, call) may be asked for once.
+
+    heard : what all have heard before the call (`Link.heard`). Between parties that have heard different things the
+        masks do not cancel: the sum that they open is a random number
+    """
 
     def __init__(self, keys: Keys) -> None:
         self._keys = keys
         self._derived: dict[tuple[bytes, str, int], bytes] = {}
-        self._ciphers: dict[tuple[bytes, str, int], CipherContext] = {}
 
-    def words(self, purpose: str, call: int, n: int, bits: int = 64) -> NDArray[np.uint64]:
+    def words(self, purpose: str, call: int, n: int, heard: bytes, bits: int = 64) -> NDArray[np.uint64]:
         """Party me's mask of n numbers in Z_2^64, for sums of which only the low `bits` bits are sent."""
         mask = np.zeros(n, np.uint64)
         stream = np.empty(8 * n, np.uint8)
         zeros = bytes(8 * n)
         for own, other in self._pairs():
             for key, sign in ((own, np.add), (other, np.subtract)):
-                self._stream(key, purpose, bits, call).update_into(zeros, stream.data)
+                self._stream(key, purpose, bits, call, heard).update_into(zeros, stream.data)
                 sign(mask, stream.view("<u8"), out=mask)
         return mask
 
-    def wide(self, purpose: str, call: int, n: int, bits: int) -> list[int]:
-        """Party me's mask of n numbers in Z_2^bits (a multiple of 8), as Python integers."""
-        size = bits // 8
+    def wide(self, purpose: str, call: int, n: int, heard: bytes, bits: int) -> list[int]:
+        """Party me's mask of n numbers in Z_2^bits, as Python integers."""
+        size = -(-bits // 8)
         mask = [0] * n
         for own, other in self._pairs():
             for key, sign in ((own, 1), (other, -1)):
-                stream = self._blocks(key, purpose, bits, call, size * n)
+                stream = self._stream(key, purpose, bits, call, heard).update(bytes(size * n))
                 for i in range(n):
                     mask[i] += sign * int.from_bytes(stream[i * size : (i + 1) * size], "little")
         return [z % (1 << bits) for z in mask]
@@ -72,22 +76,10 @@ class Masks:
     def _pairs(self) -> list[tuple[bytes, bytes]]:
         return [(self._keys.mine[l], self._keys.theirs[l]) for l in self._keys.mine]
 
-    def _stream(self, key: bytes, purpose: str, bits: int, call: int):  # type: ignore[no-untyped-def]
-        """F_k(call): AES-256-CTR under a key of its own for run, purpose and modulus;
-        the counter block is call | index.
-        """
-        block = call.to_bytes(8, "big") + bytes(8)
-        return Cipher(algorithms.AES(self._key(key, purpose, bits)), modes.CTR(block)).encryptor()
-
-    def _blocks(self, key: bytes, purpose: str, bits: int, call: int, size: int) -> bytes:
-        """The first bytes of `_stream`, for a few scalars: a cipher is made once for a key, not once for a call."""
-        name = (key, purpose, bits)
-        if name not in self._ciphers:
-            one = Cipher(algorithms.AES(self._key(*name)), modes.ECB())  # noqa: S305 (of counters, none of them twice)
-            self._ciphers[name] = one.encryptor()
-        front = call.to_bytes(8, "big")
-        counters = b"".join(front + i.to_bytes(8, "big") for i in range(-(-size // BLOCK)))
-        return self._ciphers[name].update(counters)[:size]
+    def _stream(self, key: bytes, purpose: str, bits: int, call: int, heard: bytes) -> CipherContext:
+        """F_k(call, heard): AES-256-CTR from 0, under a key of its own."""
+        of_call = hmac.digest(self._key(key, purpose, bits), call.to_bytes(8, "big") + heard, "sha256")
+        return Cipher(algorithms.AES(of_call), modes.CTR(bytes(BLOCK))).encryptor()
 
     def _key(self, key: bytes, purpose: str, bits: int) -> bytes:
         name = (key, purpose, bits)

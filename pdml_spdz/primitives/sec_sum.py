@@ -165,7 +165,7 @@ class MaskedSum:
         Only so many bits are sent, in whole bytes.
         """
         with self.link.clock("crypto"):
-            masked = self.masks.words(purpose, self._next_call(), z.size, bits)
+            masked = self.masks.words(purpose, self._next_call(), z.size, self.link.heard, bits)
             masked += z.reshape(-1)
             masked >>= np.uint64(drop)
         return self._add_up(purpose, masked, bits - drop).reshape(z.shape)
@@ -177,7 +177,7 @@ class MaskedSum:
         """
         size, modulus = -(-(bits - drop) // 8), 1 << bits - drop
         with self.link.clock("crypto"):
-            mask = self.masks.wide(purpose, self._next_call(), len(z), bits)
+            mask = self.masks.wide(purpose, self._next_call(), len(z), self.link.heard, bits)
             sums = [(a + b) % (1 << bits) >> drop for a, b in zip(z, mask, strict=True)]
         own = b"".join(s.to_bytes(size, "little") for s in sums)
         for peer, data in self.link.all_to_all(f"sum:{purpose}", own).items():

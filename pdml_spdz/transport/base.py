@@ -7,6 +7,7 @@ noticed at its first frame, before its payload is used, and so is one that annou
 
 from __future__ import annotations
 
+import hashlib
 import json
 import struct
 import time
@@ -152,6 +153,8 @@ class Link(ABC):
 
     me, M : this party's number and the number of parties
     phases : what has been counted by name (`phase`) of time and traffic
+    heard : a hash of all that any party has sent to all (`all_to_all`, `broadcast`), from the first round on. It is the
+        same at all parties unless one of them has said different things to different others
     """
 
     def __init__(self, me: int, M: int, *, timeout: float, clock: Clock | None = None) -> None:
@@ -160,6 +163,7 @@ class Link(ABC):
         self.traffic = Traffic()
         self.offline_traffic = Traffic()
         self.phases: dict[str, dict[str, float]] = {}
+        self.heard = bytes(32)
         self._offline = False
         self._sequence = 0
         self._at_work: Callable[[], bool] = lambda: True
@@ -256,7 +260,9 @@ class Link(ABC):
         """Send the same bytes to every peer, return every peer's: at most as many as ours, or `most`."""
         payload = view(data)
         expect = self.each(payload.nbytes if most is None else most)
-        return self.exchange(step, dict.fromkeys(self.peers, payload), expect)
+        received = self.exchange(step, dict.fromkeys(self.peers, payload), expect)
+        self._hear(step, received | {self.me: payload})
+        return received
 
     def broadcast(self, step: str, data: Buffer | None, root: int = 0, *, most: int) -> memoryview:
         """The root's bytes, at most `most`, at every party."""
@@ -264,8 +270,17 @@ class Link(ABC):
             assert data is not None
             payload = view(data)
             self.exchange(step, dict.fromkeys(self.peers, payload), {})
-            return payload
-        return self.exchange(step, {}, {root: most})[root]
+        else:
+            payload = self.exchange(step, {}, {root: most})[root]
+        self._hear(step, {root: payload})
+        return payload
+
+    def _hear(self, step: str, said: Mapping[int, memoryview]) -> None:
+        heard = hashlib.sha256(self.heard + f"{self._sequence} {step}".encode())
+        for party in sorted(said):
+            heard.update(f" {party} {said[party].nbytes} ".encode())
+            heard.update(said[party])
+        self.heard = heard.digest()
 
     def check(self, frame: Frame, peer: int, step: str, sequence: int) -> memoryview:
         """The payload of the frame that this round expects from `peer`, or the error that its header means."""

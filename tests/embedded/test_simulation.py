@@ -33,8 +33,8 @@ class WithoutZeroSharing(MaskedSum):
 
     def __init__(self, link: Link, keys: Keys) -> None:
         super().__init__(link, keys)
-        self.masks.words = lambda purpose, call, n, bits=64: np.zeros(n, np.uint64)  # type: ignore[method-assign]
-        self.masks.wide = lambda purpose, call, n, bits: [0] * n  # type: ignore[method-assign]
+        self.masks.words = lambda purpose, call, n, heard, bits=64: np.zeros(n, np.uint64)  # type: ignore[method-assign]
+        self.masks.wide = lambda purpose, call, n, heard, bits: [0] * n  # type: ignore[method-assign]
 
 
 def numbers(data: bytes, size: int) -> list[int]:

@@ -182,7 +182,7 @@ def test_noise_that_is_added_before_the_mask_shows_the_split() -> None:
 def test_carries_are_as_frequent_as_the_guesser_reckons(split: Sequence[float]) -> None:
     """The enumeration above is about these vectors: given the guesser's own mask, both are whole or whole - 1."""
     draw, xs = f"reckoned {split}", UNIT * np.array(split)
-    own = MaskedSum(mesh(M)[GUESSER], fixed_keys(GUESSER, draw)).masks.words("test", 1, N)
+    own = MaskedSum(mesh(M)[GUESSER], fixed_keys(GUESSER, draw)).masks.words("test", 1, N, bytes(32))
     masked = np.sum(FORM.encode(xs[:2]), dtype=np.uint64) - own  # three masks add up to nothing
     whole, low = masked >> np.uint64(FORM.drop), masked & ring.low(FORM.drop)
     carry = (whole - seen(xs, draw)["both"]) & ring.low(WORD - FORM.drop)

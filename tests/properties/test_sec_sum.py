@@ -237,4 +237,4 @@ def test_parties_at_different_steps_are_an_error() -> None:
 @given(st.integers(0, 2**40), st.integers(1, 9))
 def test_masks_of_scalars_are_those_of_vectors(call: int, n: int) -> None:
     masks = Masks(Keys({1: bytes(32), 2: b"a" * 32}, {1: b"b" * 32, 2: b"c" * 32}, b"run"))
-    assert masks.wide("test", call, n, 64) == masks.words("test", call, n).tolist()
+    assert masks.wide("test", call, n, bytes(32), 64) == masks.words("test", call, n, bytes(32)).tolist()

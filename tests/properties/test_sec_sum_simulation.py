@@ -34,14 +34,16 @@ class NoMasks(MaskedSum):
 
     def __init__(self, link: Link, keys: Keys) -> None:
         super().__init__(link, keys)
-        self.masks.words = lambda purpose, call, n, bits: np.zeros(n, np.uint64)  # type: ignore[method-assign]
+        self.masks.words = lambda purpose, call, n, heard, bits: np.zeros(n, np.uint64)  # type: ignore[method-assign]
 
 
 class RepeatedCounter(MaskedSum):
     """Broken: every call has the same masks."""
 
-    def _next_call(self) -> int:
-        return 1
+    def __init__(self, link: Link, keys: Keys) -> None:
+        super().__init__(link, keys)
+        first, words = link.heard, self.masks.words
+        self.masks.words = lambda purpose, call, n, heard, bits: words(purpose, 1, n, first, bits)  # type: ignore[method-assign]
 
 
 def inputs(m: int, call: int) -> np.ndarray:
@@ -63,19 +65,22 @@ def captured(make: Make) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     for link in links:
         link._round = listening.__get__(link)  # type: ignore[method-assign]
 
-    def party(link: Link) -> tuple[Keys, np.ndarray]:
+    def party(link: Link) -> tuple[Keys, np.ndarray, list[bytes]]:
         keys = Keys.agree(link, b"run")
-        sec_sum = make(link, keys)
-        return keys, np.array([sec_sum.words(FORM.encode(inputs(link.me, c)), "test") for c in range(CALLS)])
+        sec_sum, sums, heard = make(link, keys), [], []
+        for c in range(CALLS):
+            heard.append(link.heard)
+            sums.append(sec_sum.words(FORM.encode(inputs(link.me, c)), "test"))
+        return keys, np.array(sums), heard
 
     results = run_threads(M, party, links)
-    keys, sums = results[COALITION]
+    keys, sums, heard = results[COALITION]
     known = np.zeros((CALLS, 2, D), np.uint64)
     for honest in (0, 1):
         # Seen from the honest party: k_h2 is its own key for the coalition, k_2h the coalition's for it.
         pair = Masks(Keys({COALITION: keys.theirs[honest]}, {COALITION: keys.mine[honest]}, b"run"))
         for c in range(CALLS):
-            known[c, honest] = pair.words("test", c + 1, D)
+            known[c, honest] = pair.words("test", c + 1, D, heard[c])
     real = np.stack([np.array(frames[0]), np.array(frames[1])], axis=1) - known
     return real, sums, known
 
@@ -142,18 +147,18 @@ def test_two_runs_share_no_masks() -> None:
     assert stats.kstest(difference / 2.0**64, "uniform").pvalue > LEVEL
 
 
-@pytest.mark.parametrize("change", [{"purpose": "b"}, {"call": 2}, {"run": b"other"}])
-def test_masks_differ_by_run_purpose_and_call(change: dict[str, object]) -> None:
-    base = {"purpose": "a", "call": 1, "run": b"run"}
+@pytest.mark.parametrize("change", [{"purpose": "b"}, {"call": 2}, {"run": b"other"}, {"heard": b"h" * 32}])
+def test_masks_differ_by_run_purpose_call_and_what_was_heard(change: dict[str, object]) -> None:
+    base = {"purpose": "a", "call": 1, "run": b"run", "heard": bytes(32)}
 
     def mask(setting: dict[str, object]) -> np.ndarray:
         keys = Keys({1: b"k" * 32}, {1: b"l" * 32}, setting["run"])  # type: ignore[arg-type]
-        return Masks(keys).words(setting["purpose"], setting["call"], 100)  # type: ignore[arg-type]
+        return Masks(keys).words(setting["purpose"], setting["call"], 100, setting["heard"])  # type: ignore[arg-type]
 
     assert not np.any(mask(base) == mask(base | change))
 
 
 def test_masks_differ_by_modulus() -> None:
     masks = Masks(Keys({1: b"k" * 32}, {1: b"l" * 32}, b"run"))
-    words = masks.words("a", 1, 2)
-    assert masks.wide("a", 1, 1, 128)[0] != int(words[0]) + (int(words[1]) << 64)
+    words = masks.words("a", 1, 2, bytes(32))
+    assert masks.wide("a", 1, 1, bytes(32), 128)[0] != int(words[0]) + (int(words[1]) << 64)

@@ -23,6 +23,7 @@ from pdml_spdz.engines.openings.base import Execution, Runner, decode
 from pdml_spdz.errors import PdmlError, StockError
 from pdml_spdz.numerics import ring
 from pdml_spdz.numerics.fixedpoint import Reals
+from pdml_spdz.primitives.agree import check_heard
 from pdml_spdz.programs.precision import Precision
 from pdml_spdz.programs.render import Program
 
@@ -142,10 +143,12 @@ class MpSpdzExecution(Execution):
 
     def exchange(self, publics: Sequence[int], inputs: Sequence[int], n: int) -> bytes:
         """Machines wait for each other and cannot tell why: so it is the parties that wait, until all have something to
-        give in, for as long as those who work say so; and one that is killed or stopped is known by its name.
+        give in, for as long as those who work say so; and one that is killed or stopped is known by its name. No party
+        gives in anything before it knows that all have heard the same: the program's sums would be of different V.
         """
         link = self.runner.place.link
-        link.all_to_all("vm:ready", b"")
+        heard = link.heard
+        check_heard(link.me, heard, {l: bytes(theirs) for l, theirs in link.all_to_all("vm:ready", heard).items()})
         with link.clock("crypto"), naming(link, self._machine.works):
             return self._machine.exchange(publics, inputs, n)
 

@@ -11,6 +11,7 @@ import functools
 import importlib
 import sys
 import threading
+from collections.abc import Sequence
 from pathlib import Path
 from types import ModuleType
 from typing import Any, cast
@@ -19,6 +20,7 @@ from pdml_spdz.errors import EngineError
 
 SIZE = 32
 ZERO = bytes(SIZE)  # the identity
+ORDER = 2**252 + 27742317777372353535851937790883648493
 
 _LOADING = threading.Lock()
 
@@ -55,6 +57,10 @@ def random_scalar() -> bytes:
     return bytes(_sodium().crypto_core_ristretto255_scalar_random())
 
 
+def scalar(x: int) -> bytes:
+    return (x % ORDER).to_bytes(SIZE, "little")
+
+
 def is_point(p: bytes) -> bool:
     """A canonical encoding of a group element other than the identity (which nobody honest sends)."""
     return len(p) == SIZE and any(p) and bool(_sodium().crypto_core_ristretto255_is_valid_point(p))
@@ -74,3 +80,10 @@ def add(p: bytes, q: bytes) -> bytes:
 
 def sub(p: bytes, q: bytes) -> bytes:
     return bytes(_sodium().crypto_core_ristretto255_sub(p, q))
+
+
+def added(points: Sequence[bytes]) -> bytes:
+    total, *others = points
+    for point in others:
+        total = add(total, point)
+    return total

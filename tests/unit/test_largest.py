@@ -6,6 +6,7 @@ import pytest
 
 from pdml_spdz.errors import ProtocolError, QuotaError
 from pdml_spdz.ot import group
+from pdml_spdz.primitives import proof
 from pdml_spdz.primitives.largest import largest
 from pdml_spdz.transport.base import Link
 from pdml_spdz.transport.inprocess import mesh
@@ -18,6 +19,10 @@ STEPS = ("largest:masked", "largest:shares")
 
 def points(raw: bytes) -> list[bytes]:
     return [raw[i : i + group.SIZE] for i in range(0, len(raw), group.SIZE)]
+
+
+def shares(raw: bytes) -> list[bytes]:
+    return points(raw[: -proof.SIZE])
 
 
 @pytest.mark.parametrize(
@@ -44,17 +49,10 @@ def opened(own: list[int], shifts: list[int], width: int) -> tuple[list[bytes], 
 
     run_threads(M, party, wire.tap(mesh(M)))
     senders = [(m, (m + 1) % M) for m in range(M)]
-    (masked,), (shares,) = (zip(*(wire.payloads(*pair, step) for pair in senders), strict=True) for step in STEPS)
-    sums = [_sum(column) for column in zip(*map(points, masked), strict=True)]
-    keys = [_sum(column) for column in zip(*map(points, shares), strict=True)]
+    (masked,), (parts,) = (zip(*(wire.payloads(*pair, step) for pair in senders), strict=True) for step in STEPS)
+    sums = [group.added(column) for column in zip(*map(points, masked), strict=True)]
+    keys = [group.added(column) for column in zip(*map(shares, parts), strict=True)]
     return [group.sub(B, key) for B, key in zip(sums[1::2], keys, strict=True)], wire
-
-
-def _sum(column: tuple[bytes, ...]) -> bytes:
-    total, *others = column
-    for point in others:
-        total = group.add(total, point)
-    return total
 
 
 def test_what_is_opened_is_zero_beyond_the_result_and_random_up_to_it() -> None:
@@ -90,7 +88,7 @@ def test_number_out_of_range_is_refused_before_anything_is_sent() -> None:
 def test_bytes_that_are_no_points_are_noticed() -> None:
     def party(link: Link) -> int:
         if link.me == 1:
-            link.all_to_all("largest:key", bytes(group.SIZE))
+            link.all_to_all("largest:key", bytes(group.SIZE + proof.SIZE))
             return 0
         return largest(link, 3, LOW, HIGH)
 

@@ -6,7 +6,8 @@ import secrets
 
 import pytest
 
-from pdml_spdz.primitives.zero_test import ORDER, is_one_of
+from pdml_spdz.ot.group import ORDER
+from pdml_spdz.primitives.zero_test import is_one_of
 from pdml_spdz.transport.inprocess import between_threads, mesh
 from tests.embedded.helpers import Wire
 

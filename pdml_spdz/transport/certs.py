@@ -106,7 +106,8 @@ def make(
         .serial_number(x509.random_serial_number())
         .not_valid_before(now - dt.timedelta(minutes=5))  # clocks differ a little
         .not_valid_after(now + dt.timedelta(days=days))
-        .add_extension(x509.BasicConstraints(ca=True, path_length=0), critical=True)
+        # No authority: MP-SPDZ takes whatever an authority among the pinned certificates has issued in a peer's name.
+        .add_extension(x509.BasicConstraints(ca=False, path_length=None), critical=True)
         .add_extension(x509.SubjectAlternativeName(_alternatives(party, name, address)), critical=False)
         .add_extension(
             x509.ExtendedKeyUsage([ExtendedKeyUsageOID.SERVER_AUTH, ExtendedKeyUsageOID.CLIENT_AUTH]), critical=False
@@ -191,9 +192,23 @@ def parse(pem: bytes, path: Path) -> Certificate:
             "an elliptic curve of NIST or Edwards, or RSA of 2048 bits or more",
             "make it with `pdml-spdz certs make --id I`",
         )
+    if _may_issue(certificate):
+        raise CertificateError(
+            f"{path} could issue certificates in the names of other parties (pdml-spdz made them so up to 0.5).",
+            "a certificate that is no authority (CA:FALSE)",
+            "its owner makes a new one (`pdml-spdz certs make --id I --force`), and the study is packed again with it",
+        )
     digest = certificate.fingerprint(hashes.SHA256()).hex()
     valid = certificate.not_valid_before_utc, certificate.not_valid_after_utc
     return Certificate(int(match[1]), digest, *valid, path, *_said(certificate))
+
+
+def _may_issue(certificate: x509.Certificate) -> bool:
+    """Without the extension an old OpenSSL takes a self-signed certificate for an authority."""
+    try:
+        return certificate.extensions.get_extension_for_class(x509.BasicConstraints).value.ca
+    except (x509.ExtensionNotFound, x509.DuplicateExtension, ValueError):
+        return True
 
 
 def _is_strong(certificate: x509.Certificate) -> bool:

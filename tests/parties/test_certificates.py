@@ -20,6 +20,8 @@ from pdml_spdz.study import file as study_file
 from pdml_spdz.transport import certs
 from tests.parties.helpers import EMBEDDED, HASTE, Parties, Process, run
 
+NO_AUTHORITY = x509.BasicConstraints(ca=False, path_length=None)
+
 
 def expire(directory: Path, party: int) -> str:
     """Sign the party's certificate anew, for the day before yesterday; returns its fingerprint."""
@@ -28,6 +30,7 @@ def expire(directory: Path, party: int) -> str:
     now = dt.datetime.now(dt.UTC)
     builder = x509.CertificateBuilder(name, name, key.public_key(), x509.random_serial_number())
     builder = builder.not_valid_before(now - dt.timedelta(days=2)).not_valid_after(now - dt.timedelta(days=1))
+    builder = builder.add_extension(NO_AUTHORITY, critical=True)
     certificate = builder.sign(key, hashes.SHA256())
     (directory / f"P{party}.pem").write_bytes(certificate.public_bytes(serialization.Encoding.PEM))
     return certificate.fingerprint(hashes.SHA256()).hex()
@@ -226,6 +229,7 @@ def test_weak_keys_and_names_that_are_not_as_they_look_are_refused(
     subject = x509.Name([x509.NameAttribute(x509.NameOID.COMMON_NAME, name)])
     builder = x509.CertificateBuilder(subject, subject, key.public_key(), x509.random_serial_number())
     builder = builder.not_valid_before(now - dt.timedelta(days=1)).not_valid_after(now + dt.timedelta(days=1))
+    builder = builder.add_extension(NO_AUTHORITY, critical=True)
     pem = builder.sign(key, hashes.SHA256()).public_bytes(serialization.Encoding.PEM)
     (tmp_path / "P3.pem").write_bytes(pem)
     with nullcontext() if phrase is None else pytest.raises(CertificateError, match=phrase):

@@ -102,9 +102,11 @@ class SealedProgram(ABC):
 
 
 def _diagonalise(offer: Reals, h: Reals) -> bool:
+    """Whether these are the eigenvalues of h, the largest first, and its eigenvectors: their order is the result."""
     theta, U = offer[0], offer[1:]
     orthonormal = np.abs(U.T @ U - np.eye(len(h))).max() < 1e-9
-    return bool(orthonormal and np.abs(U.T @ h @ U - np.diag(theta)).max() < 1e-9)
+    ordered = np.all(np.diff(theta) <= 1e-9)
+    return bool(orthonormal and ordered and np.abs(U.T @ h @ U - np.diag(theta)).max() < 1e-9)
 
 
 def _inputs(own: OwnRows, f: int) -> list[Integers]:

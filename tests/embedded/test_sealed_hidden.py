@@ -15,7 +15,7 @@ from pdml_spdz.numerics.linalg import fix_signs
 from pdml_spdz.privacy import sealed_shows
 from pdml_spdz.privacy.rank_one import Eigen
 from pdml_spdz.programs.sealed_precision import SealedPrecision
-from tests.embedded.test_sealed import LEVEL, Opened, masks_hide, numbers_within_masks
+from tests.embedded.test_sealed import LEVEL, Opened, masks_hide, numbers_within_masks, sent
 from tests.sealed_fits import SealedFit, of_spectrum, sealed_fit, split_psd, start
 
 P = SealedPrecision(2, 5, 2, 3, goal_bits=14, iterations=5, hidden_ratios=True, relative_gap_bits=6)  # few squarings
@@ -82,8 +82,7 @@ def test_only_v_is_opened_and_the_rest_is_masked(monkeypatch: pytest.MonkeyPatch
     assert [len(x) for x in opened.sums["matrix"]] == [r.n for r in sealed_plan(P)[1][0].roundings]
     assert fit.wire.steps() == {"keys", "sum:matrix", "sum:open", "zero:key", "zero:shares", "zero:mix"}
     assert masks_hide(opened, P)
-    frames = np.frombuffer(b"".join(fit.wire.payloads(0, 1, "sum:matrix")), "<u8") / 2.0**64
-    assert stats.kstest(frames, "uniform").pvalue > LEVEL
+    assert stats.kstest(sent(fit, P), "uniform").pvalue > LEVEL
     other = sealed_fit(split_psd(OTHER, [0.5, 0.5]), P)
     assert other.last.passed
     assert frame_lengths(fit) == frame_lengths(other)  # whatever the rows are

@@ -21,11 +21,15 @@ from pdml_spdz.offline.mask_products import Integers, MaskPlace, Rounding, Segme
 
 @dataclass(frozen=True)
 class Masked:
-    """SecretNumbers E + sum_m R_m: E is public, R_m is party m's own."""
+    """SecretNumbers E + sum_m R_m: E is public, R_m is party m's own.
+
+    bits : of R_m at most, where it is no random number but an input
+    """
 
     public: Integers
     own: Integers
     place: MaskPlace
+    bits: int = 0
 
 
 class MatrixBackend(ABC):

@@ -12,6 +12,7 @@ from pdml_spdz.engines.embedded.runner import Session
 from pdml_spdz.offline.mask_products import Integers, MaskPlace, MaskProducts
 from pdml_spdz.primitives.sec_sum import MaskedSum
 from pdml_spdz.primitives.zero_test import is_one_of
+from pdml_spdz.programs.precision import SIGMA
 
 
 class MatrixParty(MatrixBackend):
@@ -49,11 +50,10 @@ class MatrixParty(MatrixBackend):
 
     def _input(self, own: Integers) -> SecretNumbers:
         """A party's input is its own mask, and nothing of it is public."""
-        self.material.input(own, self.input_bits[self._inputs])
+        bits, zeros = self.input_bits[self._inputs], np.zeros(len(own), object)
+        self.material.input(own, bits)
         self._inputs += 1
-        return SecretNumbers(
-            self, len(own), None, Masked(np.zeros(len(own), object), own, _all(-self._inputs, len(own)))
-        )
+        return SecretNumbers(self, len(own), None, Masked(zeros, own, _all(-self._inputs, len(own)), bits))
 
     def read_public(self) -> int:
         return self.session.next_public()
@@ -75,8 +75,10 @@ class MatrixParty(MatrixBackend):
     def round(self, x: SecretNumbers, bits: int, shift: int) -> SecretNumbers:
         """x / 2^shift for |x| < 2^bits, off by less than M, under a mask that the parties know the products of.
 
-        1. party m has drawn r_m, uniform below 2^(bits + sigma); open z = x + 2^bits + sum_m r_m, which does not wrap
-        2. E = floor(z / 2^shift) - 2^(bits - shift) is public; party m keeps R_m = -floor(r_m / 2^shift)
+        1. party m has drawn r_m, uniform below 2^(bits + sigma)
+        2. open z = x + 2^bits + sum_m r_m modulo 2^w, with w just large enough for it: z does not wrap, and what a
+           party that deviates has put above the masks is not opened
+        3. E = floor(z / 2^shift) - 2^(bits - shift) is public; party m keeps R_m = -floor(r_m / 2^shift)
 
         Then x / 2^shift = E + sum_m R_m: z serves the truncation and every product of the truncated number.
 
@@ -85,7 +87,8 @@ class MatrixParty(MatrixBackend):
         """
         r = self.material.mask()
         offset = 1 << bits if self.me == 0 else 0
-        z = self._open(x.share + r + offset)
+        w = bits + SIGMA + self.link.M.bit_length()  # M masks below 2^(bits + sigma), and x + 2^bits
+        z = self._open(x.share + r + offset, w)
         with self.link.clock("crypto"):
             public, own = (z >> shift) - (1 << bits - shift), -(r >> shift)
         self._roundings += 1
@@ -106,7 +109,7 @@ class MatrixParty(MatrixBackend):
             )
             if self.me == 0:
                 mine = mine + left
-            share = left.dot(own) + mine.dot(right) + made
+            share = _even_dot(left, own, b.masked.bits) + _even_dot(right.T, mine.T, a.masked.bits).T + made
             return SecretNumbers(self, n * c, (share % self.modulus).reshape(-1))
 
     def open(self, x: SecretNumbers) -> Integers:
@@ -131,10 +134,19 @@ class MatrixParty(MatrixBackend):
         t = self.round(x, self.most_bits, fine)
         return int(is_one_of(self.link, int(t.share[0]), range(self.link.M + 1)))
 
-    def _open(self, share: Integers) -> Integers:
+    def _open(self, share: Integers, bits: int) -> Integers:
         """SecSum of the shares: none is sent without a fresh zero-sharing on top."""
-        opened = self.sec_sum.wide([int(z) % self.modulus for z in share], "matrix", self.bits)
+        opened = self.sec_sum.wide([int(z) % (1 << bits) for z in share], "matrix", bits)
         return np.array([*opened, None], object)[:-1]
+
+
+def _even_dot(public: Integers, own: Integers, bits: int) -> Integers:
+    """public own. Python multiplies by zeros and small integers faster: where `own` is an input, of so many bits, its
+    numbers are moved up to one common length, and what that adds is taken off.
+    """
+    lift = 3 << bits if bits else 0
+    product: Integers = public.dot(own + lift)
+    return product - lift * public.sum(axis=1, keepdims=True) if bits else product
 
 
 def _all(source: int, n: int) -> MaskPlace:

@@ -39,7 +39,7 @@ class TwinExecution(Execution):
         units = np.ldexp(self.c * x, p.f_out)
         # M uniform dithers, and M - 1 carries of tails that are dropped: a variance of M/6 at most.
         dither = rng.uniform(0, 1, (2 * p.M, *x.shape)).sum(axis=0) - p.M
-        opened, edge = np.rint(units + dither), 2.0 ** (p.H + p.f_out)
+        opened, edge = np.rint(units + dither), 2.0 ** (p.open_bits - 1)
         wrapped = (opened + edge) % (2 * edge) - edge
         self.runner.wraps += int(np.sum(wrapped != opened))
         return np.ldexp(wrapped, -p.f_out)

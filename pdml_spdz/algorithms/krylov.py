@@ -46,8 +46,8 @@ def pd_krylov(fitting: Fitting, state: KrylovState, settings: SvdSettings) -> Sv
     1. Q, C <- nothing; V <- V_0, k + 2 columns
     2. for t = 1 .. tau:
     3.     Y <- c S V, NormedSecSum(S_m V) with one factor c for the fit
-    4.     Q <- [Q V], C <- [C Y]: Q^T C is symmetric up to noise and positive, or the run ends; where means were taken
-           off, what is not symmetric is rounding of them, and counts as noise
+    4.     Q <- [Q V], C <- [C Y]: Q^T C is symmetric up to noise and positive, or the run ends; where a hidden mean
+           was taken off, what is not symmetric may be rounding of it, and counts as noise
     5.     theta, U <- eigenvectors of Q^T C: Rayleigh-Ritz on all that was opened; bound <- how far the vectors Q U can
            be from singular vectors
     6.     stop when the bound is below tol, or no more than noise leaves
@@ -58,6 +58,8 @@ def pd_krylov(fitting: Fitting, state: KrylovState, settings: SvdSettings) -> Sv
     Where Q and C would take more than the study's memory, their best Ritz vectors are kept (a thick restart). Columns
     are opened at a scale that their expected length makes; numbers that were too large for it (a wrap) show in step 4,
     and the same V is opened once more, at a scale that suffices for any direction: no c S v is longer than theta_1.
+    That tells by how many periods the first numbers are off, and nothing else may be: a party that has changed its
+    input ends the run (`unwrapped`). A change that is symmetric on all that was opened does not show.
 
     Reveals: V_t after every iteration, and what normed_sum reveals: c S on the span of all V_t, k t dimensions, its
     tail as finely as its head. Cost: per iteration one normed_sum of d (k + 2) numbers and one broadcast; 10 to 25
@@ -70,6 +72,7 @@ def pd_krylov(fitting: Fitting, state: KrylovState, settings: SvdSettings) -> Sv
         with fitting.clock("local"):
             SV = fitting.S_m.times(state.V)
         columns = fitting.normed_sum(SV, state.V, state.lengths)
+        columns = columns if state.first is None else unwrapped(state.first, columns)
         with fitting.clock("local"):
             own = step(state, columns, settings)
         state = _next(state, own, columns, settings, fitting)
@@ -87,18 +90,18 @@ def step(state: KrylovState, columns: NormedColumns, settings: SvdSettings) -> K
     new, doubt = shown.with_block(state.V, Y, errors), max(doubt, columns.doubt)
     new = replace(new, level=max(new.level, settings.off * new.largest))  # symmetric: nothing shows it
     off, allowed = new.asymmetry(state.V.shape[1])
-    rounded = settings.centred or doubt > 0
+    rounded = doubt > 0
     # The same, as other machines may have rounded it: on the other side of what is allowed.
     least, most = (_level(new, off, allowed * factor) if rounded else new.level for factor in (ROUNDED, 1 / ROUNDED))
     if not np.all(np.abs(off) <= allowed):
         if not (rounded and np.all(np.abs(off) <= allowed + _rounding(own, columns, new))):
-            return _again(own)
+            return _again(own, columns)
         new = replace(new, level=_level(new, off, allowed))
     found = ritz(new)
     if not np.all(found.theta >= -(found.noise + 8 * new.rounding + doubt)):
-        return _again(own)
+        return _again(own, columns)
     before = 1.0 if state.bound is None else state.bound.span
-    own = replace(own, shown=new, levels=(least / ROUNDED, ROUNDED * most), before=before, doubt=doubt, smaller=False)
+    own = replace(own, shown=new, levels=(least / ROUNDED, ROUNDED * most), before=before, doubt=doubt, first=None)
     own = replace(own, exact=columns.norms is not None, known=None, replaced=0, over=np.inf)
     return _bounded(own, found, settings)
 
@@ -130,20 +133,39 @@ def _opened(columns: NormedColumns) -> tuple[Reals, Reals]:
     return columns.scaled, columns.errors
 
 
-def _again(state: KrylovState) -> KrylovState:
-    """The sums do not fit together: a number that was too large shows no more than that. Once."""
-    if state.smaller or state.lengths is None or state.known is not None:
-        raise ProtocolError(
-            "the opened sums do not fit together: c S is not symmetric, or not positive.",
-            "parties that follow the protocol, and sums within the agreed bound and head-room",
-            "check that all parties run the same version and that no party changed its rows",
-        )
-    return replace(state, smaller=True, lengths=np.maximum(state.lengths, state.shown.largest / ROOM))
+def _again(state: KrylovState, columns: NormedColumns) -> KrylovState:
+    """The sums do not fit together: numbers that were too large show no more than that. Once."""
+    if state.first is not None or state.lengths is None or state.known is not None or columns.period is None:
+        raise _unfit("c S is not symmetric, or not positive")
+    return replace(state, first=columns, lengths=np.maximum(state.lengths, state.shown.largest / ROOM))
+
+
+def unwrapped(first: NormedColumns, again: NormedColumns) -> NormedColumns:
+    """The first opening of V less its wraps, which the second one, coarser and without wraps, tells.
+
+    Numbers that were too large are off by whole periods. Where anything else is, beyond the noise of both, a party has
+    given in one block at first and another one then: what it has added would be read from the difference, times c.
+    """
+    (Y, errors), (coarse, more) = _opened(first), _opened(again)
+    assert first.period is not None  # or it was not opened again
+    Y = Y - first.period * np.rint((Y - coarse) / first.period)
+    if not np.all(np.linalg.norm(Y - coarse, axis=0) <= errors + more):
+        raise _unfit("the same V gave two results")
+    return replace(first, scaled=Y)
+
+
+def _unfit(why: str) -> ProtocolError:
+    return ProtocolError(
+        f"the opened sums do not fit together: {why}.",
+        "parties that follow the protocol, and sums within the agreed bound and head-room",
+        "check that all parties run the same version; if they do, a party has changed its input in the middle of the "
+        "run, and may know the secret scale: compare the logs before you start again",
+    )
 
 
 def verdict(state: KrylovState, settings: SvdSettings) -> int:
     """Whether a fit with these settings ends here."""
-    if state.bound is not None and not state.smaller:
+    if state.bound is not None and state.first is None:
         met = settings.tol > 0 and state.worst(settings) == 0.0 and state.before < SETTLED
         if met or settings.tol >= state.over:
             return CONVERGED
@@ -172,7 +194,7 @@ def _next(
     @cache
     def with_level(bits: int) -> KrylovState:
         level = float(np.int64(bits).view(np.float64))
-        if own.smaller or level == own.shown.level:
+        if own.first is not None or level == own.shown.level:
             return own
         shown = replace(own.shown, level=level)
         return _bounded(replace(own, shown=shown), ritz(shown), settings)
@@ -193,7 +215,7 @@ def _next(
             return False
         stop, plan, bits, *pivots = said
         level = float(np.int64(bits).view(np.float64))
-        if plan != AGAIN and not own.smaller and not own.levels[0] <= level <= own.levels[1]:
+        if plan != AGAIN and own.first is None and not own.levels[0] <= level <= own.levels[1]:
             return False
         if (stop, plan) != (GO_ON, BLOCK):
             return True
@@ -203,10 +225,10 @@ def _next(
     own = with_level(bits) if plan != AGAIN else own
     if plan in (BLOCK, RITZ):  # otherwise noise is the limit, or numbers wrapped, which one party may see alone
         check_verdict((stop,), [verdicts(own, settings)])
-    if own.smaller and plan != AGAIN:
-        _again(replace(own, smaller=True))  # party 0 did not see it: the parties have other numbers
+    if own.first is not None and plan != AGAIN:
+        raise _unfit("party 0 did not see that c S is not symmetric")
     if plan == AGAIN:  # what was shown before stands
-        return replace(_again(replace(state, t=own.t)), stop=stop)
+        return replace(_again(replace(state, t=own.t), columns), stop=stop)
     own = replace(own, stop=stop, over=settings.tol if plan == NOTHING else np.inf)
     if stop != GO_ON:
         return own
@@ -239,7 +261,7 @@ def _meaningful(said: tuple[int, ...], V: Reals, Y: Reals, *, last: bool) -> boo
 
 def _plan(state: KrylovState, Y: Reals, errors: Reals, settings: SvdSettings) -> tuple[int, list[int]]:
     """What to open next, and the columns of Y that it is made of."""
-    if state.smaller:
+    if state.first is not None:
         return AGAIN, []
     pivots: list[int] = []
     if not (state.stuck(settings) and state.before < SETTLED):
@@ -264,7 +286,7 @@ def _reopened(state: KrylovState, settings: SvdSettings, agree: Agreement) -> Kr
     V = orthonormalise(turned.Q[:, :b])[0]
     best = (state.worst(settings) or 1.0, state.k, state.shown.m)
     replaced = b if state.k == settings.k else turned.m
-    return replace(state, V=V, lengths=lengths, shown=turned, best=best, replaced=replaced, smaller=False)
+    return replace(state, V=V, lengths=lengths, shown=turned, best=best, replaced=replaced, first=None)
 
 
 def finish(state: KrylovState, settings: SvdSettings, agree: Agreement) -> SvdResult:

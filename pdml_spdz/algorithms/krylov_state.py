@@ -13,6 +13,7 @@ from pdml_spdz.algorithms.rayleigh_ritz import groups
 from pdml_spdz.algorithms.shown import Shown, Sines, ritz
 from pdml_spdz.algorithms.solver import EXHAUSTED, GO_ON, SvdResult, SvdSettings
 from pdml_spdz.numerics.fixedpoint import Reals
+from pdml_spdz.primitives.normed_sum import NormedColumns
 
 LIMITED = 2.0  # what is no more than twice what noise alone makes of it will not fall much further
 
@@ -29,7 +30,7 @@ class KrylovState:
     k : columns whose theta is above the noise, k at most; bound : of their sines; before : of the span, a block earlier
     best : when Ritz vectors were opened the last time, the worst bound, k and the number of columns of Q
     exact : the factor c is 1
-    smaller : V is opened for the second time
+    first : what was opened of V, where some of it was too large and V is opened for the second time
     over : the tol for which nothing that could be opened would tell more
     replaced : so many columns of `shown`, the first, are opened again, and replaced then
     doubt : what is shorter may be rounding of S
@@ -49,7 +50,7 @@ class KrylovState:
     before: float = 1.0
     best: tuple[float, int, int] = (np.inf, 0, 0)
     exact: bool = False
-    smaller: bool = False
+    first: NormedColumns | None = None
     over: float = np.inf
     replaced: int = 0
     doubt: float = 0.0
@@ -99,7 +100,8 @@ def warnings(state: KrylovState, settings: SvdSettings) -> list[str]:
         bits = max(0.0, -np.log2(state.shown.level / state.shown.largest))
         means = (
             "the means of the features are large beside their deviations; agree on an offset near the mean for each "
-            "feature (--offset)" + (", or use --centre open" * (state.doubt > 0))
+            "feature (--offset)"
+            + (", or use --centre open; or a party has changed its input in the run" * (state.doubt > 0))
         )
         fills = "what is filled in for missing values is known no better (--missing)"
         why = means if settings.centred or state.doubt > 0 else fills

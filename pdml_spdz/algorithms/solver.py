@@ -27,7 +27,7 @@ class SvdSettings:
 
     With tol = 0 all tau iterations are made, as far as they can tell more.
     memory : bytes that what a solver keeps of earlier iterations may take
-    centred : means are taken off sums, which float64 has rounded relative to what they were before
+    centred : means were taken off the rows, in the open or not: for the words of a warning
     off : how far S may be off, by the error of a mean or of what was filled in, over its largest eigenvalue
     """
 

@@ -42,7 +42,7 @@ def local_svd(X: RowsLike, k: int, *, mean: Reals | None = None, tol: float = 1e
     k, d, tau = min(k, *X.shape), X.shape[1], krylov.KRYLOV.iterations
     S = covariance(X, k, tau) if mean is None else centred_covariance(X, mean, k, tau)
     V = start_by_seed(d, krylov.block_size(k, d), 0, Alone())
-    settings = SvdSettings(k, tau, tol, centred=mean is not None)
+    settings = SvdSettings(k, tau, tol)
     return krylov.pd_krylov(Fitting(S, own_directions, Alone(), Clock()), krylov.start(V), settings).V
 
 

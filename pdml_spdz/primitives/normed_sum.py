@@ -26,6 +26,7 @@ class NormedColumns:
     scaled : (d, k), the sums up to one positive factor for all columns, where the engine knows it, else None
     errors : (k,), how far (in l2) each column of `scaled` may be off, where there is one
     doubt : sums that are shorter, in the same units, may be nothing but rounding of the parties' numbers
+    period : (k,), a number of `scaled` that was too large is off by a multiple of it; None where none can be
     """
 
     U: Reals
@@ -34,6 +35,7 @@ class NormedColumns:
     scaled: Reals | None = None
     errors: Reals | None = None
     doubt: float = 0.0
+    period: Reals | None = None
 
 
 class NormedSum(Protocol):

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import hashlib
 import math
+import secrets
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Protocol
@@ -24,6 +26,7 @@ AGGREGATE_ABOVE = 5
 ORDINARY, HIGHEST = 64, 1000
 # A sum that is at least 2^-ENOUGH of its bound shows all but so many of the bits that it may show.
 ENOUGH = 3
+NONCE = 32  # bytes
 REST_BITS = 40  # of a sum that is small beside its addends
 
 
@@ -170,18 +173,30 @@ class MaskedSum:
             masked >>= np.uint64(drop)
         return self._add_up(purpose, masked, bits - drop).reshape(z.shape)
 
-    def wide(self, z: list[int], purpose: str, bits: int, drop: int = 0) -> list[int]:
+    def wide(self, z: list[int], purpose: str, bits: int, drop: int = 0, *, committed: bool = False) -> list[int]:
         """The sums of the integers in z modulo 2^bits, without their low `drop` bits; for a few scalars of any size.
 
         What is dropped is dropped from masked numbers: the carries that are lost are the same for every split of a sum.
+
+        committed : each party first sends a hash of its addends and of 32 random bytes, so that none can choose its own
+            by those of others. Cost: one round more
         """
         size, modulus = -(-(bits - drop) // 8), 1 << bits - drop
         with self.link.clock("crypto"):
             mask = self.masks.wide(purpose, self._next_call(), len(z), self.link.heard, bits)
             sums = [(a + b) % (1 << bits) >> drop for a, b in zip(z, mask, strict=True)]
         own = b"".join(s.to_bytes(size, "little") for s in sums)
+        own += secrets.token_bytes(NONCE) if committed else b""
+        hashes = self.link.all_to_all(f"commit:{purpose}", hashlib.sha256(own).digest()) if committed else {}
         for peer, data in self.link.all_to_all(f"sum:{purpose}", own).items():
             check_size(len(own), data.nbytes, peer)
+            if committed and hashlib.sha256(data).digest() != bytes(hashes[peer]):
+                raise ProtocolError(
+                    f"P{peer} opened other numbers than it had committed itself to.",
+                    "parties that follow the protocol",
+                    f"P{peer} deviates: no result of this run is to be trusted",
+                    culprit=peer,
+                )
             for i in range(len(z)):
                 sums[i] += int.from_bytes(data[i * size : (i + 1) * size], "little")
         return [s % modulus for s in sums]

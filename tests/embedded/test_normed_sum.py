@@ -118,8 +118,8 @@ def test_rounds_and_bytes_are_those_of_the_plan() -> None:
     precision, d = Precision(3), 50
     run = normed_sum(split(unit(rng, d, 1), 3, rng), unit(rng, d, 1), precision)
     # Truncate rho; two rounds a step and three for Newton's; rho x, truncated, its square with it; the gate's
-    # truncation, its products, two by two, and what it opens; truncate, scale, open.
-    assert run.rounds == 1 + 2 * len(precision.inverse_root_steps) + 3 + 2 + (1 + 1 + 2 + 1) + 3
+    # truncation, its products, two by two, a commitment and what it opens; truncate, scale, open.
+    assert run.rounds == 1 + 2 * len(precision.inverse_root_steps) + 3 + 2 + (1 + 1 + 2 + 2) + 3
     assert run.rounds <= 110
     (scaled,) = run.wire.payloads(0, 1, "scale")
     (opened,) = run.wire.payloads(0, 1, "sum:open")

@@ -16,6 +16,7 @@ from pdml_spdz.algorithms import krylov
 from pdml_spdz.algorithms.krylov_state import KrylovState, restored, saved
 from pdml_spdz.algorithms.shown import Shown, ritz, sines
 from pdml_spdz.algorithms.solver import CONVERGED, EXHAUSTED, GO_ON, Fitting, SvdSettings, start_by_seed
+from pdml_spdz.engines.openings.one_scale import FixedScale
 from pdml_spdz.errors import InputError, ProtocolError
 from pdml_spdz.numerics.linalg import EPS
 from pdml_spdz.primitives.agree import Agreement
@@ -340,11 +341,12 @@ def test_rounding_of_means_that_one_party_sees_alone_does_not_end_the_run(
         return np.sign(found) * allowed * (1 + 1e-3 if of.me == sees else 1 - 1e-3), allowed
 
     monkeypatch.setattr(Shown, "asymmetry", rounded)
+    monkeypatch.setattr(FixedScale, "_doubt", lambda scale: 1e-30)  # as of a hidden mean
     S = symmetric(0.9 ** np.arange(40.0), np.random.default_rng(1))[0]
 
     def party(link: Link) -> tuple[float, float, int]:
         of.me = link.me
-        state = fitted(link, S, SvdSettings(2, 12, 1e-4, centred=True))
+        state = fitted(link, S, SvdSettings(2, 12, 1e-4))
         return state.shown.level, state.change, state.stop
 
     found = between_threads(2, party)

@@ -110,7 +110,7 @@ class Backend(ABC):
             self.truncate(waiting)
 
     @abstractmethod
-    def open_scalars(self, a: list[int]) -> list[int]: ...
+    def open_scalars(self, a: list[int], *, committed: bool = False) -> list[int]: ...
 
     @abstractmethod
     def random(self, n: int) -> list[int]: ...
@@ -194,7 +194,7 @@ class Counting(Backend):
             one.done(one.numbers, one.numbers)
             self.triples += len(one.numbers) * one.squared
 
-    def open_scalars(self, a: list[int]) -> list[int]:
+    def open_scalars(self, a: list[int], *, committed: bool = False) -> list[int]:
         return [0] * len(a)
 
     def random(self, n: int) -> list[int]:

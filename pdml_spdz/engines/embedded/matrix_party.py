@@ -87,8 +87,7 @@ class MatrixParty(MatrixBackend):
         """
         r = self.material.mask()
         offset = 1 << bits if self.me == 0 else 0
-        w = bits + SIGMA + self.link.M.bit_length()  # M masks below 2^(bits + sigma), and x + 2^bits
-        z = self._open(x.share + r + offset, w)
+        z = self._open(x.share + r + offset, opened_bits(bits, self.link.M))
         with self.link.clock("crypto"):
             public, own = (z >> shift) - (1 << bits - shift), -(r >> shift)
         self._roundings += 1
@@ -138,6 +137,11 @@ class MatrixParty(MatrixBackend):
         """SecSum of the shares: none is sent without a fresh zero-sharing on top."""
         opened = self.sec_sum.wide([int(z) % (1 << bits) for z in share], "matrix", bits)
         return np.array([*opened, None], object)[:-1]
+
+
+def opened_bits(bits: int, M: int) -> int:
+    """w: room for M masks below 2^(bits + sigma) and for x + 2^bits."""
+    return bits + SIGMA + M.bit_length()
 
 
 def _even_dot(public: Integers, own: Integers, bits: int) -> Integers:

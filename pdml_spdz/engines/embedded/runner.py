@@ -221,9 +221,10 @@ class Shares(Backend):
             ]
             one.done(shares, of_two)
 
-    def open_scalars(self, a: list[int]) -> list[int]:
+    def open_scalars(self, a: list[int], *, committed: bool = False) -> list[int]:
         """SecSum of the shares: none is sent without a fresh zero-sharing on top."""
-        return self.sec_sum.wide([x % self.modulus for x in a], "scalars", self.wide)
+        purpose = "gate" if committed else "scalars"
+        return self.sec_sum.wide([x % self.modulus for x in a], purpose, self.wide, committed=committed)
 
     def random(self, n: int) -> list[int]:
         """Uniform numbers that no coalition knows. No communication."""

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from pdml_spdz.engines.embedded.matrix_party import opened_bits
 from pdml_spdz.engines.embedded.sealed_run import inputs_of, sealed_plan
 from pdml_spdz.engines.openings.base import Layout
 from pdml_spdz.engines.spec import OfflinePlan, sealed_precision_of
@@ -56,8 +57,8 @@ class SealedPlan(OfflinePlan):
             f"one sealed run of {self.precision.M} parties, up to its first checkpoint: {found.products:,} products of "
             f"matrices in Z_2^{RING}, {found.rounds:,} rounds\n"
             f"forecast for each party: {found.sent / 1e6:,.0f} MB sent, {found.data_sent / 1e6:,.0f} MB of it for "
-            f"products with its rows, about {found.seconds:,.0f} s of one core; where a round trip takes 20 ms "
-            f"{found.rounds * 0.02:,.0f} s more, where it takes 100 ms {found.rounds * 0.1:,.0f} s"
+            f"products with its rows, about {found.seconds:,.0f} s of one core; half a round trip for each round: "
+            f"{found.rounds * 0.01:,.0f} s more at 20 ms, {found.rounds * 0.05:,.0f} s at 100 ms"
         )
 
     @property
@@ -88,7 +89,7 @@ def forecast(p: SealedPrecision) -> SealedForecast:
         sent[batch.input] += batch.sent
         seconds += TOGETHER * batch.seconds
     numbers = sum(rounding.n for rounding in first.roundings)
-    online = numbers * RING // 8 * (p.M - 1)
+    online = sum(r.n * -(-opened_bits(r.bits, p.M) // 8) for r in first.roundings) * (p.M - 1)
     local = sum(2 * left.index.size * right.index.shape[1] for left, right in first.products)
     rounds = len(first.roundings) + p.M + 8
     seconds += PRODUCT * local + OPENING * numbers * p.M + ROUND * rounds

@@ -105,7 +105,7 @@ class Scalars:
         return Rounded(self.backend, self.backend.wait(Truncating(self.shares, k, m)))
 
     def reveal(self) -> Clear:
-        return Clear(self.backend.open_scalars(self.shares))
+        return Clear(self.backend.open_scalars(self.shares, committed=True))  # a gate's bit: of zero or random numbers
 
 
 class Delayed(Scalars):

@@ -124,6 +124,17 @@ def dots(a: Reals, b: Reals) -> Reals:
     return products
 
 
+def check_symmetry(off: Reals, most: Reals) -> None:
+    """All that is opened is c S v of one symmetric S: a number that wrapped, or another input than before, is not."""
+    if not np.all(off <= most):
+        raise ProtocolError(
+            "the opened sums do not fit together: c S is not symmetric.",
+            "parties that follow the protocol, and sums within the agreed bound and head-room",
+            "check that all parties run the same version; if they do, a party has changed its input in the middle of "
+            "the run, and may know the secret scale: compare the logs before you start again",
+        )
+
+
 def check_projection(found: Reals, error: Reals | float) -> None:
     """found = 1 up to `error`, column by column: a wrapped number or a party that deviates shows here."""
     if not np.all(np.abs(found - 1.0) <= error):

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from pdml_spdz.engines.openings.base import Opening, Runner, check_projection
+from pdml_spdz.engines.openings.base import Opening, Runner, check_symmetry
 from pdml_spdz.engines.openings.one_scale import FixedScale, largest_rho
 from pdml_spdz.errors import EngineError, InputError
 from pdml_spdz.numerics.fixedpoint import Reals
@@ -33,10 +33,10 @@ class CentredScale(FixedScale):
        all the same have a rho of at most twice that rounding; the second gate wants at least 2 (M + 1) times
     2. every call: party m inputs kappa_i S_m v_i / B and its addend of [a_i] = kappa_i t.v_i / sqrt(n B);
        y_i = [c] kappa_i S v_i / B + [a_i] [w], which is c kappa_i C v_i / B, is opened
-    3. kappa, the check g_i(old).y_i = 1 and u_i as for FixedScale: C is symmetric too
+    3. kappa, the check of symmetry and u_i as for FixedScale: C is symmetric too
 
     S_m v is rounded relative to S, and what is left of it is C v. How much smaller that is nobody may know; but
-    rounding is not symmetric, so it shows in g_i(old).y_i: what the opened bits do not explain counts as noise, with a
+    rounding is not symmetric, so it shows in that check: what the opened bits do not explain counts as noise, with a
     warning. Directions too small for the opened bits beside the largest are not told from it: they are dropped.
 
     Reveals: y_i in every call, and two bits, once: in range or not, and deviations that float64 can tell or not.
@@ -88,15 +88,13 @@ class CentredScale(FixedScale):
         truncation = sqrt(d) * p.M * 2.0**-p.f_inv
         return super()._rounding(y) + (truncation + sqrt(d) * self._level) * self._kappa
 
-    def _check(self, found: Reals, error: Reals, rounding: Reals) -> Reals:
+    def _check(self, off: Reals, explained: Reals, rounding: Reals) -> Reals:
         d = len(self._mean)
-        off, explained = np.abs(found - 1.0), error + 8 * rounding
+        off = np.where(self._raised | self._raised[:, None], 0.0, off)
         # Where the longest column is off by so much there is no result; what is off by less counts as noise.
-        most = WORTHLESS / float(np.min(self._kappa)) * self._kappa
-        check_projection(np.where(self._raised, 1.0, found), explained + most)
-        shows = np.isfinite(error) & ~self._raised & ~(off <= explained)
-        if np.any(shows):
-            self._level = max(self._level, SYMMETRIC * float(np.max((off / self._kappa)[shows])))
+        check_symmetry(off, explained + WORTHLESS / float(np.min(self._kappa)))
+        if np.any(shows := off > explained):
+            self._level = max(self._level, SYMMETRIC * float(np.max(off[shows])))
             rounding = np.maximum(rounding, sqrt(d) * self._level * self._kappa)
             self._say(self._level * float(np.min(self._kappa)))
         # A column that had to be raised out of the noise of the opened bits may be the rounding of S, which is as
@@ -108,7 +106,7 @@ class CentredScale(FixedScale):
             self._warn(
                 f"the sums are exact to {max(0.0, -log2(off)):.0f} bits only, of {self.runner.precision.f_out}: the "
                 "means of the features are large beside their deviations; agree on an offset near the mean for each "
-                "feature (--offset), or use --centre open"
+                "feature (--offset), or use --centre open; or a party has changed its input in the run"
             )
             self._said = True
 

@@ -14,6 +14,7 @@ from pdml_spdz.engines.openings.base import (
     Opening,
     Runner,
     check_projection,
+    check_symmetry,
     dots,
     public_integers,
     rounded_directions,
@@ -39,9 +40,9 @@ class FixedScale:
        makes the sums equally long where a run goes on whose sums have been seen
     2. every call: party m inputs kappa_i x_m,i / B; y_i = [c] kappa_i s_i is opened. Columns that the program takes
        and the caller has not are zero
-    3. before the next call: kappa_i <- kappa_i / (g_i.y_i), with the new g = V; then g_i(old).y_i(next) = 1 because
-       S is symmetric, which is checked. A caller that expects `lengths` checks more than that by itself:
-       kappa_i <- 2^5 / lengths_i
+    3. before the next call: kappa_i <- kappa_i / (g_i.y_i), with the new g = V; then g_j(old).y_i(next) / kappa_i(next)
+       = y_j(old).g_i(next) / kappa_j(old) for all i and j because S is symmetric, which is checked. A caller that
+       expects `lengths` checks more than that by itself: kappa_i <- 2^5 / lengths_i
     4. u_i = y_i / ||y_i||
 
     Reveals: y_i in every call. The ratios of all norms of a fit follow from the directions anyway (v.S w = w.S v);
@@ -57,14 +58,14 @@ class FixedScale:
         self._kappa: Reals = np.zeros(0)
         self._raised = np.zeros(0, bool)
         self._execution: Execution | None = None
-        self._before: tuple[Reals, Reals, Reals] | None = None  # g, y and its rounding errors, of the call before
+        self._before: tuple[Reals, Reals, Reals, Reals] | None = None  # g, y, kappa, rounding, a call ago
 
     def __call__(self, x: Reals, g: Reals, lengths: Reals | None = None) -> NormedColumns:
         runner, (d, given) = self.runner, x.shape
         k = self.columns = self.columns or given
         # Column by column, as programs read and write: nothing below strides over rows.
         x, g = (np.asfortranarray(_padded(a, k)) for a in (x, g))
-        publics, expected = [GO_ON], None
+        publics, before = [GO_ON], None
         if self._execution is None:
             self._execution = runner.start(self.program)
             self._kappa, self._raised = _padded(self._first_kappa(given), k, 1.0), np.zeros(k, bool)
@@ -72,7 +73,8 @@ class FixedScale:
         elif lengths is not None:
             self._kappa = _padded(LENGTH / lengths, k, 1.0)
         else:
-            expected = self._retune(g)
+            before = self._before
+            self._retune(g)
         more = self._more(x, g, first=publics != [GO_ON])
         y = self._execution.call(np.multiply(x, self._kappa, order="F"), publics, more)
         rounding: Reals = self._rounding(y)
@@ -81,12 +83,12 @@ class FixedScale:
             rounded = rounded_directions(publics, runner.precision.f_g, d, k)
             mean = np.array([np.sum(rounded * y) / k])
             check_projection(mean, np.sum(np.abs(g)) * runner.ulp / k + 2.0 ** (2 - runner.precision.f_inv))
-        if expected is not None:
-            old_g, error = expected
-            rounding = self._check(dots(old_g, y), error, rounding)
-        self._before = g, y, rounding
+        if before is not None:
+            rounding = self._check(*self._asymmetry(*before, g, y, rounding), rounding)
+        self._before = g, y, self._kappa, rounding
         y, kappa, error = y[:, :given], self._kappa[:given], runner.noise(d) + rounding[:given]
-        return NormedColumns(*unit_columns(y, error), None, y / kappa, error / kappa, self._doubt())
+        period = 2.0 ** (runner.precision.open_bits - runner.precision.f_out) / kappa
+        return NormedColumns(*unit_columns(y, error), None, y / kappa, error / kappa, self._doubt(), period)
 
     def _first_kappa(self, k: int) -> Reals:
         """Long columns are made shorter, so that the sums stay within the bound; the gate keeps three quarters of its
@@ -115,26 +117,35 @@ class FixedScale:
         rounding: Reals = len(y) * EPS * np.max(np.linalg.norm(y, axis=0) / self._kappa) * self._kappa
         return rounding
 
-    def _check(self, found: Reals, error: Reals, rounding: Reals) -> Reals:
-        """g(old).y = 1 up to `error` and float64's rounding; returns how large that is."""
-        check_projection(found, error + 8 * rounding)
+    def _asymmetry(
+        self, old_g: Reals, old_y: Reals, old_kappa: Reals, old_rounding: Reals, g: Reals, y: Reals, rounding: Reals
+    ) -> tuple[Reals, Reals]:
+        """(k, k) each: by how much g_j(old).y_i / kappa_i and y_j(old).g_i / kappa_j(old) differ, and may differ by the
+        last places of both and float64's rounding: a party that has changed its S_m meanwhile shows here.
+        """
+        found = np.abs((old_g.T @ y) / self._kappa - (old_y.T @ g) / old_kappa[:, None])
+        ulp, old = self.runner.ulp, np.sum(np.abs(old_g), axis=0)[:, None]
+        places = ulp * (old / self._kappa + np.sum(np.abs(g), axis=0) / old_kappa[:, None])
+        return found, places + 8 * (rounding / self._kappa + (old_rounding / old_kappa)[:, None])
+
+    def _check(self, off: Reals, explained: Reals, rounding: Reals) -> Reals:
+        """Returns how large float64's rounding is."""
+        check_symmetry(off, explained)
         return rounding
 
-    def _retune(self, g: Reals) -> tuple[Reals, Reals] | None:
-        """kappa for the next call; returns the old g and how far old g . next y may be from 1."""
+    def _retune(self, g: Reals) -> None:
+        """kappa for the next call."""
         if self._before is None:
-            return None
-        old_g, y, rounding = self._before
+            return
+        _, y, _, rounding = self._before
         growth = dots(g, y)
         error = np.sum(np.abs(g), axis=0) * self.runner.ulp + rounding
         # A column that shows nothing but noise may be small beside the others: it is raised out of the noise, once. If
-        # that does not help it has died; its kappa stays, and its check means nothing.
+        # that does not help it has died, and its kappa stays.
         alive = growth > 4 * error
         factor = np.where(alive, growth, np.where(self._raised, 1.0, 4 * error))
         self._raised |= ~alive
         self._kappa = self._kappa / factor
-        slack = np.sum(np.abs(old_g), axis=0) * self.runner.ulp + 2 * error / factor
-        return old_g, np.where(alive, slack, np.inf)
 
 
 def _padded(a: Reals, k: int, value: float = 0.0) -> Reals:

@@ -13,6 +13,8 @@ from typing import TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
+from pdml_spdz.errors import EngineError
+
 Array: TypeAlias = "NDArray[np.float64]"
 
 PRIME_BITS = 25  # primes are below 2^25
@@ -101,6 +103,24 @@ class Transform:
         )
         k = k1[:, None, None] + f1 * (k2[:, None] + f2 * k3)
         self.exponents = (2 * k + 1).reshape(-1)
+        if p == primes(N, 1)[0]:  # one for each N: others are as large, and their products of the same shapes
+            self._check()
+
+    def _check(self) -> None:
+        """A known answer, of the largest residues: not every linear algebra library keeps float64 exact.
+
+        (h + h X + .. + h X^(N-1))^2 = sum_k h^2 (2 k + 2 - N) X^k modulo X^N + 1.
+        """
+        h = self.p // 2
+        y = self.forward(np.full((1, self.N), float(h)))
+        found = self.back(reduce(y * y, self.p)) % self.p
+        wanted = (2 * np.arange(self.N) + 2 - self.N) % self.p * (h * h % self.p) % self.p
+        if not np.array_equal(found[0], wanted):
+            raise EngineError(
+                "this machine's linear algebra does not multiply whole numbers exactly: a known answer is wrong.",
+                "products and sums below 2^53 that are exact, as IEEE 754 has them",
+                "install NumPy with OpenBLAS (`pip install --force-reinstall numpy`), and report this",
+            )
 
     def power(self, exponents: NDArray[np.int64]) -> Array:
         """psi to these powers."""

@@ -21,6 +21,7 @@ from pdml_spdz.algorithms.solver import (
 )
 from pdml_spdz.engines.base import Engine
 from pdml_spdz.errors import ProtocolError, ResumeError
+from pdml_spdz.fits.functionals import scale_seen
 from pdml_spdz.fits.loop import IterativeFit, nearby, opened_columns
 from pdml_spdz.fits.prepare import View, accept, view
 from pdml_spdz.fits.sealed_fit import fit_sealed
@@ -118,7 +119,7 @@ class SvdFit(IterativeFit[SolverState, SvdResult]):
         return self.solver.solve(Fitting(self.S_m, columns, self.agree, self.link.clock, done), state, self.settings)
 
     def observables(self) -> list[str]:
-        return self.study.opening.seen(self.study.engine_spec)
+        return [*self.study.opening.seen(self.study.engine_spec), *scale_seen(self.study)]
 
     def arrays(self, result: SvdResult) -> dict[str, Reals]:
         self.run.see("V", result.V)
@@ -188,7 +189,7 @@ def _nothing_left(x: Reals, g: Reals, lengths: Reals | None = None) -> NormedCol
 
 def reveals(study: Study) -> list[str]:
     """What every party sees of a PD-SVD, in words."""
-    return [*study.opening.seen(study.engine_spec), *([VARIANCE] if study.variance else [])]
+    return [*study.opening.seen(study.engine_spec), *scale_seen(study), *([VARIANCE] if study.variance else [])]
 
 
 def of_two(study: Study) -> dict[str, bool]:

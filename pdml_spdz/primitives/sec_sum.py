@@ -153,7 +153,8 @@ class MaskedSum:
         1. party m inputs a fresh uniform number where its flag is set, and 0 where it is not
         2. s <- SecSum in Z_2^64: zero if no party has set the flag, and else uniform
 
-        Reveals: the disjunction, not who or how many. A flag that is set is missed once in 2^64.
+        Reveals: the disjunction, not who or how many; and to a party that has set its flag whether another one has too
+        (s less its own number is zero or not). A flag that is set is missed once in 2^64.
         Cost: one round, 8 bytes a flag and peer. Ref: -
         """
         own = ring.random(len(flags), WORD)[:, 0] * np.array(flags, np.uint64)

@@ -4,16 +4,17 @@ from __future__ import annotations
 
 import datetime as dt
 import os
+import ssl
 import stat
-from collections.abc import Callable
-from contextlib import nullcontext
+from collections.abc import Callable, Sequence
+from contextlib import nullcontext, suppress
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 from cryptography import x509
 from cryptography.hazmat.primitives import hashes, serialization
-from cryptography.hazmat.primitives.asymmetric import rsa
+from cryptography.hazmat.primitives.asymmetric import ec, rsa
 
 from pdml_spdz.errors import CertificateError, PeerError, StudyError
 from pdml_spdz.study import file as study_file
@@ -234,3 +235,57 @@ def test_weak_keys_and_names_that_are_not_as_they_look_are_refused(
     (tmp_path / "P3.pem").write_bytes(pem)
     with nullcontext() if phrase is None else pytest.raises(CertificateError, match=phrase):
         assert certs.add(tmp_path / "pinned", tmp_path / "P3.pem").party == 3
+
+
+def signed(key: ec.EllipticCurvePrivateKey, name: str, by: ec.EllipticCurvePrivateKey, issuer: str, ca: bool) -> bytes:
+    subject, above = (x509.Name([x509.NameAttribute(x509.NameOID.COMMON_NAME, one)]) for one in (name, issuer))
+    now = dt.datetime.now(dt.UTC)
+    builder = x509.CertificateBuilder(above, subject, key.public_key(), x509.random_serial_number())
+    builder = builder.not_valid_before(now - dt.timedelta(days=1)).not_valid_after(now + dt.timedelta(days=1))
+    builder = builder.add_extension(x509.SubjectAlternativeName([x509.DNSName(name)]), critical=False)
+    builder = builder.add_extension(x509.BasicConstraints(ca=ca, path_length=0 if ca else None), critical=True)
+    return builder.sign(by, hashes.SHA256()).public_bytes(serialization.Encoding.PEM)
+
+
+def accepted(pinned: Sequence[Path], chain: Path, key: Path, name: str) -> bool:
+    """As MP-SPDZ verifies a peer: by a store of all pinned certificates, and by name."""
+    server, client = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER), ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+    server.load_cert_chain(chain, key)
+    for path in pinned:
+        client.load_verify_locations(path)
+    hears, says, comes, goes = (ssl.MemoryBIO() for _ in range(4))
+    here, there = client.wrap_bio(hears, says, server_hostname=name), server.wrap_bio(comes, goes, server_side=True)
+    for _ in range(10):
+        for end in (here, there):
+            with suppress(ssl.SSLWantReadError):
+                try:
+                    end.do_handshake()
+                except ssl.SSLError as error:
+                    if isinstance(error, ssl.SSLWantReadError):
+                        raise
+                    return False
+            comes.write(says.read())
+            hears.write(goes.read())
+    return here.version() is not None
+
+
+def test_no_party_can_issue_a_certificate_in_the_name_of_another(tmp_path: Path) -> None:
+    """A certificate that is an authority could: MP-SPDZ took it."""
+    made = [certs.make(tmp_path / "own", m).path for m in range(3)]
+    own = serialization.load_pem_private_key((tmp_path / "own" / "P2.key").read_bytes(), None)
+    assert isinstance(own, ec.EllipticCurvePrivateKey)
+    key = ec.generate_private_key(ec.SECP256R1())
+    encoding = serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption()
+    (tmp_path / "forged.key").write_bytes(key.private_bytes(*encoding))
+    forged = signed(key, "P1", own, "P2", ca=False)
+    (tmp_path / "forged.pem").write_bytes(forged)
+    assert accepted(made, made[1], tmp_path / "own" / "P1.key", "P1")
+    assert not accepted(made, tmp_path / "forged.pem", tmp_path / "forged.key", "P1")
+    # With an authority, as they were made before, it was: so they are refused.
+    authority = tmp_path / "P2.pem"
+    authority.write_bytes(signed(own, "P2", own, "P2", ca=True))
+    assert accepted([*made[:2], authority], tmp_path / "forged.pem", tmp_path / "forged.key", "P1")
+    with pytest.raises(
+        CertificateError, match=r"could issue certificates(.|\n)*certs make --id I"
+    ):
+        certs.add(tmp_path / "pinned", authority)

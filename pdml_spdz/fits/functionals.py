@@ -1,0 +1,63 @@
+"""What is known of S, all rows' covariance, besides c S: one number of it that is not zero gives the factor c, and all
+of S with it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection
+from dataclasses import dataclass
+
+from pdml_spdz.study.model import Study
+
+ZEROS_AND_ONES, WHOLE, CONSTANT, UNIT_ROWS = "zeros and ones", "whole", "constant", "unit rows"
+
+
+@dataclass(frozen=True)
+class Functional:
+    """of : what is known of S, in words
+    known : known(study, kinds), whether it is: from the study, and from the kinds of features that there are
+    """
+
+    of: str
+    known: Callable[[Study, Collection[str]], bool]
+
+
+def _open_mean(study: Study) -> bool:
+    return "centre" in study.spec.own and study.centre == "open"
+
+
+def _uncentred(study: Study) -> bool:
+    return "centre" not in study.spec.own or study.centre == "none"
+
+
+FUNCTIONALS = (
+    Functional("every feature has a sum of squares of n after --scale secsum", lambda s, kinds: s.scale == "secsum"),
+    Functional("--variance opens some of its numbers", lambda s, kinds: s.variance),
+    Functional(
+        "features of zeros and ones have sums of squares that follow from n and their mean",
+        lambda s, kinds: ZEROS_AND_ONES in kinds and _open_mean(s),
+    ),
+    Functional(
+        "features of whole numbers have whole products (n times that, around a mean), of which the ratios give c",
+        lambda s, kinds: bool({ZEROS_AND_ONES, WHOLE} & {*kinds}) and s.scale != "secsum",
+    ),
+    Functional("a constant feature has n times its square", lambda s, k: CONSTANT in k and _uncentred(s)),
+    Functional("rows of one length have a trace of n times that", lambda s, k: UNIT_ROWS in k and _uncentred(s)),
+)
+
+
+def follows(study: Study, kinds: Collection[str] = ()) -> list[str]:
+    """Of what c follows, in words; empty where the study has no c, or nothing of S is known.
+
+    kinds : of features, as far as they are known; categories that the study encodes are zeros and ones
+    """
+    if not study.on_shares or study.level.sealed or study.spec.vector:
+        return []
+    all_kinds = {*kinds, *([ZEROS_AND_ONES] if study.rows.encode else [])}
+    return [one.of for one in FUNCTIONALS if one.known(study, all_kinds)]
+
+
+def scale_seen(study: Study) -> list[str]:
+    """What every party sees of a fit of this study for that reason, whatever the rows are."""
+    found = follows(study)
+    return [f"c, and so S and its singular values as at level sum: {'; '.join(found)}, to every party"] if found else []

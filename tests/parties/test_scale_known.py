@@ -1,0 +1,110 @@
+"""The scale that level normed hides, computed from what a run has opened and what is known of S besides: where a study
+says that it follows, it does.
+"""
+
+from __future__ import annotations
+
+from fractions import Fraction
+from typing import Any
+
+import numpy as np
+import pytest
+
+import pdml_spdz
+from pdml_spdz.engines.openings import one_scale
+from pdml_spdz.fits.functionals import CONSTANT, UNIT_ROWS, WHOLE, ZEROS_AND_ONES, follows
+from pdml_spdz.local.joint import local_study
+from pdml_spdz.rows.reading import RowSettings
+
+RNG = np.random.default_rng(5)
+REAL = RNG.normal(size=(300, 6)) * [3, 2, 1.5, 1, 0.7, 0.5] + 1.0
+Opened = tuple[np.ndarray, Any]
+
+
+def opened(monkeypatch: pytest.MonkeyPatch, algorithm: str, X: np.ndarray, **settings: Any) -> Opened:
+    """c S, as any party computes it from a whole run at level normed; and the result."""
+    blocks, honest = [], one_scale.FixedScale.__call__
+
+    def call(scale: Any, x: np.ndarray, g: np.ndarray, lengths: Any = None) -> Any:
+        found = honest(scale, x, g, lengths)
+        if scale.runner.sec_sum.link.me == 0:
+            blocks.append((g.copy(), found.scaled.copy()))
+        return found
+
+    monkeypatch.setattr(one_scale.FixedScale, "__call__", call)
+    # No tolerance is reached before all directions are opened: then Q is square.
+    settings |= {"rank": 3, "tol": 0.0, "iterations": 4, "transport": "threads"}
+    result = getattr(pdml_spdz, algorithm)(np.array_split(X, 3), **settings)
+    Q, C = (np.hstack(part) for part in zip(*blocks, strict=True))
+    assert Q.shape[1] >= X.shape[1]
+    cS = C @ np.linalg.pinv(Q)
+    return (cS + cS.T) / 2, result
+
+
+def assert_scale(c: float, cS: np.ndarray, S: np.ndarray) -> None:
+    assert np.abs(cS / c - S).max() < 1e-6 * np.abs(S).max()
+
+
+def centred(X: np.ndarray) -> np.ndarray:
+    return (X - X.mean(axis=0)).T @ (X - X.mean(axis=0))
+
+
+def test_scaled_features_give_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    cS, result = opened(monkeypatch, "pca", REAL, scale="secsum")
+    n = result.report["rows_all"]
+    assert_scale(float(np.trace(cS)) / (6 * n), cS, len(REAL) * np.corrcoef(REAL.T))
+    assert any("c, and so S and its singular values" in seen for seen in result.report["observables"])
+
+
+def test_variance_gives_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    cS, result = opened(monkeypatch, "pca", REAL, variance=True)
+    v, n = result.V[:, 0], result.report["rows_all"]
+    assert_scale(float(v @ cS @ v) / (result.report["explained_variance"][0] * (n - 1)), cS, centred(REAL))
+    assert any("c, and so S and its singular values" in seen for seen in result.report["observables"])
+
+
+def test_zeros_and_ones_with_an_open_mean_give_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    X = np.column_stack([REAL, RNG.random(300) < 0.3]).astype(float)
+    cS, result = opened(monkeypatch, "pca", X)
+    n, p = result.report["rows_all"], result.mean[6]
+    assert_scale(cS[6, 6] / (n * p * (1 - p)), cS, centred(X))
+
+
+def test_whole_numbers_give_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    X = RNG.integers(0, 5, (300, 6)).astype(float)
+    cS, _ = opened(monkeypatch, "svd", X)
+    ratio = Fraction(cS[0, 0] / cS[1, 1]).limit_denominator(10_000)
+    least = cS[1, 1] / ratio.denominator  # c times a divisor of all that is whole
+    multiples = [k for k in range(1, 100) if np.abs(cS / (least / k) - np.rint(cS / (least / k))).max() < 1e-3]
+    assert_scale(least / multiples[0], cS, X.T @ X)
+
+
+@pytest.mark.parametrize("kind", [CONSTANT, UNIT_ROWS])
+def test_what_rows_have_in_common_gives_it(kind: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    X = np.column_stack([REAL, np.ones(300)])
+    X = X if kind == CONSTANT else X / np.linalg.norm(X, axis=1)[:, None]
+    cS, _ = opened(monkeypatch, "svd", X)
+    assert_scale((cS[6, 6] if kind == CONSTANT else float(np.trace(cS))) / len(X), cS, X.T @ X)
+
+
+@pytest.mark.parametrize(
+    ("settings", "kinds", "known"),
+    [
+        ({}, (), False),
+        ({}, (WHOLE,), True),
+        ({}, (ZEROS_AND_ONES,), True),
+        ({}, (CONSTANT, UNIT_ROWS), False),  # around a mean nothing is left of a constant
+        ({"algorithm": "svd"}, (CONSTANT,), True),
+        ({"algorithm": "svd"}, (UNIT_ROWS,), True),
+        ({"centre": "hidden"}, (ZEROS_AND_ONES,), True),
+        ({"centre": "hidden"}, (CONSTANT,), False),
+        ({"scale": "secsum"}, (), True),
+        ({"variance": True}, (), True),
+        ({"rows": RowSettings(encode=(("smoker", ("yes", "no")),))}, (), True),
+        ({"reveal": "sealed", "scale": "secsum"}, (), False),
+        ({"engine": "secsum", "reveal": "sum", "scale": "secsum"}, (), False),
+    ],
+)
+def test_a_study_says_so(settings: dict[str, Any], kinds: tuple[str, ...], known: bool) -> None:
+    study = local_study(3, **({"algorithm": "pca", "rank": 2, "engine": "embedded"} | settings))
+    assert bool(follows(study, kinds)) == known

@@ -285,7 +285,5 @@ def test_no_party_can_issue_a_certificate_in_the_name_of_another(tmp_path: Path)
     authority = tmp_path / "P2.pem"
     authority.write_bytes(signed(own, "P2", own, "P2", ca=True))
     assert accepted([*made[:2], authority], tmp_path / "forged.pem", tmp_path / "forged.key", "P1")
-    with pytest.raises(
-        CertificateError, match=r"could issue certificates(.|\n)*certs make --id I"
-    ):
+    with pytest.raises(CertificateError, match=r"could issue certificates(.|\n)*certs make --id I"):
         certs.add(tmp_path / "pinned", authority)

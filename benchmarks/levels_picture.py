@@ -103,7 +103,7 @@ def picture() -> str:
         bar = top + side + 14
         body.append(f'<rect x="{x}" y="{bar}" width="200" height="10" fill="#e9ecef"/>')
         body.append(f'<rect x="{x}" y="{bar}" width="{200 * share:.1f}" height="10" fill="{COLOURS[1]}"/>')
-        body.append(_text(x, bar + 24, f"{found[line]} of {of} mails distinguishable"))
+        body.append(_text(x, bar + 24, f"≥ {found[line]} of {of} mails distinguishable"))
     width, height = 2 * WIDE + 14, 2 * HIGH - 14
     title = "What every party sees at each level"
     return standalone(

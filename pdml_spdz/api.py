@@ -96,8 +96,8 @@ def svd(
         krylov, where all columns of a fit have one scale
     memory : GB that krylov may keep of what was opened
     engine : "embedded" (secret shares; the default), "mp-spdz", "secsum" (masks that cancel), "plain" (INSECURE)
-    reveal : "normed" (directions only), "sum" (the sums, and so singular values) or "sealed" (V, and nothing on the way
-        to it); by default what the engine does
+    reveal : "normed" (the covariance up to one factor), "sum" (the covariance) or "sealed" (V, and few numbers of the
+        way to it: docs/levels.md); by default what the engine does
     accuracy_goal : sealed: sine of V's error that its gate lets pass; V is opened no finer
     decay : sealed: lambda_(b+1) / lambda_k that the number of iterations is meant for
     block : sealed: b, the columns that are iterated; 0: twice the rank

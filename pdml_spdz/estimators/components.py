@@ -79,7 +79,7 @@ class PDSVD(Linear):
         (None: 1e-9)
     solver : None or "krylov", block Lanczos; "power", the paper's block power iteration
     engine : "embedded" or "mp-spdz" (singular values are hidden); "secsum" (sums are seen, and so are they); "plain"
-    reveal : None, what the engine does; "sealed": V and nothing on the way to it, to `accuracy_goal`
+    reveal : None, what the engine does; "sealed": V, to `accuracy_goal`, and few other numbers
     accuracy_goal : sealed: sine of V's error that its gate lets pass; V is opened no finer
     decay : sealed: lambda_(b+1) / lambda_k that the number of iterations is meant for
     block : sealed: b, the columns that are iterated; 0: twice the rank

@@ -43,7 +43,12 @@ def _of_directions(study: Study) -> str:
     return "centred" if study.centre == "hidden" else "one-scale"
 
 
-NORMED = Level("normed", "directions only.", "embedded", _of_directions)
+NORMED = Level(
+    "normed",
+    "the covariance up to one factor, which other numbers may give (per column: directions).",
+    "embedded",
+    _of_directions,
+)
 SUM = Level("sum", "the sums, and so their norms.", "secsum", lambda study: "sum", shows_sums=True)
 
 
@@ -51,7 +56,13 @@ def _of_sealed(study: Study) -> str:
     return "sealed" if study.ratios == "open" else "sealed-hidden"
 
 
-SEALED = Level("sealed", "V, and nothing on the way to it.", "embedded", _of_sealed, sealed=True)
+SEALED = Level(
+    "sealed",
+    "V, and of the way to it ratios of 2k numbers, or none, two bits and a blurred exponent.",
+    "embedded",
+    _of_sealed,
+    sealed=True,
+)
 LEVELS: Registry[Level] = Registry(
     "level",
     {

@@ -9,7 +9,7 @@ PLAN = "pdml_spdz.engines.embedded.plan"
 EMBEDDED = EngineSpec(
     "embedded",
     ("one-scale", "per-column", "centred", "sum", "sealed", "sealed-hidden"),
-    "secret shares; only directions are opened, or sums (reveal sum), or V alone (reveal sealed).",
+    "secret shares; opens the covariance up to a factor, sums (reveal sum, and nmf), or V (reveal sealed).",
     later(ENGINE, "make"),
     prepare=later(ENGINE, "prepare"),
     offline=OfflinePhase(later(PLAN, "plan"), later(PLAN, "make_stock"), later(PLAN, "stocks")),

@@ -10,7 +10,7 @@ SEALED = "pdml_spdz.engines.mp_spdz.sealed_execution"
 MP_SPDZ = EngineSpec(
     "mp-spdz",
     ("one-scale", "per-column", "centred", "paper", "sealed"),
-    "secret shares on MP-SPDZ, by one of its protocols; opens the covariance up to a factor, or V (reveal sealed, up to "
+    "secret shares on MP-SPDZ, by one of its protocols; opens the covariance up to a factor, or V (sealed, up to "
     "16 features).",
     later(SETUP, "make"),
     check=later(SEALED, "check"),  # StudyError if there is no protocol of that name

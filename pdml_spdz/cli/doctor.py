@@ -38,7 +38,7 @@ from pdml_spdz.transport.connect import listen as listen_at
 from pdml_spdz.transport.connect import shown
 from pdml_spdz.transport.reach import Attempt, try_all
 
-EXTRAS = {"pyarrow": ".parquet files", "snowballstemmer": "stemming in `documents`", "sklearn": "the estimators"}
+EXTRAS = {"snowballstemmer": "stemming in `documents`", "sklearn": "the estimators"}
 PACKAGES = {"sklearn": "scikit-learn"}  # where a package is not called as its module
 
 

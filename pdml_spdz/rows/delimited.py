@@ -1,7 +1,7 @@
 """Rows out of text files with one line for each row and the names of the columns in the first (.csv, .tsv).
 
-pyarrow reads them, block by block, into one array. Without it there is a plain reader for what most files are: commas,
-decimal points, UTF-8. Both give the same numbers, and both leave it to `complaint` to say what is wrong.
+pyarrow reads them, block by block, into one array. Of very many columns a plain reader is quicker: commas, decimal
+points, UTF-8. Both give the same numbers, and both leave it to `complaint` to say what is wrong.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from pdml_spdz.errors import InputError
 from pdml_spdz.numerics.fixedpoint import Reals
 from pdml_spdz.rows.choosing import ColumnPlan, plan
 from pdml_spdz.rows.complaints import FALSE, TRUE, complaint, no_rows
-from pdml_spdz.rows.frames import Loaded, block_of, needs_pyarrow
+from pdml_spdz.rows.frames import Loaded, block_of
 from pdml_spdz.rows.names import Names
 from pdml_spdz.rows.reading import ENCODINGS, RowsWanted
 from pdml_spdz.rows.text_form import (
@@ -53,16 +53,8 @@ def read_delimited(path: Path, wanted: RowsWanted) -> Loaded:
     with in_encoding(path, encoding):
         form = form_of(path, encoding, wanted.reading)
         made = plan(form.names, wanted, str(path))
-        odd = _beyond_plain(form, made)
-        if len(form.names) > WIDE and not odd:
-            return _plain(form, made)
-        try:
-            import pyarrow  # noqa: F401
-        except ImportError:
-            if odd:
-                raise needs_pyarrow(str(path), odd) from None
-            return _plain(form, made)
-        return _by_arrow(form, made)
+        usual = form.sep == "," and form.decimal == "." and form.encoding == "utf-8-sig" and not made.texts
+        return _plain(form, made) if usual and len(form.names) > WIDE else _by_arrow(form, made)
 
 
 # ---- pyarrow
@@ -241,17 +233,6 @@ def _gathered(made: ColumnPlan, batches: Iterator[Any]) -> tuple[Reals, NDArray[
 
 
 # ---- without pyarrow
-
-
-def _beyond_plain(form: Form, made: ColumnPlan) -> str:
-    """What the plain reader cannot do about this file, in words; nothing if it can read it."""
-    if form.sep != ",":
-        return f" ({form.sep!r} between its columns)"
-    if form.decimal != ".":
-        return " (decimal commas)"
-    if form.encoding != "utf-8-sig":
-        return f" ({form.encoding.upper()})"
-    return " (identifiers and categories)" if made.texts else ""
 
 
 def _plain(form: Form, made: ColumnPlan) -> Loaded:

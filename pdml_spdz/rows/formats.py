@@ -18,7 +18,7 @@ from pdml_spdz.errors import InputError
 from pdml_spdz.registry import Line, Registry
 from pdml_spdz.rows.base import BLOCK, Rows, RowsLike, as_rows, is_sparse
 from pdml_spdz.rows.choosing import plan
-from pdml_spdz.rows.frames import Loaded, block_of, needs_pyarrow, read_table, table_plan, texts_of
+from pdml_spdz.rows.frames import Loaded, block_of, read_table, table_plan, texts_of
 from pdml_spdz.rows.names import Names
 from pdml_spdz.rows.reading import RowsWanted
 
@@ -126,20 +126,16 @@ def _check_mtx(path: Path, rows: int, columns: int, entries: int, form: str) -> 
 
 
 def read_parquet(path: Path, wanted: RowsWanted) -> Loaded:
-    try:
-        import pyarrow.parquet as pq
-    except ImportError:
-        raise needs_pyarrow(str(path)) from None
+    import pyarrow.parquet as pq
+
     with pq.ParquetFile(path, pre_buffer=False) as file:
         return _batches_read(file.schema_arrow, file.iter_batches, file.metadata.num_rows, str(path), wanted)
 
 
 def read_feather(path: Path, wanted: RowsWanted) -> Loaded:
     """Arrow's own format, in a file of it or as a stream."""
-    try:
-        import pyarrow.feather as feather
-    except ImportError:
-        raise needs_pyarrow(str(path)) from None
+    from pyarrow import feather
+
     with path.open("rb") as file:
         stream = file.read(len(STREAM)) == STREAM
     if stream:

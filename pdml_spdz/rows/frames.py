@@ -255,20 +255,13 @@ def as_arrow(value: Any, where: str) -> Any:
     """A table of Arrow, of a library that speaks its C interface too."""
     if hasattr(value, "to_batches"):
         return value
-    try:
-        import pyarrow as pa
-    except ImportError:
-        raise needs_pyarrow(where) from None
+    import pyarrow as pa
+
     try:
         return pa.Table.from_batches([value]) if isinstance(value, pa.RecordBatch) else pa.table(value)
     except pa.ArrowException as error:
         found = f"{where} has a column of a type that Arrow does not know ({error})."
         raise InputError(found, NUMBERS, CONVERT) from None
-
-
-def needs_pyarrow(where: str, why: str = "") -> InputError:
-    found = f"{where} needs the package pyarrow{why}, which is not installed."
-    return InputError(found, do="pip install pyarrow")
 
 
 def _is_number_type(dtype: Any) -> bool:

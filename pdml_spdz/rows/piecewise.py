@@ -17,7 +17,7 @@ from pdml_spdz.errors import InputError
 from pdml_spdz.rows.blocked import Blocked, BlockStore
 from pdml_spdz.rows.choosing import ColumnPlan
 from pdml_spdz.rows.copies import refuse_copies
-from pdml_spdz.rows.frames import Loaded, needs_pyarrow, table_plan
+from pdml_spdz.rows.frames import Loaded, table_plan
 from pdml_spdz.rows.names import Names, listed, positions, quoted
 from pdml_spdz.rows.pieces import ParquetPiece, Unseen, ValuePiece, unreadable
 from pdml_spdz.rows.reading import Reading, RowsWanted
@@ -72,11 +72,9 @@ def refuse_triplets(reading: Reading, where: str) -> None:
 
 def parquet_pieces(pattern: str, wanted: RowsWanted) -> list[ParquetPiece]:
     """Each row group of all files, in the order of their names."""
-    try:
-        import pyarrow as pa
-        import pyarrow.parquet as pq
-    except ImportError:
-        raise needs_pyarrow(pattern) from None
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
     paths = _within(pattern) if Path(pattern).is_dir() else sorted(glob.glob(pattern, recursive=True))  # noqa: PTH207
     if not paths:
         raise InputError(

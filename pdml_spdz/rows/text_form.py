@@ -15,7 +15,6 @@ from pathlib import Path
 from typing import IO, Any
 
 from pdml_spdz.errors import InputError
-from pdml_spdz.rows.frames import needs_pyarrow
 from pdml_spdz.rows.names import Names, listed
 from pdml_spdz.rows.reading import DECIMALS, SEPARATORS, Reading
 
@@ -106,10 +105,8 @@ def opened(path: Path) -> Any:
         return gzip.open(path, "rb")
     if ending in (".csv", ".tsv", ".txt"):
         return path.open("rb")
-    try:
-        import pyarrow as pa
-    except ImportError:
-        raise needs_pyarrow(str(path), f" (to unpack {ending})") from None
+    import pyarrow as pa
+
     return pa.input_stream(str(path), compression=ARROW_PACKED[ending])
 
 

@@ -9,10 +9,12 @@ from __future__ import annotations
 
 import functools
 import importlib.util
+import os
 import re
 import shlex
 import shutil
 import subprocess
+import sys
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -31,6 +33,7 @@ from pdml_spdz.study import file as study_file
 from pdml_spdz.transport import certs
 from tests.docs.pages import PAGES, ROOT, blocks, command_word, commands, typed
 from tests.kitchen import COMMANDS, ELSEWHERE, furnish, names_what_is_there, run, understood
+from tests.plain_install import declared, hidden
 from tests.unit.test_examples import EXAMPLES
 
 # What no test runs, by how it begins, and why. At most fifteen.
@@ -303,3 +306,30 @@ def test_python_of_the_pages_runs(page: Path, variables: dict[str, Any]) -> None
     for block in blocks(page):
         if block.kind == "python":
             exec(compile(block.text, str(page), "exec"), variables)  # what we wrote ourselves
+
+
+# What README's Python speaks of, of parties that are threads.
+PRELUDE = """
+import numpy as np
+import pdml_spdz
+
+for function in (pdml_spdz.svd, pdml_spdz.pca, pdml_spdz.nmf):
+    function.__wrapped__.__kwdefaults__ |= {"transport": "threads", "engine": "secsum"}
+X_0, X_1, X_2 = np.abs(np.random.default_rng(0).normal(size=(3, 40, 30)))
+X = np.concatenate([X_0, X_1, X_2])
+pdml_spdz.pca([X_0, X_1, X_2], rank=5, out="runs/mine")
+"""
+
+
+def test_python_of_the_readme_needs_the_packages_that_it_names(tmp_path: Path) -> None:
+    (block,) = [b.text for b in blocks(ROOT / "README.md") if b.kind == "python"]
+    named = re.findall(r"pip install '?([\w.\[\]]+)", block)
+    more = [text for name in named for text in (declared(name[2:-1]) if name.startswith(".[") else [name])]
+    done = subprocess.run(
+        [sys.executable, "-W", "ignore", "-c", PRELUDE + block],
+        cwd=tmp_path,
+        env=os.environ | {"PYTHONPATH": str(hidden(tmp_path / "plain", *more))},
+        capture_output=True,
+        text=True,
+    )
+    assert done.returncode == 0, done.stderr

@@ -1,6 +1,7 @@
 """docs/tutorial.md, run as it is printed: every block of commands in turn, in one shell, with three real parties.
 
-What is changed: ports, for those that are free. What is shown as output is compared, "..." standing for anything.
+By a Python that has what a plain `pip install` brings. What is changed: ports, for those that are free. What is shown
+as output is compared, "..." standing for anything.
 """
 
 from __future__ import annotations
@@ -21,6 +22,7 @@ from tests.docs.pages import ROOT, blocks
 from tests.docs.test_commands import NOT_RUN
 from tests.docs.test_generated import assert_same_picture
 from tests.parties.helpers import free_ports
+from tests.plain_install import hidden
 
 PAGE = ROOT / "docs" / "tutorial.md"
 MARK = "@@ end of block"
@@ -47,7 +49,7 @@ def played(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, list[str]]:
         script = script.replace(f":{printed_port}", f":{port}")
     commands = os.pathsep.join([str(Path(sys.executable).parent), os.environ["PATH"]])
     environment = {k: v for k, v in os.environ.items() if k != "COLUMNS"}
-    environment |= {"PATH": commands, "XDG_DATA_HOME": str(home / "data")}
+    environment |= {"PATH": commands, "XDG_DATA_HOME": str(home / "data"), "PYTHONPATH": str(hidden(home / "plain"))}
     done = subprocess.run(
         ["bash", "-e", "-o", "pipefail", "-c", script],
         cwd=home,

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import gzip
-import os
 from collections.abc import Callable
 from pathlib import Path
 
@@ -15,7 +14,7 @@ import scipy.sparse as sp
 
 from pdml_spdz.errors import InputError, MismatchError, PeerAborted
 from pdml_spdz.rows import data
-from tests.parties.helpers import Parties, rows, run
+from tests.parties.helpers import Parties, rows
 
 NAMES = ("a", "b", "c", "d", "e", "f")
 
@@ -123,18 +122,6 @@ def test_rows_sparse_with_an_entry_in_two_parts(tmp_path: Path) -> None:
     twice = sp.csr_array((np.ones(2), np.zeros(2, int), np.array([0, 2])), shape=(1, 6))
     sp.save_npz(tmp_path / "x.npz", twice)
     assert data.load(tmp_path / "x.npz").X.data.tolist() == [2.0]
-
-
-def test_rows_parquet_without_pyarrow(parties: Callable[..., Parties]) -> None:
-    site = parties()
-    parquet({"a": [1.0]})(site.home(1) / "x.parquet")
-    (site.home(1) / "pyarrow.py").write_text("raise ImportError")
-    site.start(0)
-    paths = os.pathsep.join([".", *os.environ.get("PYTHONPATH", "").split(os.pathsep)])
-    ended = run("party", "study.toml", "--id", "1", "--data", "x.parquet", cwd=site.home(1), PYTHONPATH=paths)
-    ended.failed(InputError, "needs the package pyarrow", "Do this: pip install pyarrow")
-    (told,) = site.end()
-    told.failed(PeerAborted, "P1 ended the run: it could not use its own input file")
 
 
 @pytest.mark.parametrize("bound", ["secsum", "1000"])

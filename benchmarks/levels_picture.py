@@ -19,6 +19,7 @@ import numpy as np
 from benchmarks.privacy.page import standalone
 from benchmarks.summaries import tables as tables_of
 from pdml_spdz.numerics.fixedpoint import Reals
+from pdml_spdz.numerics.linalg import fix_signs
 from pdml_spdz.results.charts import COLOURS
 from pdml_spdz.results.pictures import colour
 
@@ -79,8 +80,7 @@ def picture() -> str:
     X = tables()
     S = X.T @ X / len(X)
     values, V = np.linalg.eigh(S)
-    values, V = values[::-1], V[:, ::-1]
-    V = V * np.sign(V[np.abs(V).argmax(axis=0), np.arange(len(V))])
+    values, V = values[::-1], fix_signs(V[:, ::-1])
     found, of = told()
     body = []
     for i, (title, (seen, line)) in enumerate(PANELS.items()):

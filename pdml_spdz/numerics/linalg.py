@@ -8,6 +8,7 @@ from numpy.typing import NDArray
 from pdml_spdz.numerics.fixedpoint import Reals
 
 EPS = float(np.finfo(np.float64).eps)
+TIED = 1e-6  # of the largest: entries that near to it are taken for as large; a result is known to 1e-7
 
 
 def orthonormalise(Y: Reals) -> tuple[Reals, Reals]:
@@ -33,9 +34,14 @@ def qr_tolerance(r: Reals, d: int) -> Reals:
 
 
 def fix_signs(V: Reals) -> Reals:
-    """V with each column's largest entry (in size) made positive: a singular vector is defined up to its sign."""
-    largest = np.take_along_axis(V, np.argmax(np.abs(V), axis=0)[None, :], axis=0)
-    return V * np.where(largest < 0, -1.0, 1.0)
+    """V with each column's largest entry (in size) made positive: a singular vector is defined up to its sign.
+
+    Of several that are as large (two categories of one column are opposite) the first one, whatever rounding makes of
+    them.
+    """
+    size = np.abs(V)
+    first = np.argmax(size >= (1.0 - TIED) * size.max(axis=0), axis=0)
+    return V * np.where(np.take_along_axis(V, first[None, :], axis=0) < 0, -1.0, 1.0)
 
 
 def sine(V: Reals, W: Reals) -> float:

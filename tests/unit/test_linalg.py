@@ -80,6 +80,18 @@ def test_signs_are_fixed_by_the_largest_entry() -> None:
     np.testing.assert_array_equal(fix_signs(-V), expected)
 
 
+@pytest.mark.parametrize("noise", [1e-16, 1e-12, 1e-8])
+def test_signs_of_opposite_entries_are_those_of_the_first_whatever_rounding_says(noise: float) -> None:
+    """Two categories of one column: their entries are opposite, and which is the larger one is rounding."""
+    V = np.linalg.qr(np.array([[0.1, 0.0], [-0.5, 0.6], [0.5, -0.6], [0.2, 0.3]]))[0]
+    for i, sign in ((1, 1.0), (2, 1.0), (1, -1.0), (2, -1.0)):
+        near = sign * V
+        near[i] *= 1.0 + noise
+        found = fix_signs(near)
+        assert np.all(found[1] > 0)
+        assert np.all(found[2] < 0)
+
+
 @pytest.mark.parametrize(("n", "d", "k"), [(1, 3, 1), (1000, 1500, 2), (400, 3000, 3), (50, 4000, 30)])
 def test_products_by_blocks_of_rows_are_the_same(n: int, d: int, k: int) -> None:
     """One block, several with a rest, several, and rows too long for blocks."""

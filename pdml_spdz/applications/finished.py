@@ -20,7 +20,7 @@ from pdml_spdz.rows.base import Rows, RowsLike, as_rows
 from pdml_spdz.rows.coefficients import read_parquet_parts
 from pdml_spdz.rows.data import Data, ending_of, in_pieces, load
 from pdml_spdz.rows.formats import TABLES
-from pdml_spdz.rows.names import Names
+from pdml_spdz.rows.names import Names, column, listed
 from pdml_spdz.rows.reading import READ_AS_FOUND, Reading, RowSettings, RowsWanted
 from pdml_spdz.run.output import REPORT, finished, kept_array, kept_result
 from pdml_spdz.study.algorithm import ALGORITHMS, IDS, Algorithm
@@ -89,6 +89,8 @@ class FinishedRun:
     def read(self, path: Path, reading: Reading = READ_AS_FOUND, also: Names = ()) -> Data:
         """A file as the run read its files: the same columns, and others that are asked for. Nothing is missing in it.
 
+        Missing values of the run's features get what the run has filled in.
+
         also : names of columns that the run has not
         """
         features = self.report["features"]
@@ -102,13 +104,18 @@ class FinishedRun:
             agreed = replace(agreed, columns=(*features, *also), drop=())
         else:
             agreed = replace(agreed, columns=(), drop=()) if not also else agreed
-        data = load(path, wanted=RowsWanted(reading, agreed, tuple(features or ()))).looked_at(agreed.missing)
+        wanted = RowsWanted(reading, agreed, tuple(features or ()), self.report.get("id_column", ""))
+        data = load(path, wanted=wanted).looked_at(agreed.missing)
         if not data.holes:
             return data
-        fill, order = self.own("fill.npy"), data.as_in(self.report)
-        if fill is None or also:
-            raise InputError(f"{path} has missing values.", "a number in every entry")
-        return replace(order, rows=order.rows.filled(fill), holes=False)
+        fill, names = self.own("fill.npy"), data.features or range(data.d)
+        of_run = features if by_name else [name for name in names if name not in also]
+        known = dict(zip(of_run, () if fill is None else fill, strict=False))
+        values = np.array([known.get(name, np.nan) for name in names])
+        if empty := [column(data.features, int(j)) for j in np.flatnonzero(np.isnan(values) & (data.missing() > 0))]:
+            found = f"{path} has missing values for which {self.directory} has none to fill in: {listed(empty)}."
+            raise InputError(found, "a number in every entry", "leave these rows out of the file")
+        return replace(data, rows=data.rows.filled(values), holes=False)
 
     def rows(self, data: Data) -> Rows:
         """The rows with the run's columns in its order; columns that the run has not are left out."""

@@ -177,7 +177,7 @@ def run_local(run: LocalRun, compare: Compare | None = None) -> LocalResult:
 
 def _public(result: LocalResult) -> dict[str, Reals]:
     """What every party has besides the result."""
-    found = {"mean.npy": result.mean, "scale.npy": result.scale}
+    found = {"mean.npy": result.mean, "scale.npy": result.scale, "fill.npy": result.arrays.get("fill.npy", [None])[0]}
     return {name: array for name, array in found.items() if array is not None}
 
 

@@ -82,7 +82,9 @@ def plan(names: Names, wanted: RowsWanted, where: str) -> ColumnPlan:
     if own.id_column in {*agreed.columns, *agreed.lists()}:
         found = f"{where}: the column {own.id_column!r} is both an identifier and a feature."
         raise InputError(found, "one of the two", "leave it out of --id-column, or out of --columns and --encode")
-    aside = (names.index(own.id_column),) if own.id_column else ()
+    known = wanted.ids in names and wanted.ids not in {*agreed.columns, *agreed.lists()}
+    ids = own.id_column or (wanted.ids if known else "")
+    aside = (names.index(ids),) if ids else ()
     place, categories = {name: j for j, name in enumerate(names)}, agreed.lists()
     order = [place[name] for name in agreed.columns] or [j for j, name in enumerate(names) if name not in agreed.drop]
     made = ColumnPlan(

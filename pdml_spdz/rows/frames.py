@@ -88,7 +88,7 @@ def table_plan(schema: Any, wanted: RowsWanted, where: str) -> ColumnPlan:
 
 
 def _asks_nothing(wanted: RowsWanted) -> bool:
-    return wanted.agreed.plain and not (wanted.reading.id_column or wanted.reading.triplets)
+    return wanted.agreed.plain and not (wanted.reading.id_column or wanted.reading.triplets or wanted.ids)
 
 
 def column_types(table: Any) -> list[str | None]:

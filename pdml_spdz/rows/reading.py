@@ -121,11 +121,13 @@ class RowsWanted:
     """What is wanted of a file or a table: as its party reads it, as all parties agreed.
 
     features : names that the study lists; of triplets, which feature is which column
+    ids : the column of identifiers of an earlier run: kept aside where it is there and its party names none
     """
 
     reading: Reading = field(default_factory=Reading)
     agreed: RowSettings = field(default_factory=RowSettings)
     features: Names = ()
+    ids: str = ""
 
 
 def _names(given: Any, what: str) -> Names:

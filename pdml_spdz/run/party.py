@@ -87,6 +87,7 @@ def run_fit(run: PartyRun, data: Data, link: Link, session: bytes, identity: Ide
         run.note("no iteration was finished at every party: the fit starts, with what was opened before it")
     with closing(make_engine(run, link, session, identity)) as engine:
         fitted = _recorded(run, lambda: fit_filled(run, data, link, engine))
+    fitted.report["id_column"] = run.reading.id_column  # for commands that read such rows again
     if data.ids is not None or data.kept is not None:
         save_json(run.directory / IDS, data.names(), private=True)
     commit(run.directory, fitted.arrays, fitted.report, run.transcript)

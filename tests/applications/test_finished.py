@@ -21,6 +21,7 @@ from pdml_spdz.errors import InputError
 from pdml_spdz.estimators import PDNMF, PDPCA, PDSVD
 from pdml_spdz.local.joint import LocalRun, local_study, run_local
 from pdml_spdz.rows.data import from_rows
+from pdml_spdz.rows.reading import Reading, RowSettings
 
 NAMES = list("abcdef")
 TOL = 1e-7  # of the fits: sines
@@ -268,3 +269,41 @@ def test_page_of_a_report_that_no_run_has_written_is_an_error_in_words(runs: Pat
     (tmp_path / "run" / "report.json").write_text(json.dumps(report | {key: [None, {"a": 7}]}))
     found = CliRunner().invoke(cli, ["page", str(tmp_path / "run")])
     assert found.exit_code == 0 or isinstance(found.exception, InputError)
+
+
+def test_commands_fill_in_what_the_run_has_filled_in_and_know_its_identifiers(tmp_path: Path) -> None:
+    """From the directory of all parties: means of all rows, categories, whose rows they are, a target that is whole."""
+    held = []
+    for m, table in enumerate(tables()):
+        table.iloc[3 + m, 1] = np.nan
+        table = table.assign(sex=np.where(np.arange(40) % 3 > m, "f", "m"), pid=[f"p{m}-{i}" for i in range(40)])
+        held.append(table)
+    rows = RowSettings(encode={"sex": ["f", "m"]}, missing="mean")  # type: ignore[arg-type]
+    study = local_study(3, algorithm="pca", rank=3, engine="secsum", scale="secsum", rows=rows)
+    run_local(LocalRun(held, study, tmp_path / "run", transport="threads", reading=Reading(id_column="pid")))
+    whole = pd.get_dummies(pd.concat(held).drop(columns="pid"), columns=["sex"], prefix_sep="=").astype(float)
+    filled = whole.fillna(whole.mean()).to_numpy()
+    V = np.load(tmp_path / "run" / "V.npy")
+    exact = (filled[:40] - filled.mean(axis=0)) / filled.std(axis=0) @ V
+    held[0].to_csv(tmp_path / "rows.csv", index=False)
+    held[0].assign(y=filled[:40] @ np.arange(8.0)).to_csv(tmp_path / "target.csv", index=False)
+    run, file, out = str(tmp_path / "run"), str(tmp_path / "rows.csv"), str(tmp_path / "out.csv")
+    say(tmp_path, "project", run, file, "--out", out)
+    scores = pd.read_csv(out)
+    assert list(scores["id"]) == list(held[0]["pid"])
+    np.testing.assert_allclose(scores.iloc[:, 1:], exact, atol=1e-8)
+    say(tmp_path, "reconstruct", run, file, "--out", out)
+    assert list(pd.read_csv(out)["id"]) == list(held[0]["pid"])
+    say(tmp_path, "page", run, "--rows", file)
+    say(tmp_path, "regress", run, str(tmp_path / "target.csv"), "--target", "y", "--out", out)
+    y = filled[:40] @ np.arange(8.0)
+    found, shift = pd.read_csv(out)["coefficient"], np.column_stack([np.ones(40), exact])
+    fitted = found[0] + filled[:40] @ found[1:]
+    np.testing.assert_allclose(fitted, shift @ np.linalg.lstsq(shift, y, rcond=None)[0], atol=1e-6)
+    held[0].drop(columns="pid").to_csv(tmp_path / "rows.csv", index=False)
+    say(tmp_path, "project", run, file, "--out", out)
+    assert list(pd.read_csv(out)["id"]) == list(range(40))
+    held[0].assign(y=np.where(np.arange(40) == 5, np.nan, y)).to_csv(tmp_path / "target.csv", index=False)
+    asked = CliRunner().invoke(cli, ["regress", run, str(tmp_path / "target.csv"), "--target", "y"])
+    assert "has missing values for which" in str(asked.exception)
+    assert "column 'y'" in str(asked.exception)

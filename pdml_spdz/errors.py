@@ -10,6 +10,7 @@ from collections.abc import Iterable, Sequence
 
 LONGEST_NAME = 64  # characters of an organisation's name
 INTERRUPTED = 130
+SCALE = "scale the features (--scale secsum; in Python scale='secsum')"
 RESUME = "`--resume` at all parties goes on from the last finished iteration"
 
 

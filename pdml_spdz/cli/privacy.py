@@ -43,7 +43,7 @@ from pdml_spdz.privacy.verdict import Observer, judge
 from pdml_spdz.rows import data as data_files
 from pdml_spdz.rows.data import Data
 from pdml_spdz.rows.reading import REFUSE, Reading, RowsWanted
-from pdml_spdz.system.files import writing
+from pdml_spdz.system.files import save_text, writing
 
 _path = click.Path(path_type=Path)
 _positive = click.IntRange(1)
@@ -314,8 +314,6 @@ def exclude(directory: Path, level: float, epsilon: float | None, views: tuple[s
         raise InputError(f"{directory} holds no measurement.", page.KSDP, "run `pdml-spdz privacy assess` first")
     found = to_exclude(measured, level=level, epsilon=epsilon, views=views)
     path = out or directory / "exclude.txt"
-    with writing(path):
-        path.touch(mode=0o600)
-        names = measured["settings"].get("names", {})
-        path.write_text("".join(f"{names.get(str(i), i)}\n" for i in found), encoding="utf-8")
+    names = measured["settings"].get("names", {})
+    save_text(path, "".join(f"{names.get(str(i), i)}\n" for i in found), private=True)
     echo(f"{len(found)} records in {path}")

@@ -16,7 +16,7 @@ from pdml_spdz.programs import render as programs
 from pdml_spdz.programs.precision import FULL_G, Precision
 from pdml_spdz.programs.sealed_precision import SEALED_PROGRAM, SealedPrecision
 from pdml_spdz.study.checks import USUAL_RANGE, WIDE_RANGE
-from pdml_spdz.system.files import writing
+from pdml_spdz.system.files import save_text
 
 if TYPE_CHECKING:
     from pdml_spdz.lattice.parameters import Parameters
@@ -64,8 +64,7 @@ def render(
     if out is None:
         echo(program.text, nl=False)
         return
-    with writing(out):
-        out.write_text(program.text, encoding="utf-8")
+    save_text(out, program.text)
     echo(f"wrote {out}, digest {program.digest[:16]}")
 
 

@@ -43,7 +43,6 @@ def project(run: Path, rows: Path, out: Path, **given: Any) -> None:
     finished = FinishedRun.load(run)
     data = finished.read(rows, reading_of(given))
     scores = finished.project(data)
-    _check_elsewhere(out, rows)
     write_table(out, ["id", *finished.loadings.labels], data.names(), scores, private=True)
     echo(f"wrote {out}: {scores.shape[0]:,} rows, {scores.shape[1]} coordinates each")
 
@@ -64,7 +63,6 @@ def reconstruct(run: Path, rows: Path, out: Path, **given: Any) -> None:
     finished = FinishedRun.load(run)
     data = finished.read(rows, reading_of(given))
     found = finished.reconstruct(finished.project(data))
-    _check_elsewhere(out, rows)
     write_table(out, ["id", *finished.loadings.names], data.names(), found, private=True)
     shift = 0.0 if finished.shift is None else finished.shift
     exact = finished.rows(data).dense()
@@ -107,9 +105,3 @@ def _write_page(finished: FinishedRun, rows: Path | None, reading: Reading) -> N
         pictures = [biplot(title, chosen, loadings.names, loadings.values[:, :2], loadings.labels[:2])]
     own = finished.report["party_id"] is not None or rows is not None
     pages.write(finished.directory, finished.report, finished.result, private=own, pictures=pictures)
-
-
-def _check_elsewhere(out: Path, rows: Path) -> None:
-    """One's own rows are not written over."""
-    if out.resolve() == rows.resolve():
-        raise InputError(f"--out is {rows}, the file with the rows themselves.", "another file")

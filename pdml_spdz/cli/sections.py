@@ -5,10 +5,14 @@ Libraries for this exist; importing the smaller one takes longer than all of `pd
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import click
+
+from pdml_spdz.errors import InputError
 
 SECTIONS = {
     "Privacy": (
@@ -27,12 +31,28 @@ SECTIONS = {
     ),
 }
 COMMON = "Options"
+WRITTEN, ROWS = (
+    ("out", "words", "json_file"),
+    ("rows", "test"),
+)  # parameters that are written to; that may be directories
 FEW = 8  # options that need no groups
 OF = {name: section for section, names in SECTIONS.items() for name in names.split()}
 
 
 class SectionedCommand(click.Command):
-    """A command whose options are shown in groups: the common ones first, then by what they are about."""
+    """A command whose options are shown in groups: the common ones first, then by what they are about; and which does
+    not write over what it reads.
+    """
+
+    def invoke(self, ctx: click.Context) -> Any:
+        written = [Path(os.path.realpath(path)) for name in WRITTEN if (path := ctx.params.get(name))]
+        for name, value in ctx.params.items():
+            for path in value if isinstance(value, tuple) else (value,):
+                if name not in WRITTEN and isinstance(path, Path):
+                    place = Path(os.path.realpath(path))
+                    if place in written or (name in ROWS and any(place in out.parents for out in written)):
+                        raise InputError(f"what is to be written is {path} or in it, which is read.", "another file")
+        return super().invoke(ctx)
 
     def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         shown = [p for p in self.get_params(ctx) if isinstance(p, click.Option)]

@@ -9,8 +9,9 @@ from typing import Any
 
 import numpy as np
 
-from pdml_spdz.errors import MismatchError, PdmlError, QuotaError
+from pdml_spdz.errors import SCALE, MismatchError, PdmlError, QuotaError
 from pdml_spdz.fits import prepare
+from pdml_spdz.fits.limits import heaviest, known_bound
 from pdml_spdz.numerics.fixedpoint import Reals
 from pdml_spdz.primitives import bound as bounds
 from pdml_spdz.rows import data as data_files
@@ -103,7 +104,7 @@ def examine(
         if study is not None:
             _against(found, data, study, me)
         else:
-            _size(found, data.known.squares())
+            _size(found, replace(data, rows=data.known))
         _suspects(found, data, study)
     return found
 
@@ -190,8 +191,9 @@ def _against(found: Examined, data: Data, study: Study, me: int | None) -> None:
 def _check_size(found: Examined, data: Data, study: Study, me: int | None) -> None:
     """What the study's bound is compared with, as a run does."""
     rows = data.known
-    if study.quotas is None and study.bound_kind != "window":
-        found.note(OK, "bound", f"found in the run ({study.bound_kind}); {SQUARES} = {rows.squares():.4g}")
+    if study.quotas is None and (study.bound_kind != "window" or study.scale == "secsum"):
+        how = "rows are scaled" if study.scale == "secsum" else f"found in the run ({study.bound_kind})"
+        found.note(OK, "bound", f"{how}; {SQUARES} = {rows.squares():.4g}")
         return
     most = bounds.WINDOW / study.M if study.quotas is None else study.quotas[me or 0]
     if study.spec.measure == GRAM and not prepare.counted(study):
@@ -202,18 +204,20 @@ def _check_size(found: Examined, data: Data, study: Study, me: int | None) -> No
         norm, what = float(np.linalg.norm(rows.column_sums())), study.spec.measure
     else:
         norm, what = rows.squares(), SQUARES
-    bounds.check_norm(norm, most, what)
+    known_bound(study, me or 0, norm, what, replace(data, rows=rows))
     found.note(OK, "bound", f"{what} = {norm:.4g} of {most:.4g}")
 
 
-def _size(found: Examined, squares: float) -> None:
+def _size(found: Examined, data: Data) -> None:
     """Of no study in particular: numbers with which no run goes on, or only some."""
+    squares = data.rows.squares()
     if not np.isfinite(squares):
         text = f"{SQUARES} is beyond all numbers\nWanted: numbers below 1e150\nDo this: scale the data, or correct it"
         found.note(PROBLEM, "size", text, QuotaError.__name__)
     elif squares > bounds.WINDOW:
-        text = f"{SQUARES} = {squares:.4g}, beyond {bounds.WINDOW:.4g}: a run needs --scale, or a --bound of its own"
-        found.note(NOTE, "size", text)
+        made = f", nearly all of it {name}" if (name := heaviest(data)) else ""
+        text = f"{SQUARES} = {squares:.4g}{made}, beyond {bounds.WINDOW:.4g}, where a run without scaling ends"
+        found.note(NOTE, "size", f"{text}\nDo this: {SCALE}, {bounds.LARGER_BOUND}, {bounds.LESS_OF_COLUMN}")
 
 
 def _suspects(found: Examined, data: Data, study: Study | None) -> None:

@@ -10,37 +10,57 @@ from pdml_spdz.engines.base import Engine
 from pdml_spdz.numerics.fixedpoint import Reals
 from pdml_spdz.primitives import bound as bounds
 from pdml_spdz.primitives.bound import Bound
-from pdml_spdz.rows.base import Rows
+from pdml_spdz.rows.data import Data
+from pdml_spdz.rows.names import column
 from pdml_spdz.run import own_secret
 from pdml_spdz.run.context import PartyRun
 from pdml_spdz.study.algorithm import GRAM, SQUARES
 from pdml_spdz.study.model import Study
 from pdml_spdz.transport.base import Link
 
+NEARLY_ALL = 0.9
 MEAN_BLUR = 8  # the mean itself is opened, and with it nearly all that its exponent says
 
 
-def check_rows(study: Study, m: int, X: Rows) -> None:
+def check_rows(study: Study, m: int, data: Data) -> None:
     """||X_m||_F^2 against the quota or the window, before the first sum.
 
-    Centring makes the covariance of all rows no larger.
+    Centring makes the covariance of all rows no larger. The window has no say in rows that SecSum scales: their sums
+    are below a bound by exponent, and the covariance below a public one.
     """
+    if study.quotas is not None or (study.bound_kind == "window" and study.scale != "secsum"):
+        known_bound(study, m, data.rows.squares(), SQUARES, data)
+
+
+def known_bound(study: Study, m: int, norm: float, what: str, data: Data) -> Bound:
+    """By the quotas or the window, if this party's rows keep to it."""
+
+    def made() -> str:
+        return "" if study.spec.vector else heaviest(data)
+
     if study.quotas is not None:
-        bounds.check_norm(X.squares(), study.quotas[m], SQUARES)
-    elif study.bound_kind == "window":
-        bounds.check_norm(X.squares(), bounds.WINDOW / study.M, SQUARES)
+        return bounds.agreed_bound(norm, m, study.quotas, what, made)
+    return bounds.window(norm, study.M, what, made)
 
 
-def find_bound(run: PartyRun, norm: float, engine: Engine, link: Link, d: int) -> Bound:
-    """The bound of sums of S_m v, where this party has ||S_m||_F <= norm; the study says where it comes from."""
+def heaviest(data: Data) -> str:
+    """The column that has nearly all of the sum of squares, in words; "" if none has."""
+    squares = data.rows.column_squares()
+    j = int(np.argmax(squares))
+    return column(data.features, j) if data.d > 1 and squares[j] > NEARLY_ALL * squares.sum() else ""
+
+
+def find_bound(run: PartyRun, norm: float, engine: Engine, link: Link, data: Data) -> Bound:
+    """The bound of sums of S_m v, where this party has ||S_m||_F <= norm; the study says where it comes from.
+
+    data : the rows that S_m is of
+    """
     study = run.study
     either = _either(study)
-    if study.quotas is not None:
-        return bounds.agreed_bound(norm, run.me, study.quotas, either)
-    if study.bound_kind == "window":
-        return bounds.window(norm, study.M, either)
+    if study.quotas is not None or study.bound_kind == "window":
+        return known_bound(study, run.me, norm, either, data)
     if study.bound_kind == "exponent":
-        found = _by_exponent(run, norm, link, "fit", d, _exponent_of(study), bounds.BLUR)
+        found = _by_exponent(run, norm, link, "fit", data.d, _exponent_of(study), bounds.BLUR)
     else:
         found = bounds.bound_by_sec_sum(norm, engine.sec_sum, either)
     run.show(*([found.observable] if found.observable else []))

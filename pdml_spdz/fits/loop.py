@@ -113,7 +113,7 @@ class IterativeFit(ABC, Generic[S, R]):
             state = self._resumed(run.checkpoint)
         else:
             found = self.rows.bound
-            self.bound = found or find_bound(run, self.norm(), self.engine, self.link, self.data.d)
+            self.bound = found or find_bound(run, self.norm(), self.engine, self.link, self.data)
             state = self.start()
 
         history: list[list[float]] = []

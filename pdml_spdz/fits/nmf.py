@@ -243,7 +243,7 @@ def _nnsvd(run: PartyRun, X: Rows, engine: Engine, agree: Agreement, link: Link,
     run.note(f"nnsvd: PD-SVD, up to {tau} iterations")
     study, k = run.study, run.study.rank
     S_m = covariance(X, k, tau)
-    bound = find_bound(run, S_m.norm_bound(), engine, link, X.shape[1])
+    bound = find_bound(run, S_m.norm_bound(), engine, link, Data(X, None, "the rows"))
     start = svd.PowerState(start_by_sec_sum(X.shape[1], k, study.M, engine.sec_sum, agree))
     normed = opened_columns(run, engine, bound, Shape(X.shape[1], k, tau), seen=_seen_of_start(study))
     V = svd.pd_svd(Fitting(S_m, normed, agree, link.clock), start, SvdSettings(k, tau, 1e-6)).V

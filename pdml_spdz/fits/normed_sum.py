@@ -39,7 +39,7 @@ def fit(run: PartyRun, data: Data, link: Link, engine: Engine) -> Fitted:
     """
     x = data.rows.column_sums().reshape(-1, 1)  # of one row: the row itself
     uses = repeats.count(x.tobytes(), run.repeats)
-    bound = find_bound(run, float(np.linalg.norm(x)), engine, link, data.d)
+    bound = find_bound(run, float(np.linalg.norm(x)), engine, link, data)
     coin = Agreement(link).coin()
     g = np.random.default_rng(int.from_bytes(coin, "little")).standard_normal((data.d, 1))
     normed_sum = opened_columns(run, engine, bound, Shape(data.d, 1, 1), seen=observables(run.study))

@@ -160,7 +160,7 @@ def original_mean(rows: View, study: Study, data: Data) -> Reals:
 def accept(study: Study, m: int, data: Data) -> None:
     """A quota is checked before the first sum, if what is opened before the fit depends on rows that exceed it."""
     if counted(study):
-        check_rows(study, m, data.known)
+        check_rows(study, m, replace(data, rows=data.known))
 
 
 def counted(study: Study) -> bool:

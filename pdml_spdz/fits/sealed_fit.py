@@ -61,7 +61,7 @@ def fit_sealed(run: PartyRun, data: Data, link: Link, engine: Engine, rows: View
     norm = (
         form.trace() if study.bound_kind == "exponent" else form.norm_bound()
     )  # the same exponent as other levels show
-    bound = rows.bound or find_bound(run, norm, engine, link, d)
+    bound = rows.bound or find_bound(run, norm, engine, link, data)
     agree = Agreement(link)
     V = _start(study, d, precision.columns, engine, agree)
     save_array(run.directory / "V0.npy", V)

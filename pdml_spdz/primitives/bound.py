@@ -10,11 +10,12 @@ from __future__ import annotations
 import hashlib
 import hmac
 import math
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
 
-from pdml_spdz.errors import InputError, QuotaError
+from pdml_spdz.errors import SCALE, InputError, QuotaError
 from pdml_spdz.primitives.largest import largest
 from pdml_spdz.primitives.sec_sum import EngineSum, positive_tolerance
 from pdml_spdz.transport.base import Link
@@ -22,6 +23,9 @@ from pdml_spdz.transport.base import Link
 LARGEST_FOUND = 2.0**480
 WINDOW = 2.0**64  # with a range of 96 bits sums from 2^-32 to 2^64 have their place below it
 SHOWN_BITS = 20  # of a bound by SecSum: as many as a number format needs, and more
+LESS_OF_COLUMN = "leave that column out (--drop), or take off a number near its mean (--offset)"
+LESS_OF_ROWS = "scale the data, or leave out the rows that are too long"
+LARGER_BOUND = "agree on a larger --bound (in Python bound=) or quota"
 BLUR = 16  # an exponent is moved up by a common secret number below this: it says a norm to a factor of 2^16
 LEAST, MOST = -128, 128  # exponents; a smaller norm counts as 2^-128
 
@@ -51,29 +55,28 @@ class Bound:
         return None
 
 
-def agreed_bound(norm: float, me: int, quotas: list[float], what: str = "norm") -> Bound:
+def agreed_bound(norm: float, me: int, quotas: list[float], what: str = "norm", made: Callable[[], str] = str) -> Bound:
     """The bound that the parties' agreed quotas B_m make, once this party has seen that it keeps to its own.
 
     ||S_m||_F <= B_m is found out locally, before anything that depends on it is sent.
     """
-    check_norm(norm, quotas[me], what)
+    _check_norm(norm, quotas[me], what, made)
     return Bound(max(quotas), sum(quotas), "agreed")
 
 
-def window(norm: float, M: int, what: str = "norm") -> Bound:
+def window(norm: float, M: int, what: str = "norm", made: Callable[[], str] = str) -> Bound:
     """The bound that suits ordinary data, unless this party's rows are extraordinary."""
-    check_norm(norm, WINDOW / M, what)
+    _check_norm(norm, WINDOW / M, what, made, f"{SCALE}, ")
     return Bound(WINDOW / M, WINDOW, "window")
 
 
-def check_norm(norm: float, most: float, what: str) -> None:
-    """what : the norm, as a message calls it"""
+def _check_norm(norm: float, most: float, what: str, made: Callable[[], str], first: str = "") -> None:
+    """what : the norm, as a message calls it; made : the column that makes most of it, "" if there is none"""
     if not norm <= most:  # NaN must not pass
-        raise QuotaError(
-            f"this party's {what} is {norm:.6g}; it was not sent.",
-            f"at most {most:.6g}",
-            "agree on a larger --bound or quota, scale the data, or leave out the rows that are too long",
-        )
+        found, do = f"this party's {what} is {norm:.6g}; it was not sent.", f"{LARGER_BOUND}, {LESS_OF_ROWS}"
+        if column := made():
+            found, do = f"{found} Nearly all of it is {column}.", f"{first}{LARGER_BOUND}, {LESS_OF_COLUMN}"
+        raise QuotaError(found, f"at most {most:.6g}", do)
 
 
 def bound_by_sec_sum(norm: float, sec_sum: EngineSum, what: str = "norm") -> Bound:
@@ -113,7 +116,7 @@ def bound_by_exponent(norm: float, link: Link, shift: int, what: str, width: int
         raise QuotaError(
             f"this party's {what} is {norm:.6g}; it was not sent.",
             f"numbers far below 2^{MOST}",
-            "scale the data, or agree on a --bound",
+            "scale the data, or agree on a --bound (in Python bound=)",
         )
     E = largest(link, own, LEAST, MOST, shift=shift, width=width)
     return Bound(math.ldexp(1.0, E), math.ldexp(link.M, E), "exponent", E, what)

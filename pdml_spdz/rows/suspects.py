@@ -9,6 +9,7 @@ from dataclasses import replace
 
 import numpy as np
 
+from pdml_spdz.errors import SCALE
 from pdml_spdz.numerics.fixedpoint import Reals
 from pdml_spdz.rows.base import Rows
 from pdml_spdz.rows.data import Data
@@ -43,7 +44,7 @@ def dominant_column(data: Data, *, centred: bool) -> list[str]:
         return []
     what = "variance" if centred else "sum of squares"
     text = f"{DOMINANT} {what} of this party's rows: the first vector will be that column"
-    return [f"{column(data.features, j)} {text}; scale the features (--scale), or leave it out if it is not one"]
+    return [f"{column(data.features, j)} {text}; {SCALE}, or leave it out if it is no feature"]
 
 
 def rounded_integers(data: Data) -> list[str]:

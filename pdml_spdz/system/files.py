@@ -68,12 +68,15 @@ def printing(stream: IO[str]) -> Iterator[None]:
 
 @contextmanager
 def replaced(path: Path, *, synced: bool = False) -> Iterator[Path]:
-    """A temporary path beside `path` that takes its place when the block ends well.
+    """A temporary path beside `path`, or where that leads, that takes its place when the block ends well.
 
     synced : on the disk before it does, and its name with it: what is written afterwards cannot survive without it
     """
+    path = Path(os.path.realpath(path))
     temporary = path.with_name(f".{path.name}.new")
     with writing(path):
+        if path.exists() and not path.is_file():  # a device, a pipe: a file in its place is not what its readers read
+            raise StorageError(f"{path} is there, and is no file.", "a file, or nothing yet", "choose another --out")
         path.parent.mkdir(parents=True, exist_ok=True)
         try:
             yield temporary

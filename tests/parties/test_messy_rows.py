@@ -216,4 +216,12 @@ def test_check_finds_empty_columns_codes_numbers_too_large_and_names_that_look_a
     code, both = check(tmp_path, "b.csv", "c.csv")
     assert code == QuotaError.code
     assert "beyond all numbers" in both[0]["findings"][1]["found"]
+    (tmp_path / "d.csv").write_text("a,seen\n1,1.6e9\n" + "\n".join(f"{i},1.{i}e10" for i in range(10, 40)))
+    run("init", "--parties", "3", "-k", "1", "--algorithm", "pca", "--scale", "secsum", cwd=tmp_path).well()
+    code, (found,) = check(tmp_path, "d.csv", "--study", "study.toml")
+    assert code == 0
+    code, (found,) = check(tmp_path, "d.csv")
+    (size,) = [f["found"] for f in found["findings"] if f["what"] == "size"]
+    assert "nearly all of it column 'seen'" in size
+    assert "Do this: scale the features (--scale secsum" in size
     assert r"'caf\xe9' and 'cafe\u0301' differ" in both[1]["findings"][-1]["found"]

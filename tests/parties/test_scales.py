@@ -12,12 +12,14 @@ import scipy.sparse as sp
 from sklearn.decomposition import PCA
 from sklearn.preprocessing import StandardScaler
 
-from pdml_spdz.errors import InputError
+from pdml_spdz.errors import InputError, QuotaError
 from pdml_spdz.local.joint import LocalResult, local_study
 from pdml_spdz.local.threads import run_in_threads
 from pdml_spdz.numerics.fixedpoint import Format
 from pdml_spdz.numerics.linalg import EPS, sine
+from pdml_spdz.primitives.bound import WINDOW
 from pdml_spdz.primitives.sec_sum import positive_tolerance
+from pdml_spdz.rows.reading import RowSettings
 from tests.nmf.helpers import rounding as nmf_rounding
 from tests.nmf.helpers import settings_for, topics
 from tests.parties.test_pca import TOL, angle_tolerance, centred_sigma, far_from_zero, mean_rounding, variance_tolerance
@@ -168,3 +170,39 @@ def test_a_bound_so_loose_that_the_sums_show_too_little_is_warned_of(looser: flo
     assert any("what is opened of the sums shows no more" in w for w in done.report["warnings"]) == warned
     V = np.linalg.svd(np.vstack(tables))[2][:2].T
     assert (sine(V, done.V) <= 1e-5) == (not warned)
+
+
+def with_seconds() -> list[np.ndarray]:
+    """Three parties' rows; the last column is a time in seconds, whose squares are beyond the window."""
+    rng = np.random.default_rng(6)
+    tables = [rng.normal(size=(n, 5)) * [5.0, 3.0, 1.0, 1.0, 1.0] for n in (40, 50, 60)]
+    return [np.column_stack([t, 1.6e9 + 2e7 * (t[:, 0] + rng.normal(size=len(t)))]) for t in tables]
+
+
+def test_times_in_seconds_are_scaled_in_the_window_with_and_without_gaps() -> None:
+    tables = with_seconds()
+    assert min(np.sum(t**2) for t in tables) > WINDOW / 3
+    expected = np.linalg.svd(standardised(tables), full_matrices=False)[2][:2].T
+    found = run_in_threads(tables, local_study(3, algorithm="pca", rank=2, scale="secsum"))
+    assert found.report["bound"]["source"] == "public"
+    assert sine(expected, found.V) < 1e-7  # tol
+    tables[1][3, 2] = np.nan
+    X = np.where(np.isnan(X := np.vstack(tables)), np.nanmean(X, axis=0), X)
+    expected = np.linalg.svd(StandardScaler().fit_transform(X), full_matrices=False)[2][:2].T
+    filled = local_study(3, algorithm="pca", rank=2, scale="secsum", rows=RowSettings(missing="mean"))
+    assert sine(expected, run_in_threads(tables, filled).V) < 1e-7
+
+
+@pytest.mark.parametrize("algorithm", ["pca", "svd"])
+@pytest.mark.parametrize(
+    ("bound", "advice"), [("auto", "scale the features (--scale secsum; in Python scale="), ("9", "")]
+)
+def test_a_column_that_is_too_large_is_named_with_what_to_do(algorithm: str, bound: str, advice: str) -> None:
+    with pytest.raises(QuotaError) as caught:
+        run_in_threads(with_seconds(), local_study(3, algorithm=algorithm, rank=2, bound=bound))
+    said = str(caught.value)
+    assert "it was not sent. Nearly all of it is column 6." in said
+    assert f"Do this: {advice}" in said
+    assert (
+        "agree on a larger --bound (in Python bound=) or quota, leave that column out (--drop), or take off a" in said
+    )

@@ -28,6 +28,7 @@ from pdml_spdz.primitives.bound import (
     shift_of,
     window,
 )
+from pdml_spdz.rows.data import from_rows
 from pdml_spdz.run import own_secret
 from pdml_spdz.run.context import PartyRun
 from pdml_spdz.transport.base import Link
@@ -74,7 +75,7 @@ def test_exponent_is_the_same_whatever_the_study_calls_columns_and_parties(tmp_p
 
     If each drew anew, the least exponent of some of them would be that of the norm.
     """
-    norms, d = {"a": 3.0, "b": 1e6, "c": 40.0}, 4
+    norms, rows = {"a": 3.0, "b": 1e6, "c": 40.0}, from_rows(np.ones((1, 4)), "the rows")
     names = ("w", "x", "y", "z")
 
     def exponent(order: str, **settings: Any) -> int | None:
@@ -83,7 +84,7 @@ def test_exponent_is_the_same_whatever_the_study_calls_columns_and_parties(tmp_p
         def party(link: Link) -> Bound:
             who = order[link.me]
             run = PartyRun(study, link.me, tmp_path, tmp_path, tmp_path, own_secret=tmp_path / who)
-            return find_bound(run, norms[who], None, link, d)  # type: ignore[arg-type]
+            return find_bound(run, norms[who], None, link, rows)  # type: ignore[arg-type]
 
         return run_threads(3, party)[0].exponent
 

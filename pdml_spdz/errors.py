@@ -27,6 +27,7 @@ class PdmlError(Exception):
 
     code = 1
     public = "it met an unexpected error"
+    quiet = False  # nobody is there who would read it
 
     def __init__(self, found: str, wanted: str = "", do: str = "", *, culprit: int | None = None) -> None:
         self.found, self.wanted, self.do, self.culprit = printable(found), printable(wanted), printable(do), culprit

@@ -179,11 +179,13 @@ def main() -> NoReturn:
         _complain(words.getvalue().removesuffix("\n"))
         sys.exit(error.exit_code)
     except PdmlError as error:
-        _say(error)
+        if not error.quiet:
+            _say(error)
         sys.exit(error.code)
     except Exception as error:  # noqa: BLE001 - the last resort
         if isinstance(error, OSError) and (failed := _of_files(error)):
-            _say(failed)
+            if not failed.quiet:
+                _say(failed)
             sys.exit(failed.code)
         import traceback  # and json, below: not to show a list or a version
 
@@ -215,6 +217,8 @@ def _open_streams() -> None:
     for name, mode in (("stdin", "r"), ("stdout", "w"), ("stderr", "w")):
         if getattr(sys, name) is None:
             setattr(sys, name, open(os.devnull, mode, encoding="utf-8"))  # noqa: SIM115, PTH123 - until the end
+    if isinstance(sys.stdout, io.TextIOWrapper) and sys.stdout.encoding.lower() not in ("utf-8", "utf8"):
+        sys.stdout.reconfigure(errors="backslashreplace")  # as standard error says what has no place in its encoding
 
 
 def _say(error: PdmlError) -> None:

@@ -23,9 +23,10 @@ from pdml_spdz.cli.row_options import READING, reading_of
 from pdml_spdz.cli.show import Screen
 from pdml_spdz.cli.words import echo
 from pdml_spdz.engines.spec import Diagnosis
-from pdml_spdz.errors import PdmlError, StudyError
+from pdml_spdz.errors import PdmlError, PeerError, StudyError
 from pdml_spdz.programs.render import template_directory
 from pdml_spdz.rows.reading import Reading, RowSettings
+from pdml_spdz.run import own_secret, repeats
 from pdml_spdz.run.context import stock_root
 from pdml_spdz.run.handshake import required_fingerprints
 from pdml_spdz.run.output import versions
@@ -135,6 +136,12 @@ def _machine() -> Iterator[Diagnosis]:
     yield Diagnosis("ok", "cores", str(os.cpu_count()))
     templates = sorted(path.name for path in template_directory().glob("*.j2"))
     yield Diagnosis("ok" if templates else "problem", "templates", ", ".join(templates) or "none found")
+    for what, check in (("state directory", own_secret.load), ("data directory", repeats.check)):
+        try:
+            check()
+            yield Diagnosis("ok", what, "what a party keeps beside all of its runs can be written")
+        except PdmlError as error:
+            yield Diagnosis("problem", what, str(error))
     now = dt.datetime.now(dt.UTC)
     level = "ok" if now.year >= 2026 else "problem"
     yield Diagnosis(level, "clock", f"{now:%Y-%m-%d %H:%M:%S} UTC (certificates depend on it)")
@@ -199,8 +206,13 @@ def _ports(agreed: Study, me: int, trial: PeerCheck) -> Iterator[Diagnosis]:
     host, port = trial.at or (own.host, own.port)
     ports = {"port": port} | ({"MP-SPDZ's port": own.mp_spdz_port} if own.mp_spdz_port else {})
     for what, number in ports.items():
-        listen_at(host, number).close()
-        yield Diagnosis("ok", what, f"{shown(host, number)} is free")
+        try:
+            listen_at(host, number).close()
+            yield Diagnosis("ok", what, f"{shown(host, number)} is free")
+        except PeerError as error:
+            if trial.at or what != "port" or me < agreed.M - 1:
+                raise
+            yield Diagnosis("note", what, f"{error.found} Nobody connects to the last party: it need not")
 
 
 def _peers(agreed: Study, identity: Identity, trial: PeerCheck) -> Iterator[Diagnosis]:

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import click
 
-from pdml_spdz.errors import RESUME, printable
+from pdml_spdz.errors import RESUME, PdmlError, printable
 from pdml_spdz.study.model import Study
 from pdml_spdz.system.files import printing
 
@@ -17,7 +17,9 @@ from pdml_spdz.system.files import printing
 def echo(text: str, *, nl: bool = True) -> None:
     """Print, without control characters; an output that cannot be written is an error."""
     with printing(sys.stdout):
-        click.echo(printable(text), nl=nl)
+        click.echo(
+            printable(text), nl=nl, file=sys.stdout
+        )  # click's own choice would not be ASCII where that is wanted
 
 
 def say_what_is_revealed(study: Study, *, err: bool) -> None:
@@ -39,3 +41,6 @@ def resumable(out: Path) -> Iterator[None]:
         if next(out.glob("party-*/checkpoint/iteration-*.npz"), None) is None:
             raise
         raise click.Abort(f"What it has done is in {printable(str(out))}: {RESUME}.") from None
+    except PdmlError as error:
+        error.quiet = False  # of a run that ends because nobody reads what it says, its party hears
+        raise

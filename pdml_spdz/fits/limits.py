@@ -12,6 +12,7 @@ from pdml_spdz.primitives import bound as bounds
 from pdml_spdz.primitives.bound import Bound
 from pdml_spdz.rows.data import Data
 from pdml_spdz.rows.names import column
+from pdml_spdz.rows.reading import MEAN
 from pdml_spdz.run import own_secret
 from pdml_spdz.run.context import PartyRun
 from pdml_spdz.study.algorithm import GRAM, SQUARES
@@ -78,6 +79,12 @@ def _either(study: Study) -> str:
     """By the form that S_m has."""
     what = study.spec.measure
     return f"{what}, or {SQUARES}" if what == GRAM else what
+
+
+def blurs(study: Study) -> bool:
+    """Whether a run may find an exponent, which this party's own secret blurs."""
+    sums = study.rows.missing == MEAN or ("centre" in study.spec.own and study.centre == "open")
+    return study.bound_kind == "exponent" or (study.bound_kind == "window" and sums)
 
 
 def _exponent_of(study: Study) -> str:

@@ -28,7 +28,7 @@ def of_local_party(me: int) -> Path:
 def load(path: Path | None = None) -> bytes:
     """The secret, drawn from the operating system's generator at the first use."""
     path = path or default_path()
-    with writing(path):
+    with writing(path, "make it writable for this user, or set XDG_STATE_HOME to a directory that is"):
         path.parent.mkdir(parents=True, exist_ok=True)
         file = os.open(path, os.O_RDWR | os.O_CREAT, 0o600)
     try:

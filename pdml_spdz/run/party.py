@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import socket
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, ExitStack, closing, contextmanager, nullcontext
 from dataclasses import replace
@@ -14,11 +15,12 @@ from pdml_spdz.engines import transcript as transcripts
 from pdml_spdz.engines.base import Engine
 from pdml_spdz.engines.spec import Context, Note, OfflinePhase, OfflinePlan, shape_of
 from pdml_spdz.engines.transcript import RecordedSum
-from pdml_spdz.errors import PdmlError, StudyError
+from pdml_spdz.errors import PdmlError, PeerError, StudyError
 from pdml_spdz.fits.fill import fit_filled
+from pdml_spdz.fits.limits import blurs
 from pdml_spdz.fits.prepare import agreed, expect, fitting
 from pdml_spdz.rows.data import Data
-from pdml_spdz.run import handshake
+from pdml_spdz.run import handshake, own_secret, repeats
 from pdml_spdz.run.context import PartyRun, rows_of, stock_root
 from pdml_spdz.run.output import Fitted, commit, two_parties
 from pdml_spdz.run.resume import common, finished_everywhere
@@ -45,6 +47,7 @@ def run_party(run: PartyRun, link: Link | None = None) -> dict[str, Any]:
             run.announce()
             run.study.engine_spec.ready(run.study, run.mp_spdz, stock_root(run.stock))
             held.enter_context(run.output())
+            _check_kept(run)
             with place.clock("local"):
                 data = _load(run)
             if isinstance(run.data, Path):
@@ -186,11 +189,22 @@ class _Network:
             raise StudyError(f"--id is {me} and the study has {study.M} parties.", f"a number from 0 to {study.M - 1}")
         self.run, self.clock = run, Clock()
         self.identity = certs.load_identity(run.certs, me, handshake.required_fingerprints(study))
-        self.listener = run.listener or listen(*(run.listen or (study.parties[me].host, study.parties[me].port)))
+        self.listener = run.listener or self._listening()
         addresses = [(p.host, p.port) for p in study.parties]
         times = study.timeouts
         patience = Patience(times.round, times.work, times.least_rate)
         self.meeting = Meeting(me, addresses, self.identity, times.connect, patience, run.note, self._waiting)
+
+    def _listening(self) -> socket.socket:
+        """Where the others connect to this party. Nobody connects to the last one: its address may be a router's."""
+        run, own = self.run, self.run.study.parties[self.run.me]
+        try:
+            return listen(*(run.listen or (own.host, own.port)))
+        except PeerError as error:
+            if run.listen or run.me < run.study.M - 1:
+                raise
+            run.note(f"{error.found} Nobody connects to the last party: it goes on")
+            return listen("127.0.0.1", 0)
 
     def wait(self) -> None:
         others, seconds = self.meeting.M - 1, self.meeting.connect_timeout
@@ -235,6 +249,14 @@ class _Connected:
 
     def tell(self, error: Exception) -> None:
         """Whoever made the link ends it, and that tells the others."""
+
+
+def _check_kept(run: PartyRun) -> None:
+    """What this party keeps beside all of its runs can be kept: found out before anything is opened."""
+    if blurs(run.study):
+        own_secret.load(run.own_secret)
+    if run.study.level.sealed or run.study.spec.vector:
+        repeats.check(run.repeats)
 
 
 def _load(run: PartyRun) -> Data:

@@ -38,15 +38,24 @@ def _read(path: Path) -> dict[str, Any]:
         ) from None
 
 
+def _opened(path: Path) -> int:
+    with writing(path, "make it writable for this user, or set XDG_DATA_HOME to a directory that is"):
+        path.parent.mkdir(parents=True, exist_ok=True)
+        return os.open(path.with_suffix(".lock"), os.O_RDWR | os.O_CREAT, 0o600)
+
+
+def check(path: Path | None = None) -> None:
+    """Uses can be counted here, or StorageError."""
+    os.close(_opened(path or default_path()))
+
+
 def count(vector: bytes, path: Path | None = None, what: str = "NormedSecSum", limit: int = LIMIT) -> int:
     """Note one more use of `vector` (or matrix; by `what`), before anything is sent, and return how many there are.
 
     QuotaError beyond the limit. The file, for its owner only, holds a salted digest and a number for each vector.
     """
     path = path or default_path()
-    with writing(path):
-        path.parent.mkdir(parents=True, exist_ok=True)
-        lock = os.open(path.with_suffix(".lock"), os.O_RDWR | os.O_CREAT, 0o600)
+    lock = _opened(path)
     try:
         fcntl.flock(lock, fcntl.LOCK_EX)  # two runs at once must not count as one
         kept: dict[str, Any] = {"salt": secrets.token_hex(16), "uses": {}}

@@ -12,7 +12,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any
 
-from pdml_spdz.errors import RESUME, InputError, PdmlError, StorageError
+from pdml_spdz.errors import InputError, PdmlError, StorageError
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -59,11 +59,13 @@ def printing(stream: IO[str]) -> Iterator[None]:
         raise
     except OSError as error:
         os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())
-        raise StorageError(
+        failed = StorageError(
             f"{stream.name} cannot be written ({error.strerror or error}).",
             "room, or somebody who reads it",
-            f"send it elsewhere, if only to {os.devnull}; {RESUME}",
-        ) from None
+            f"send it elsewhere, if only to {os.devnull}",
+        )
+        failed.quiet = error.errno == errno.EPIPE  # as other programs end when their reader has enough
+        raise failed from None
 
 
 @contextmanager

@@ -21,6 +21,7 @@ from typing import TypeAlias
 from pdml_spdz.system import forks
 from pdml_spdz.system.forks import Forked, ForkServer
 
+UTF_8 = {"PYTHONIOENCODING": "utf-8"}  # what a child says is read as that, whatever this process prints to
 Child: TypeAlias = "subprocess.Popen[str] | Forked"
 
 
@@ -42,7 +43,7 @@ def fork_server(modules: Sequence[str], environment: Mapping[str, str]) -> Itera
             stdout=subprocess.DEVNULL,
             stderr=subprocess.DEVNULL,
             pass_fds=(theirs.fileno(),),
-            env=dict(os.environ) | dict(environment),
+            env=os.environ | UTF_8 | dict(environment),
         )
     server = ForkServer(ours, started)
     try:
@@ -77,7 +78,7 @@ def start(
             text=True,
             bufsize=1,
             pass_fds=tuple(descriptors.values()),
-            env=dict(os.environ) | dict(environment),
+            env=os.environ | UTF_8 | dict(environment),
         )
 
 

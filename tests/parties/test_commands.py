@@ -160,6 +160,26 @@ def test_doctor_without_study(tmp_path: Path) -> None:
     assert {level for level, _ in found.values()} <= {"ok", "note"}
 
 
+def test_state_that_cannot_be_kept_is_found_out_before_anything_is_opened(tmp_path: Path) -> None:
+    for m in range(2):
+        np.save(tmp_path / f"{m}.npy", np.random.default_rng(m).normal(size=(20, 4)) * [4, 2, 1, 1])
+    (tmp_path / "file").touch()
+    nowhere = {"XDG_STATE_HOME": str(tmp_path / "file"), "XDG_DATA_HOME": str(tmp_path / "file")}
+    words = ["0.npy", "1.npy", "-k", "1", "--out", "out", "--force"]
+    for command_line, variable in (
+        (["pca", *words], "XDG_STATE_HOME"),
+        (["svd", *words, "--bound", "exponent"], "XDG_STATE_HOME"),
+        (["svd", *words, "--reveal", "sealed"], "XDG_DATA_HOME"),
+    ):
+        ended = run(*command_line, cwd=tmp_path, **{variable: nowhere[variable]})
+        ended.failed(StorageError, f"or set {variable} to a directory that is")
+        assert "Every party has seen" not in ended.err
+    run("svd", *words, "--engine", "secsum", cwd=tmp_path, **nowhere).well()
+    found = findings(run("doctor", "--json", cwd=tmp_path, **nowhere))
+    assert found["state directory"][0] == found["data directory"][0] == "problem"
+    assert "XDG_STATE_HOME" in found["state directory"][1]
+
+
 def test_doctor_with_study(parties: Callable[..., Parties]) -> None:
     site = parties()
     end = command("doctor", "study.toml", "--id", "1", "--json", cwd=site.home(1))

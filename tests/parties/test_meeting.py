@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import json
 import signal
 import socket
 import ssl
 import time
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -16,6 +18,7 @@ from pdml_spdz.transport import certs
 from pdml_spdz.transport.base import DATA, header
 from pdml_spdz.transport.connect import WELCOME
 from tests.parties.helpers import HASTE, Parties, free_ports, until
+from tests.parties.helpers import run as command
 
 
 @pytest.mark.parametrize(
@@ -120,6 +123,28 @@ def test_second_process_of_a_party_is_refused(parties: Callable[..., Parties]) -
     site.start(2)
     for end in site.end():
         end.well()
+
+
+def test_last_party_needs_no_address_of_its_own_machine(parties: Callable[..., Parties]) -> None:
+    """Behind a router: the study has the router's address, on which the party cannot listen; nobody connects to it."""
+    site = parties(3)
+    *others, last = site.study.parties
+    site.change_studies(parties=(*others, replace(last, host="192.0.2.20")))  # of documentation: on no machine
+    asked = command("doctor", "study.toml", "--id", "2", "--json", cwd=site.home(2))
+    asked.well()
+    (port,) = [f for f in json.loads(asked.out) if f["what"] == "port"]
+    assert port["level"] == "note"
+    assert "Nobody connects to the last party" in port["found"]
+    for end in (ends := site.run()):
+        end.well()
+    assert "Nobody connects to the last party: it goes on" in " ".join(ends[2].out.split())
+    end = command(
+        "party", "study.toml", "--id", "2", "--data", "rows.npy", "--listen", "192.0.2.20:1", cwd=site.home(2)
+    )
+    end.failed(PeerError, "cannot listen on 192.0.2.20:1")
+    site.change_studies(parties=(replace(site.study.parties[0], host="192.0.2.20"), *site.study.parties[1:]))
+    site.processes.clear()
+    site.start(0, "--force").end().failed(PeerError, "cannot listen on 192.0.2.20:")
 
 
 def test_second_process_on_the_same_port_is_refused(parties: Callable[..., Parties]) -> None:

@@ -15,7 +15,7 @@ import pytest
 
 from pdml_spdz.errors import INTERRUPTED, InputError, PeerAborted, StorageError
 from pdml_spdz.local.private import PREFIX, private_directory
-from tests.parties.helpers import ENDLESS, ENDS, Parties, slow_rows, until, usual_signals
+from tests.parties.helpers import ENDLESS, ENDS, Parties, run, slow_rows, until, usual_signals
 
 FULL = Path("/dev/full")
 
@@ -79,6 +79,30 @@ def test_report_that_cannot_be_printed_is_an_error_in_words(words: list[str]) ->
         done = subprocess.run(command, stdout=full, stderr=subprocess.PIPE, text=True)
     assert done.returncode == StorageError.code
     assert done.stderr.startswith("pdml-spdz: <stdout> cannot be written (No space left on device).")
+
+
+def test_command_whose_reader_has_enough_ends_quietly(tmp_path: Path) -> None:
+    reader, writer = os.pipe()
+    os.close(reader)
+    words = ["certs", "make", "--id", "0", "--name", "x", "--address", "127.0.0.1:7000"]
+    done = subprocess.run(
+        [sys.executable, "-m", "pdml_spdz", *words], cwd=tmp_path, stdout=writer, stderr=subprocess.PIPE, text=True
+    )
+    os.close(writer)
+    assert (done.returncode, done.stderr) == (StorageError.code, "")
+    assert (tmp_path / "certs" / "P0.key").is_file()
+
+
+def test_output_that_has_ascii_only_does_not_end_a_run(tmp_path: Path) -> None:
+    for name in ("a", "b"):
+        numbers = np.random.default_rng(ord(name)).normal(size=(20, 3)) * [3, 2, 1]
+        np.savetxt(tmp_path / f"{name}.csv", numbers, header="größe,b,c", delimiter=",", comments="", encoding="utf-8")
+    ended = run("pca", "a.csv", "b.csv", "-k", "1", "--out", "out", cwd=tmp_path, PYTHONIOENCODING="ascii")
+    ended.well()
+    assert ended.out.isascii()
+    looked = run("check", "a.csv", "--columns-table", cwd=tmp_path, PYTHONIOENCODING="ascii")
+    looked.well()
+    assert r"gr\xf6\xdfe" in looked.out
 
 
 def test_party_without_an_output_runs_to_its_end(parties: Callable[..., Parties]) -> None:

@@ -50,7 +50,7 @@ def check(
     if study is not None and me is not None and me >= study.M:
         raise StudyError(f"--id is {me} and the study has {study.M} parties.", f"a number from 0 to {study.M - 1}")
     found = [examine(path, reading, settings["rows"], study, me) for path in files]
-    compare_names(found)
+    compare_names(found, by_position=study is not None and study.columns == "position")
     if as_json:
         echo(json.dumps([one.as_json() for one in found]))
     else:

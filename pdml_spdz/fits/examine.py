@@ -19,9 +19,8 @@ from pdml_spdz.rows import missing as holes
 from pdml_spdz.rows.base import Rows
 from pdml_spdz.rows.covariance import covariance
 from pdml_spdz.rows.data import Data
-from pdml_spdz.rows.names import Names, column, listed, look_alike, quoted
+from pdml_spdz.rows.names import Names, column, look_alike, quoted
 from pdml_spdz.rows.reading import MEAN, Reading, RowSettings, RowsWanted
-from pdml_spdz.rows.suspects import codes, dominant_column, identifiers
 from pdml_spdz.study.algorithm import GRAM, SQUARES
 from pdml_spdz.study.model import Study
 
@@ -105,11 +104,11 @@ def examine(
             _against(found, data, study, me)
         else:
             _size(found, replace(data, rows=data.known))
-        _suspects(found, data, study)
+            _suspects(found, prepare.suspects(data, data, None))
     return found
 
 
-def compare_names(files: Sequence[Examined]) -> None:
+def compare_names(files: Sequence[Examined], *, by_position: bool = False) -> None:
     """Files of several parties have the same names, in whatever order, or none; the first one is what is compared."""
     first = next((f for f in files if f.rows), None)
     for other in [f for f in files if f.rows and f is not first]:
@@ -123,6 +122,8 @@ def compare_names(files: Sequence[Examined]) -> None:
             if alike := look_alike(sorted(ours - theirs), sorted(theirs - ours)):
                 text += f"\nDo this: {alike}"
             other.note(PROBLEM, "names", text, MismatchError.__name__)
+        elif first.features != other.features and by_position:
+            other.note(NOTE, "names", f"{prepare.OTHER_ORDER} of {first.file}, and nothing is moved")
         elif first.features != other.features:
             other.note(OK, "names", f"those of {first.file} in another order: each column finds its place")
 
@@ -184,6 +185,7 @@ def _against(found: Examined, data: Data, study: Study, me: int | None) -> None:
         return
     found.note(OK, "study", f"{fitting.d:,} features as in the study" if study.features else "fits the study")
     rows = prepare.agreed(fitting, study)
+    _suspects(found, [text for text in rows.warnings if text not in data.warnings])
     _tried(found, "rows", lambda: study.spec.accept(study, me or 0, rows))
     _tried(found, "bound", lambda: _check_size(found, rows, study, me))
 
@@ -208,6 +210,11 @@ def _check_size(found: Examined, data: Data, study: Study, me: int | None) -> No
     found.note(OK, "bound", f"{what} = {norm:.4g} of {most:.4g}")
 
 
+def _suspects(found: Examined, warnings: Sequence[str]) -> None:
+    for warning in warnings:
+        found.note(NOTE, "columns", warning)
+
+
 def _size(found: Examined, data: Data) -> None:
     """Of no study in particular: numbers with which no run goes on, or only some."""
     squares = data.rows.squares()
@@ -218,17 +225,3 @@ def _size(found: Examined, data: Data) -> None:
         made = f", nearly all of it {name}" if (name := heaviest(data)) else ""
         text = f"{SQUARES} = {squares:.4g}{made}, beyond {bounds.WINDOW:.4g}, where a run without scaling ends"
         found.note(NOTE, "size", f"{text}\nDo this: {SCALE}, {bounds.LARGER_BOUND}, {bounds.LESS_OF_COLUMN}")
-
-
-def _suspects(found: Examined, data: Data, study: Study | None) -> None:
-    known = replace(data, rows=data.known)
-    constant = [repr(c.name) for c in found.columns if c.kind == "constant"]
-    if constant and data.n > 1:
-        found.note(NOTE, "constant", f"{listed(constant)}: adds nothing to a PCA")
-    centred = study is None or ("centre" in study.spec.own and study.centre != "none")
-    ends = [(np.nan, np.nan) if c.least is None or c.largest is None else (c.least, c.largest) for c in found.columns]
-    zeros = [] if study is None else prepare.suspected_zeros(data, study)
-    for warning in zeros:
-        found.note(NOTE, "zeros", warning)
-    for warning in [*identifiers(known), *codes(data, np.array(ends)), *dominant_column(known, centred=centred)]:
-        found.note(NOTE, "columns", warning)

@@ -17,7 +17,7 @@ from pdml_spdz.primitives.bound import Bound
 from pdml_spdz.rows.base import Rows
 from pdml_spdz.rows.data import Data
 from pdml_spdz.rows.names import Names, positions
-from pdml_spdz.rows.suspects import dominant_column, identifiers, rounded_integers, zeros_as_missing
+from pdml_spdz.rows.suspects import dominant_column, identifiers, rounded_integers, values, zeros_as_missing
 from pdml_spdz.run.context import PartyRun
 from pdml_spdz.study.algorithm import GRAM
 from pdml_spdz.study.model import Study
@@ -25,6 +25,7 @@ from pdml_spdz.study.sealed_checks import check_sealed_size
 from pdml_spdz.transport.base import Link
 
 KEPT_CENTRE = "centre.npz"
+OTHER_ORDER = "is matched by position: its names stand in another order than those"
 COUNT = "n, the number of all rows, to every party"
 
 
@@ -72,7 +73,10 @@ def fitting(data: Data, study: Study, order: Names | None = None) -> Data:
         data = data.in_order(order, "the run that is resumed")
     if study.columns == "position":
         # Before anything is made of the rows: a run that is resumed knows them by what they were called in it.
-        data = replace(data, features=study.features or None)
+        names = data.features or ()
+        moved = names != study.features and sorted(names) == sorted(study.features)
+        said = (f"{data.source} {OTHER_ORDER} that the study lists, and nothing is moved",) if moved else ()
+        data = replace(data, features=study.features or None, warnings=(*data.warnings, *said))
     d = study.d or len(study.features)
     if d and data.d != d:
         raise InputError(f"{data.source} has {data.d} columns.", f"the study's {d} features")
@@ -102,21 +106,25 @@ def agreed(data: Data, study: Study) -> Data:
     if study.spec.vector:
         return data
     rows = as_factorised(data, study)
-    centred = "centre" in study.spec.own and study.centre != "none"
-    dominant = dominant_column(replace(rows, rows=rows.known), centred=centred) if study.scale == "agreed" else []
-    found = [*identifiers(replace(data, rows=data.known)), *rounded_integers(data), *dominant]
-    found += suspected_zeros(data, study)
-    return replace(rows, warnings=(*data.warnings, *found))
+    return replace(rows, warnings=(*data.warnings, *suspects(data, rows, study)))
+
+
+def suspects(data: Data, rows: Data, study: Study | None) -> list[str]:
+    """What a party should know of its own rows, before a run and in it. rows : as they are factorised
+
+    A run looks at each value of dense rows in memory only: of others that would be a pass of its own.
+    """
+    centred = study is None or ("centre" in study.spec.own and study.centre != "none")
+    scaled = study is not None and study.scale != "agreed"
+    dominant = [] if scaled else dominant_column(replace(rows, rows=rows.known), centred=centred)
+    zeros = zeros_as_missing(data) if study is not None and study.nmf.weighted else []
+    looked = [] if study is not None and (data.rows.lazy or data.rows.sparse) else values(data)
+    return [*identifiers(replace(data, rows=data.known)), *looked, *rounded_integers(data), *dominant, *zeros]
 
 
 def as_factorised(data: Data, study: Study) -> Data:
     """(X - offsets) / scales, but for vectors."""
     return data if study.spec.vector else replace(data, rows=moved(data, study))
-
-
-def suspected_zeros(data: Data, study: Study) -> list[str]:
-    """A warning, if the study is about entries that are there and these rows do not say which."""
-    return zeros_as_missing(data) if study.nmf.weighted else []
 
 
 def offsets_and_scales(study: Study, data: Data) -> tuple[Reals, Reals]:

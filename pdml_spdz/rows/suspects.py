@@ -13,16 +13,18 @@ from pdml_spdz.errors import SCALE
 from pdml_spdz.numerics.fixedpoint import Reals
 from pdml_spdz.rows.base import Rows
 from pdml_spdz.rows.data import Data
-from pdml_spdz.rows.names import column
+from pdml_spdz.rows.names import column, listed
 from pdml_spdz.rows.present import present
 
 SHARE = 0.99  # of all squares: a component of unit length is then nearly that column
 CODES = [sign * (10.0**k - 1) for k in range(2, 8) for sign in (-1, 1)]  # -99, 999 and so on
 LEAST_ROWS = 8  # by chance alone fewer numbers may go up by equal steps
+CONSTANT = "the same number in all of this party's rows"
 IDENTIFIER = "looks like an identifier or a row number"
 DOMINANT = "carries nearly all of the"
 WHOLE, FINE = 2.0**53, 2.0**-22  # beyond, float64 has not all whole numbers; deviations beside it that feel that
 ROUNDED = "may have been rounded as it was read: float64 has not all whole numbers beyond 2^53"
+CODE = "far from its other numbers: if that stands for a missing value, leave these cells empty"
 ZEROS = "are zero, and are taken as missing (--weighted)"
 ID = re.compile(r"(?:.*[\W_])?(?:id|ID|Id|iD)|.*[a-z](?:Id|ID)")
 
@@ -44,6 +46,7 @@ def dominant_column(data: Data, *, centred: bool) -> list[str]:
         return []
     what = "variance" if centred else "sum of squares"
     text = f"{DOMINANT} {what} of this party's rows: the first vector will be that column"
+    text += ", and a sealed run may end without any"
     return [f"{column(data.features, j)} {text}; {SCALE}, or leave it out if it is no feature"]
 
 
@@ -69,11 +72,20 @@ def zeros_as_missing(data: Data) -> list[str]:
     return [f"{zeros:,} of the {data.n * data.d:,} entries of {data.source} {text}"] if zeros else []
 
 
-def codes(data: Data, ends: Reals) -> list[str]:
-    """Notes of columns in which -99, 9999 and the like stand far from all other numbers, more than once.
-
-    ends : (d, 2) the least and the largest number of each column, NaN where it has none
+def values(data: Data) -> list[str]:
+    """Notes of columns that are constant, and of those in which -99, 9999 and the like stand far from all others, more
+    than once.
     """
+    ends = np.full((data.d, 2), np.nan)
+    for block in data.rows.blocks():
+        np.fmin(ends[:, 0], np.fmin.reduce(block, axis=0), out=ends[:, 0])
+        np.fmax(ends[:, 1], np.fmax.reduce(block, axis=0), out=ends[:, 1])
+    same = [column(data.features, int(j)) for j in np.flatnonzero(ends[:, 0] == ends[:, 1])]
+    return [*([f"{CONSTANT}: {listed(same)}"] if same and data.n > 1 else []), *_codes(data, ends)]
+
+
+def _codes(data: Data, ends: Reals) -> list[str]:
+    """ends : (d, 2) the least and the largest number of each column, NaN where it has none"""
     suspected = {(j, float(x)) for j, x in np.argwhere(np.isin(ends, CODES)) for x in [ends[j, x]]}
     if not suspected:
         return []
@@ -87,8 +99,7 @@ def codes(data: Data, ends: Reals) -> list[str]:
         nearest = np.minimum(nearest, away.min(axis=0, initial=np.inf))
     apart = (times > 1) & np.isfinite(nearest) & (nearest > np.abs(code) / 2)
     return [
-        f"{column(data.features, j)} is {x:g} in {n:,} rows, far from its other numbers: if that stands for a missing "
-        "value, leave these cells empty"
+        f"{column(data.features, j)} is {x:g} in {n:,} rows, {CODE}"
         for (j, x), n, odd in zip(places, times.tolist(), apart, strict=True)
         if odd
     ]
@@ -99,7 +110,7 @@ def warn_of_columns(said: Iterable[str], caller: int) -> None:
     parties print. caller : how many frames above this one
     """
     for text in said:
-        if any(known in text for known in (IDENTIFIER, DOMINANT, ROUNDED, ZEROS)):
+        if any(known in text for known in (IDENTIFIER, DOMINANT, ROUNDED, ZEROS, CODE)):
             warnings.warn(text, UserWarning, stacklevel=caller + 1)
 
 

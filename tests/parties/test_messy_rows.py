@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import warnings
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +17,8 @@ from pdml_spdz import Reading, RowSettings
 from pdml_spdz.cli.check import check as command
 from pdml_spdz.errors import InputError, MismatchError, QuotaError, StudyError
 from pdml_spdz.fits.fill import COUNTS, SUMS
+from pdml_spdz.local.joint import local_study
+from pdml_spdz.local.threads import run_in_threads
 from pdml_spdz.numerics.linalg import EPS, sine
 from tests.parties.helpers import run
 
@@ -175,7 +178,7 @@ def test_check_says_what_a_run_would_say_and_ends_with_its_code(tmp_path: Path) 
     assert code == 0
     notes = [f["found"] for f in found["findings"] if f["level"] == "note"]
     assert any("get the mean" in note for note in notes)
-    assert any("'ones': adds nothing" in note for note in notes)
+    assert any("the same number in all of this party's rows: column 'ones'" in note for note in notes)
     assert any("'row' looks like an identifier" in note for note in notes)
     facts = {c["name"]: (c["kind"], c["missing"]) for c in found["columns"]}
     assert (facts["ones"], facts["row"], facts["b"]) == (("constant", 0), ("whole", 0), ("real", 1))
@@ -202,6 +205,49 @@ def test_check_and_doctor_compare_rows_with_a_study(tmp_path: Path) -> None:
     assert "missing: 'a'; not known: 'A'" in found["findings"][-1]["found"]
 
 
+def test_notes_of_check_are_in_the_run_for_its_party_alone(tmp_path: Path) -> None:
+    frames = [frame.drop(columns=["colour", "pid"]) for frame in tables(holes=False)]
+    frames[1].loc[[2, 5], "b"] = -999.0
+    frames[1]["e"] = 4.0
+    frames[1].loc[:, "a"] *= 10_000
+    for m, frame in enumerate(frames):
+        frame.to_csv(tmp_path / f"{m}.csv", index=False)
+    code, (found,) = check(tmp_path, "1.csv")
+    assert code == 0
+    notes = [f["found"] for f in found["findings"] if f["level"] == "note"]
+    kinds = ("is -999 in 2 rows", "the same number in all", "carries nearly all")
+    assert [sum(kind in note for note in notes) for kind in kinds] == [1, 1, 1]
+    assert "a sealed run may end without any" in next(note for note in notes if "nearly all" in note)
+    run("pca", "0.csv", "1.csv", "2.csv", "-k", "2", "--engine", "secsum", "--out", "out", cwd=tmp_path).well()
+    for m in range(3):
+        own = json.loads((tmp_path / "out" / f"party-{m}" / "report.json").read_text())["warnings_own"]
+        assert sorted(own) == (sorted(notes) if m == 1 else [])
+        page = (tmp_path / "out" / f"party-{m}" / "result.html").read_text()
+        assert ("is -999 in 2 rows" in page) == (m == 1)
+    assert "is -999 in" not in (tmp_path / "out" / "result.html").read_text()
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        pdml_spdz.pca(frames, rank=2, engine="secsum", transport="threads")
+    assert any("is -999 in 2 rows" in str(warning.message) for warning in caught)
+
+
+def test_names_in_another_order_are_noted_where_columns_are_matched_by_position(tmp_path: Path) -> None:
+    frames = [frame[list("abcde")] for frame in tables(holes=False)]
+    frames[1] = frames[1][list("bacde")]
+    for m, frame in enumerate(frames):
+        frame.to_csv(tmp_path / f"{m}.csv", index=False)
+    words = ["--parties", "3", "-k", "2", "--columns-by", "position", "--features-from", "0.csv"]
+    run("init", *words, "--out", "study.toml", cwd=tmp_path).well()
+    code, found = check(tmp_path, "0.csv", "1.csv", "--study", "study.toml")
+    assert code == 0
+    text = "is matched by position: its names stand in another order than those"
+    noted = [[f["found"] for f in one["findings"] if text in f["found"]] for one in found]
+    assert (len(noted[0]), len(noted[1])) == (0, 2)  # than the study's, than the other file's
+    study = local_study(3, rank=2, engine="secsum", columns="position", features=tuple("abcde"))
+    reports = run_in_threads(frames, study).party_reports
+    assert [any(text in warning for warning in r["warnings_own"]) for r in reports] == [False, True, False]
+
+
 def test_check_finds_empty_columns_codes_numbers_too_large_and_names_that_look_alike(tmp_path: Path) -> None:
     rows = [f"{20 + i % 30 if i % 9 else -999},{i % 7},,{i}.5" for i in range(40)]
     (tmp_path / "a.csv").write_text("age,b,never,e\n" + "\n".join(rows) + "\n")
@@ -210,7 +256,7 @@ def test_check_finds_empty_columns_codes_numbers_too_large_and_names_that_look_a
     assert found["columns"][2] == {"name": "never", "kind": "empty", "missing": 40, "least": None, "largest": None}
     notes = [f["found"] for f in found["findings"] if f["level"] == "note"]
     assert any("'age' is -999 in 5 rows, far from its other numbers" in note for note in notes)
-    assert not any("'b' is" in note or "adds nothing" in note for note in notes)
+    assert not any("'b' is" in note or "the same number" in note for note in notes)
     (tmp_path / "b.csv").write_text("caf\u00e9,b\n1e300,2\n3,4\n", encoding="utf-8")
     (tmp_path / "c.csv").write_text("cafe\u0301,b\n1,2\n3,4\n", encoding="utf-8")
     code, both = check(tmp_path, "b.csv", "c.csv")

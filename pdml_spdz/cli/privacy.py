@@ -11,16 +11,18 @@ from pathlib import Path
 from typing import Any
 
 import click
+import numpy as np
 from rich.console import Console
 from rich.table import Table
 
 from pdml_spdz.cli import sections
 from pdml_spdz.cli.options import Option, options, shown
-from pdml_spdz.cli.row_options import READING, reading_of
+from pdml_spdz.cli.row_options import READING, ROWS, reading_of, row_settings
 from pdml_spdz.cli.show import Screen, Watcher
 from pdml_spdz.cli.words import echo
 from pdml_spdz.engines import transcript as transcripts
 from pdml_spdz.errors import InputError
+from pdml_spdz.numerics.fixedpoint import Reals
 from pdml_spdz.privacy import page
 from pdml_spdz.privacy.assess import (
     ALGORITHMS,
@@ -41,8 +43,9 @@ from pdml_spdz.privacy.ksdp import Experiment, run
 from pdml_spdz.privacy.nmf_mechanism import STARTS
 from pdml_spdz.privacy.verdict import Observer, judge
 from pdml_spdz.rows import data as data_files
+from pdml_spdz.rows.base import Rows, RowsLike
 from pdml_spdz.rows.data import Data
-from pdml_spdz.rows.reading import REFUSE, Reading, RowsWanted
+from pdml_spdz.rows.reading import MEAN, RowsWanted
 from pdml_spdz.system.files import save_text, writing
 
 _path = click.Path(path_type=Path)
@@ -82,9 +85,18 @@ MEASURE: list[Option] = [
     ),
     click.option("--seed", type=click.IntRange(0), help="Seed of the samples [default: drawn, and kept in --out]."),
     click.option("--jobs", type=_positive, default=os.cpu_count() or 1, help="Processes [default: all cores]."),
+    *ROWS,
+    click.option(
+        "--scale",
+        type=click.Choice(["secsum"]),
+        help="As the run would: features over their deviations (pca) or root mean squares, here those of FILE.",
+    ),
     *READING,
     _json,
 ]
+CONSTANT = 1e-10  # of a feature's size: what is left of one that does not vary
+SCALED = "Every feature is divided by its deviation, or root mean square, in this party's rows."
+FILLED = "Missing values have the mean of this party's values."
 
 
 @sections.group()
@@ -93,7 +105,7 @@ def privacy() -> None:
 
     \b
     Examples:
-      pdml-spdz privacy assess rows.csv --rank 5                             before joining: measure, write a report
+      pdml-spdz privacy assess rows.csv --algorithm pca --rank 5             before joining: measure, write a report
       pdml-spdz svd a.csv b.csv --rank 5 --record-transcript --out runs/x    a run that keeps what a party sees
       pdml-spdz privacy attack runs/x --own b.csv                            what a coalition makes of it
       pdml-spdz privacy report runs/x                                        one page, privacy.html
@@ -106,10 +118,13 @@ def _ksdp(
 ) -> tuple[dict[str, Any], list[Observer], Experiment]:
     judged = {name: given.pop(name) for name in ("pi", "level", "delta")}
     reading = reading_of(given)
-    own, others = _load(file, reading), given.pop("others")
-    rows = own.X
-    aside = replace(reading, exclude=())  # which is about the records of FILE
-    given["others"] = None if others is None else _load(others, aside).in_order(own.features, file.name).X
+    agreed = row_settings(given, reading)
+    wanted = RowsWanted(reading, agreed["rows"], tuple(agreed.get("features", ())))
+    own, others, scaled = _load(file, wanted), given.pop("others"), given.pop("scale") is not None
+    unit = _deviations(own.rows, centred=given["algorithm"] == "pca") if scaled else None
+    rows = _over(own, unit)
+    aside = replace(wanted, reading=replace(reading, exclude=()))  # which is about the records of FILE
+    given["others"] = None if others is None else _over(_load(others, aside).in_order(own.features, file.name), unit)
     given["documents"] = _documents(given["documents"], own)
     if given["seed"] is None:
         given["seed"] = _kept_seed(out)
@@ -118,6 +133,7 @@ def _ksdp(
         out.chmod(0o700)  # it names single records
     question = Question(**given)
     planned, assumptions = experiment(rows, question, out / "samples")
+    assumptions += [*([FILLED] if wanted.agreed.missing == MEAN else []), *([SCALED] if scaled else [])]
     with Watcher(Screen(stderr=as_json)) as watcher:
         samples = run(planned, jobs=jobs, progress=_progress(watcher))
     views = judge(samples, planned.plan.documents, **judged)
@@ -137,8 +153,23 @@ def _ksdp(
     return page.save_ksdp(out, settings, views), views, planned
 
 
-def _load(path: Path, reading: Reading) -> Data:
-    return data_files.load(path, wanted=RowsWanted(reading)).looked_at(REFUSE)
+def _load(path: Path, wanted: RowsWanted) -> Data:
+    data = data_files.load(path, wanted=wanted).looked_at(wanted.agreed.missing)
+    there = np.maximum(data.n - data.missing(), 1)
+    rows = data.rows.filled(data.known.column_sums() / there) if data.holes else data.rows
+    return replace(data, rows=rows, holes=False)
+
+
+def _deviations(rows: Rows, *, centred: bool) -> Reals:
+    """As `--scale secsum` has them of all rows; 1 for a feature that does not vary, but for rounding."""
+    n = rows.shape[0]
+    mu = rows.column_sums() / n if centred else None
+    found, size = (np.sqrt(rows.column_squares(centre) / n) for centre in (mu, None))
+    return np.where(found > CONSTANT * size, found, 1.0)
+
+
+def _over(data: Data, unit: Reals | None) -> RowsLike:
+    return data.X if unit is None else data.rows.over(unit).unwrapped()
 
 
 def _progress(watcher: Watcher) -> Callable[[int, int], None]:
@@ -214,7 +245,7 @@ def assess(file: Path, out: Path, as_json: bool, jobs: int, sizes: str | None, *
 
     \b
     Examples:
-      pdml-spdz privacy assess rows.csv --rank 5
+      pdml-spdz privacy assess rows.csv --algorithm pca --rank 5 --scale secsum
       pdml-spdz privacy assess rows.npz --algorithm nmf --rank 20 --others public.npz --rows 1000,5000
     """
     known = _sizes(sizes)

@@ -191,6 +191,8 @@ def prepared(line: str, home: Path) -> None:
     """What a reader would have done before, or what an earlier line of another page has left in the way."""
     if "--force" not in line and (found := re.search(r"--out (runs/\S+)", line)):
         shutil.rmtree(found[1], ignore_errors=True)
+    if line.startswith("privacy assess"):  # a page begins anew: samples of another plan are not gone on with
+        shutil.rmtree("runs/assess", ignore_errors=True)
     if line.startswith(("init", "study pack")):
         for name in ("study.toml", "study.bundle"):
             Path(name).unlink(missing_ok=True)

@@ -7,6 +7,7 @@ from html.parser import HTMLParser
 from pathlib import Path
 
 import numpy as np
+import pandas as pd
 import pytest
 from click.testing import CliRunner, Result
 
@@ -46,6 +47,34 @@ def test_page_of_a_pca_has_its_own_words_and_the_mean_by_subtraction(rows: Path,
     assert mean["figures"]["rows"] == len(np.load(rows))
     assert mean["got"].endswith("exact")
     assert {a["light"]["colour"] for a in by_name.values()} == {"grey"}  # nobody has tried them
+
+
+def test_files_are_measured_as_a_run_would_read_and_scale_them(tmp_path: Path) -> None:
+    """As numbers that pandas and NumPy have made of the same table."""
+    rng = np.random.default_rng(2)
+    table = pd.DataFrame(rng.normal(size=(40, 4)) * [1e4, 1, 1, 1] + 3, columns=list("abcd"))
+    table["d"] = 0.1  # does not vary
+    table["sex"], table["day"] = rng.choice(["f", "m"], 40), "2024-01-01"
+    table.loc[7, "b"] = np.nan
+    table.to_csv(tmp_path / "raw.csv", sep=";", index=False)
+    plain = pd.get_dummies(table.drop(columns="day"), columns=["sex"]).astype(float)
+    plain = plain.fillna(plain.mean())
+    np.save(tmp_path / "plain.npy", plain / plain.std(ddof=0).where(plain.std() > 1e-9, 1.0))
+    asked = ["--algorithm", "pca", "--rank", 2, *SMALL, "--view", "sums", "--json"]
+    options = ["--drop", "day", "--encode", "sex=f,m", "--missing", "mean", "--scale", "secsum"]
+    raw, prepared = (
+        json.loads(call("ksdp", tmp_path / name, *asked, *more, "--out", tmp_path / name[:3]).stdout)
+        for name, more in (
+            ("raw.csv", [*options, "--others", tmp_path / "raw.csv"]),
+            ("plain.npy", ["--others", tmp_path / "plain.npy"]),
+        )
+    )
+    for one, other in zip(raw["views"][0]["records"], prepared["views"][0]["records"], strict=True):
+        assert one["adjusted"] == other["adjusted"]
+        assert one["auc"] == other["auc"]
+    assert sum("this party's" in line for line in raw["settings"]["assumptions"]) == 2 + sum(
+        "this party's" in line for line in prepared["settings"]["assumptions"]
+    )
 
 
 def test_observers_of_another_algorithm_are_refused(rows: Path, tmp_path: Path) -> None:

@@ -7,12 +7,13 @@ from contextlib import closing
 
 from pdml_spdz.applications.finished import FinishedRun
 from pdml_spdz.applications.regression import Regression, Scales, fit_jointly
-from pdml_spdz.errors import MismatchError
+from pdml_spdz.errors import MismatchError, StudyError
 from pdml_spdz.numerics.fixedpoint import Reals
 from pdml_spdz.rows.base import RowsLike
 from pdml_spdz.run.context import PartyRun
 from pdml_spdz.run.party import make_engine, meeting
 
+LEAST_DIGITS = 2  # of coefficients: fewer are refused
 SEEN = (
     "the second moments of all rows' coordinates in the components, summed over all parties",
     "the sum, over all rows, of the target times each coordinate, and of the target",
@@ -24,7 +25,7 @@ def regress_jointly(run: PartyRun, finished: FinishedRun, X: RowsLike, y: Reals,
     """The same regression at every party of the run's study; party m's view.
 
     1. the parties meet, and compare digests of the components, of what is taken off rows and of the scales
-    2. `fit_jointly`
+    2. `fit_jointly`; what leaves fewer than LEAST_DIGITS digits is refused, at every party: all have the same sums
 
     Reveals: `SEEN`, to every party; with two parties each learns the other's part of it.
     Cost: the meeting, one round, and one SecSum of (k + 1)(k + 2)/2 + k + 1 numbers. Ref: -
@@ -43,4 +44,11 @@ def regress_jointly(run: PartyRun, finished: FinishedRun, X: RowsLike, y: Reals,
         with closing(make_engine(run, link, session, identity)) as engine:
             regression = fit_jointly(X, y, V, finished.shift, engine.sec_sum, scales=scales)
             engine.finish()
+    if (digits := regression.digits or 0) < LEAST_DIGITS:
+        raise StudyError(
+            f"the agreed limits leave {digits} digits of the coefficients.",
+            f"{LEAST_DIGITS} or more: limits near the longest row, the largest target and the most rows; coordinates "
+            "that vary, and do not depend on each other; a target that is not far from zero for its spread",
+            "agree on smaller limits, take a constant off the target, or regress on a run of a smaller --rank",
+        )
     return regression

@@ -18,12 +18,16 @@ CLEAR = 256.0  # a direction whose moment is not known to 8 bits is none
 
 @dataclass(frozen=True)
 class Regression:
-    """y is about offset + (x - mean) V beta. V, mean : common; beta (k,), offset : the party's own"""
+    """y is about offset + (x - mean) V beta. V, mean : common; beta (k,), offset : the party's own
+
+    digits : to how many digits beta is known, of its length, by what was opened; None: nothing was
+    """
 
     V: Reals
     mean: Reals | None
     beta: Reals
     offset: float
+    digits: int | None = None
 
     def predict(self, X: RowsLike) -> Reals:
         return self.offset + coordinates(X, self.V, self.mean) @ self.beta
@@ -84,7 +88,7 @@ def fit_jointly(X: RowsLike, y: Reals, V: Reals, mean: Reals | None, sec_sum: Se
     1. V, mean <- PD-PCA                                            done before: common
     2. A <- (X_m - 1 mean^T) V / row, 1, y / target, side by side   local
     3. G <- SecSum(A^T A / most), its upper triangle without y^T y  one call
-    4. beta, offset <- the solution of G's normal equations         the same at every party
+    4. beta, offset <- the solution of G's normal equations         the same at every party, and so are `digits`
 
     Reveals: second moments of the coordinates and their products with y, summed over all rows; sum of y; n.
     Cost: one SecSum of (k + 1)(k + 2)/2 + k + 1 numbers.
@@ -103,8 +107,13 @@ def fit_jointly(X: RowsLike, y: Reals, V: Reals, mean: Reals | None, sec_sum: Se
     # G is off by up to so much in the spectral norm: of what is not well above it, the shortest solution takes nothing.
     off = (k + 1) * sec_sum.accuracy(1.0).tolerance
     least = max(CLEAR * off / np.linalg.norm(G, 2), (k + 1) * EPS)
-    solution = np.linalg.lstsq(G, moments[: k + 1, k + 1], rcond=least)[0]
-    return Regression(V, mean, solution[:k] * scales.target / scales.row, float(solution[k] * scales.target))
+    solution, _, rank, values = np.linalg.lstsq(G, moments[: k + 1, k + 1], rcond=least)
+    off += (k + 1) * EPS * np.sqrt(scales.most)
+    # G dx = db - dG (x + dx), in which db and dG are no longer than `off`. Nothing is known along what was left out.
+    error = off * (1.0 + np.linalg.norm(solution)) / (values[-1] - off) if rank > k else np.inf
+    known = min(1.0, error / max(float(np.linalg.norm(solution[:k])), EPS))
+    beta, offset = solution[:k] * scales.target / scales.row, float(solution[k] * scales.target)
+    return Regression(V, mean, beta, offset, int(-np.log10(known)))
 
 
 def _targets(y: Reals, X: RowsLike) -> Reals:

@@ -86,6 +86,7 @@ def regress(
             echo("note: with two parties each of them learns the other's part of these sums")
         party = PartyRun(study, me, Path(), where, run, listen=listen, notify=_say)
         fitted = regress_jointly(party, finished, own, targets, scales)
+        echo(f"the coefficients are known to {fitted.digits} digits, of their length, by what was opened")
     _show(finished, fitted, own, targets)
     if test is not None:
         echo(f"on {test.name}: RMSE {fitted.rmse(*_split(finished, test, reading, target)):.6g}")

@@ -105,6 +105,28 @@ def test_joint_regression_leaves_out_what_no_row_shows() -> None:
     assert abs(model.beta[2]) <= rounded
 
 
+@pytest.mark.parametrize("loose", [1.0, 1e2, 1e4])
+@pytest.mark.parametrize("aside", [0.0, 1e5])
+@pytest.mark.parametrize("k", [2, 3, 8])
+def test_joint_coefficients_are_known_to_as_many_digits_as_it_says(k: int, aside: float, loose: float) -> None:
+    """And to no more than four more: bounds of every last place and of their sum, where rounding is random."""
+    X, y = rows(90, 0)
+    V, mean = local_pca(X, k)
+    Z, y = (X - mean) @ V, y + aside
+    exact = LinearRegression().fit(Z, y).coef_
+    longest = float(np.linalg.norm(Z, axis=1).max())
+    scales = regression.Scales(longest * loose, float(np.abs(y).max()) * loose, 30)
+
+    def party(link):
+        sec_sum, own = SecSumEngine(link, b"test", "auto").sec_sum, slice(30 * link.me, 30 * link.me + 30)
+        return regression.fit_jointly(X[own], y[own], V, mean, sec_sum, scales=scales)
+
+    model = run_threads(3, party)[0]
+    off = np.linalg.norm(model.beta - exact) / np.linalg.norm(exact)
+    assert model.digits == 0 or 10.0 ** -(model.digits + 4) <= off <= 10.0**-model.digits
+    assert model.digits >= 3 or loose * (1 + aside / 1e3) >= 100
+
+
 def test_joint_regression_beyond_the_agreed_scales_sends_nothing() -> None:
     X, y = rows(30, 0)
     V, mean = local_pca(X, 2)

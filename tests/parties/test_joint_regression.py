@@ -7,7 +7,7 @@ from collections.abc import Callable
 import numpy as np
 import pandas as pd
 
-from pdml_spdz.errors import MismatchError, QuotaError
+from pdml_spdz.errors import MismatchError, QuotaError, StudyError
 from tests.parties.helpers import Ended, Parties, Process, rows
 
 AGREED = {"--longest-row": "50", "--largest-target": "50", "--most-rows": "100"}
@@ -56,6 +56,7 @@ def test_joint_regression_is_that_of_the_pooled_rows(parties: Callable[..., Part
     for end in joint(site):
         end.well()
         assert "every party will see: the second moments of all rows' coordinates" in end.out
+        assert "the coefficients are known to 3 digits" in end.out
     pooled = pd.concat([table(m) for m in range(3)])
     design = np.column_stack([np.ones(len(pooled)), pooled[list("abcdef")]])
     exact = np.linalg.lstsq(design, pooled["y"], rcond=None)[0]
@@ -65,6 +66,9 @@ def test_joint_regression_is_that_of_the_pooled_rows(parties: Callable[..., Part
     np.testing.assert_allclose(found[0], exact, atol=tolerance(pooled, site.M))
     for end in joint(site, P1={"--most-rows": "99"}):
         end.failed(MismatchError, "with other scales")
+    for loose in ({"--longest-row": "50e4"}, {"--largest-target": "50e6"}):
+        for end in joint(site, **{f"P{m}": loose for m in range(3)}):
+            end.failed(StudyError, "digits of the coefficients", "agree on smaller limits")
     first, *others = joint(site, **{f"P{m}": {"--longest-row": "0.001"} for m in range(3)})
     first.failed(QuotaError, "nothing was sent")
     assert all(end.code in (QuotaError.code, 8) for end in others)

@@ -1,12 +1,20 @@
-"""Freed memory stays with the process: what is asked for again is not cleared by the operating system first."""
+"""What a run leaves in memory; freed memory stays with the process: what is asked for again is not cleared first."""
 
 from __future__ import annotations
 
+import gc
 import platform
 import subprocess
 import sys
+from contextlib import nullcontext
 
+import numpy as np
 import pytest
+
+import pdml_spdz
+from pdml_spdz.engines.embedded.runner import Session
+from pdml_spdz.errors import RangeExceeded
+from pdml_spdz.offline.on_demand import OnDemand
 
 FAULTS = """
 import resource, sys
@@ -35,3 +43,17 @@ def test_memory_that_is_used_again_is_not_asked_for_again() -> None:
     )
     # 40 arrays of 8 MB: some faults for each that was given back to the system and asked for again.
     assert keep < 40 < usual
+
+
+@pytest.mark.parametrize(
+    "settings",
+    [{}, {"solver": "power", "normalise": "per-column"}, {"bound": 1e250}],
+    ids=["one program", "a program for each call", "refused"],
+)
+def test_nothing_secret_of_a_run_in_threads_stays_in_memory(settings: dict[str, object]) -> None:
+    """What a program waits with when its thread ends is never freed: shares, and keys of masks and of transfers."""
+    X = [np.random.default_rng(m).normal(size=(9, 4)) for m in range(2)]
+    with pytest.raises(RangeExceeded) if "bound" in settings else nullcontext():
+        pdml_spdz.svd(X, rank=1, iterations=3, transport="threads", **settings)
+    gc.collect()
+    assert not [o for o in gc.get_objects() if isinstance(o, Session | OnDemand)]

@@ -59,6 +59,7 @@ class EmbeddedEngine(EngineBase):
         self.security = Security(model, False, "any M - 1 parties")
         self._sealed: SealedRun | None = None
         self._program: Program | None = None
+        self._runners: list[EmbeddedRunner] = []
         self._material: Material | None = None
 
     def programs(self, plan: OfflinePlan, scale: float) -> Runner:
@@ -66,7 +67,13 @@ class EmbeddedEngine(EngineBase):
         program = plan.layout.program
         Agreement(self.link).digest("program", program.text.encode())
         self._program, self._material = program, self._source(self.link, plan)
-        return EmbeddedRunner(self._masked, plan.precision, scale, self._material, plan.lots)
+        runner = EmbeddedRunner(self._masked, plan.precision, scale, self._material, plan.lots)
+        self._runners.append(runner)
+        return runner
+
+    def close(self) -> None:
+        for runner in self._runners:
+            runner.close()
 
     def sealed(self, precision: SealedPrecision, own: OwnRows, V: Reals, watch: SealedWatch) -> SealedCheckpoint:
         Agreement(self.link).digest("program", sealed_plan(precision)[0].text.encode())

@@ -34,10 +34,17 @@ class EmbeddedRunner(Runner):
     def __init__(self, sec_sum: MaskedSum, precision: Precision, bound: float, material: Material, lots: Lots) -> None:
         super().__init__(precision, bound)
         self.sec_sum, self.material, self.lots = sec_sum, material, lots
+        self.waiting: set[EmbeddedExecution] = set()
 
     def start(self, program: Program) -> Execution:
         self.material.begin(self.lots)
-        return EmbeddedExecution(self, program)
+        self.waiting.add(execution := EmbeddedExecution(self, program))
+        return execution
+
+    def close(self) -> None:
+        """Of a greenlet that waits when its thread ends, and of all that it holds, nothing is ever freed."""
+        for execution in list(self.waiting):
+            execution.finish()
 
 
 class EmbeddedExecution(Execution):
@@ -55,7 +62,8 @@ class EmbeddedExecution(Execution):
         return decode(opened, self.runner.precision, len(x))
 
     def finish(self) -> None:
-        self._session = Session()  # the program is dropped where it waits; it holds nothing but memory
+        self._session.end()
+        self.runner.waiting.discard(self)
 
     def _encode(self, x: Reals, more: Sequence[Reals]) -> list[ring.Vector]:
         """What a program reads from this party for one output: its vector, column after column, ..., its dither."""
@@ -262,6 +270,11 @@ class Session:
     def start(self, run: Callable[[], None]) -> None:
         """`run` executes the program on a backend that reads and writes here."""
         self._program = greenlet(run)
+
+    def end(self) -> None:
+        """The program ends where it waits: it holds nothing but memory."""
+        if self._program is not None and not self._program.dead:
+            self._program.throw()
 
     def call(self, inputs: Sequence[Vector], publics: Sequence[int]) -> Any:
         """Hand over what the program asks for next and return what it then puts out."""

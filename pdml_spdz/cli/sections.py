@@ -31,10 +31,8 @@ SECTIONS = {
     ),
 }
 COMMON = "Options"
-WRITTEN, ROWS = (
-    ("out", "words", "json_file"),
-    ("rows", "test"),
-)  # parameters that are written to; that may be directories
+WRITTEN = "out", "words", "json_file"
+ROWS = "rows", "test"  # which may be directories
 FEW = 8  # options that need no groups
 OF = {name: section for section, names in SECTIONS.items() for name in names.split()}
 

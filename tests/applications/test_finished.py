@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import shutil
 from collections.abc import Callable
 from pathlib import Path
@@ -17,7 +18,7 @@ from sklearn.preprocessing import StandardScaler
 
 from pdml_spdz.applications.finished import FinishedRun
 from pdml_spdz.cli.app import cli
-from pdml_spdz.errors import InputError
+from pdml_spdz.errors import InputError, StorageError
 from pdml_spdz.estimators import PDNMF, PDPCA, PDSVD
 from pdml_spdz.local.joint import LocalRun, local_study, run_local
 from pdml_spdz.rows.data import from_rows
@@ -223,17 +224,47 @@ def test_biplot_is_on_a_page_for_its_owner(runs: Path) -> None:
     assert report["rows_own"] is None
 
 
-@pytest.mark.parametrize("command", ["project", "reconstruct"])
-def test_own_rows_are_not_written_over(tmp_path: Path, command: str, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize(
+    "words",
+    [
+        "project run rows.csv --out ./rows.csv",
+        "reconstruct run rows.csv --out link.csv",
+        "regress run targets.csv --target target --out targets.csv",
+        "regress run targets.csv --target target --test test.csv --out test.csv",
+        "documents targets.csv --hashed 4 --out out.npz --words targets.csv",
+        "project run parts --out parts/0.csv",
+    ],
+)
+def test_what_a_command_reads_is_not_written_over(tmp_path: Path, words: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    finished(tmp_path / "run", algorithm="pca")
+    monkeypatch.chdir(tmp_path)
+    Path("parts").mkdir()
+    Path("link.csv").symlink_to("rows.csv")
+    table = tables()[0]
+    for name in ("rows.csv", "parts/0.csv"):
+        table.to_csv(name, index=False)
+    for name in ("targets.csv", "test.csv"):
+        table.assign(target=range(len(table))).to_csv(name, index=False)
+    before = {path: path.read_bytes() for path in tmp_path.rglob("*.csv")}
+    asked = CliRunner().invoke(cli, words.split())
+    assert isinstance(asked.exception, InputError)
+    assert "which is read" in str(asked.exception)
+    assert {path: path.read_bytes() for path in tmp_path.rglob("*.csv")} == before
+    Path("there.csv").symlink_to("scores.csv")
+    assert CliRunner().invoke(cli, ["project", "run", "rows.csv", "--out", "there.csv"]).exit_code == 0
+    assert Path("there.csv").is_symlink()
+    assert Path("scores.csv").read_text().startswith("id,PC1")
+
+
+@pytest.mark.parametrize("words", ["project run rows.csv --out pipe", "render normed_sum --parties 2 --out pipe"])
+def test_what_is_no_file_is_not_replaced_by_one(tmp_path: Path, words: str, monkeypatch: pytest.MonkeyPatch) -> None:
     finished(tmp_path / "run", algorithm="pca")
     monkeypatch.chdir(tmp_path)
     tables()[0].to_csv("rows.csv", index=False)
-    before = Path("rows.csv").read_bytes()
-    asked = CliRunner().invoke(cli, [command, "run", "rows.csv", "--out", "./rows.csv"])
-    assert isinstance(asked.exception, InputError)
-    assert "the file with the rows themselves" in str(asked.exception)
-    assert CliRunner().invoke(cli, [command, "run", "rows.csv"]).exit_code == 0
-    assert Path("rows.csv").read_bytes() == before
+    os.mkfifo("pipe")
+    asked = CliRunner().invoke(cli, words.split())
+    assert isinstance(asked.exception, StorageError)
+    assert Path("pipe").is_fifo()
 
 
 DAMAGES: dict[str, Callable[[Path], object]] = {

@@ -48,7 +48,7 @@ test: lint ## linters, types and tests (six minutes on two fast cores, fifteen o
 test-all: lint ## the same and the long tests, more cases of the same kinds (docs/testing.md): all that needs no MP-SPDZ
 	$(BIN)/python -m pytest -n 3 --dist worksteal -q -m "not spdz_long"
 
-test-spdz: lint ## everything that needs MP-SPDZ (MP_SPDZ_HOME or `pdml-spdz mp-spdz install`): eight minutes once its programs are compiled
+test-spdz: lint ## everything that needs MP-SPDZ (MP_SPDZ_HOME: docs/mp-spdz.md): eight minutes once its programs are compiled
 	$(BIN)/python -m pytest -n 2 --dist worksteal -q -rs -m "spdz or spdz_long" tests/spdz tests/conformance
 
 chaos: $(VENV)/.dev-stamp ## 525 runs under attack (ten minutes), the table of docs/testing.md; ARGS="--only relay --seed 1234": one case again

@@ -31,7 +31,6 @@ from tests.parties.helpers import free_ports
 NAMES = ["ham", "eggs", "tea", "rice", "salt", "milk", "figs", "mint"]
 ELSEWHERE = {
     "bench ": "minutes: `make bench`, and tests/parties/test_benchmarks.py with small numbers",
-    "mp-spdz install": "a release: tests/unit/test_mp_spdz_install.py",
     "mp-spdz list --mp-spdz": "an installed MP-SPDZ: tests/spdz",
     "svd a.csv b.csv --rank 1 --engine mp-spdz": "an installed MP-SPDZ: tests/spdz/test_sealed_fit.py",
     "party ": "all parties at once: tests/parties",

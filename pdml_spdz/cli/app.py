@@ -73,7 +73,7 @@ GROUPS: dict[str, tuple[tuple[str, str, str], ...]] = {
         (
             "mp-spdz",
             "mp_spdz:mp_spdz",
-            "MP-SPDZ, the program behind the engine for malicious parties: what is here of it, and how to get it.",
+            "MP-SPDZ, the program behind the engine for malicious parties: what is here of it.",
         ),
         ("render", "programs:render", "Render the MP-SPDZ program NAME from its template."),
         ("precision", "programs:precision", "Explain the bit budget: what is computed with how many bits, and why."),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from pathlib import Path
 from typing import Any
 
@@ -76,7 +77,7 @@ def test_missing_says_where_it_was_looked_for(tmp_path: Path, nothing_installed:
     with pytest.raises(EngineError) as caught:
         home.require()
     text = str(caught.value)
-    for part in ("--mp-spdz", home.VARIABLE, str(nothing_installed), "mp-spdz install", "docs/mp-spdz.md"):
+    for part in ("--mp-spdz", home.VARIABLE, str(nothing_installed), "docs/mp-spdz.md"):
         assert part in text
     with pytest.raises(EngineError, match="which has no compile"):
         home.require(tmp_path)
@@ -220,6 +221,59 @@ def test_every_library_that_may_be_loaded_is_judged(
     assert found.is_insecure(found.path / "semi-party.x")
 
 
+CHANGES = "Words.\n\n## {} (Dec 24, 2025)\n\n## 0.4.1\n"
+
+
+@pytest.mark.parametrize(
+    ("file", "text", "fixed"),
+    [
+        ("CHANGELOG.md", CHANGES.format("0.4.2"), False),
+        ("CHANGELOG.md", CHANGES.format("0.4.10"), True),
+        ("CHANGELOG.md", "Words.\n", None),
+        (home.MAC_SOURCE, "  vals.erase();\n", False),
+        (home.MAC_SOURCE, "  this->coordinator->finished();\n", True),  # of whatever release its list of changes is
+    ],
+)
+def test_malicious_protocols_need_the_fix_of_the_mac_check(
+    tmp_path: Path, file: str, text: str, fixed: bool | None
+) -> None:
+    path = make_home(tmp_path / "h", "mascot-party.x", "semi-party.x")
+    (path / "CHANGELOG.md").write_text(CHANGES.format("0.4.2"))
+    (path / file).parent.mkdir(exist_ok=True)
+    (path / file).write_text(text)
+    os.utime(path / file, (1, 1))
+    found = Installation(path)
+    assert found.has_mac_fix() is fixed
+    assert home.find_program(found, protocol("semi")).name == "semi-party.x"  # it has no MACs
+    assert home.find_program(found, protocol("mascot"), insecure=True).name == "mascot-party.x"
+    if fixed is False:
+        with pytest.raises(EngineError, match=r"lacks the fix of a race in its MAC check(.|\n)*after release 0\.4\.2"):
+            home.find_program(found, protocol("mascot"))
+    else:
+        assert home.find_program(found, protocol("mascot")).name == "mascot-party.x"
+    said = CliRunner().invoke(cli, ["mp-spdz", "list", "--mp-spdz", str(path)]).output
+    assert ("lacks MAC fix" in said, "nothing says whether it has the fix" in said) == (fixed is False, fixed is None)
+    rows = json.loads(CliRunner().invoke(cli, ["mp-spdz", "list", "--mp-spdz", str(path), "--json"]).output)
+    assert {r["name"] for r in rows["protocols"] if r["lacks_mac_fix"]} == ({"mascot"} if fixed is False else set())
+    done = CliRunner().invoke(cli, ["doctor", "--mp-spdz", str(path), "--json"])
+    findings = {f["what"]: f for f in json.loads(done.output)}
+    assert (findings["MP-SPDZ mascot"]["level"] == "ok") == (fixed is True)
+    assert findings["MP-SPDZ semi"]["level"] == "ok"
+
+
+def test_programs_that_are_older_than_their_sources_are_noticed(tmp_path: Path) -> None:
+    path = make_home(tmp_path / "h", "semi-party.x")
+    found, program = Installation(path), path / "semi-party.x"
+    (path / "Math").mkdir()
+    (path / "Math" / "gfp.hpp").write_text("// as it was built\n")
+    os.utime(program, (2_000_000_000, 2_000_000_000))
+    assert found.doubts(protocol("semi"), program) == []
+    os.utime(path / "Math" / "gfp.hpp", (2_000_000_001, 2_000_000_001))
+    (doubt,) = found.doubts(protocol("semi"), program)
+    assert "semi-party.x is older than a source beside it" in doubt
+    assert doubt in " ".join(CliRunner().invoke(cli, ["mp-spdz", "list", "--mp-spdz", str(path)]).output.split())
+
+
 # Protocols
 
 
@@ -261,7 +315,7 @@ SHORT: dict[str, Any] = {"precision": PrecisionSettings(20, 20), "bound": "1000"
 @pytest.mark.parametrize(
     ("there", "protocol", "settings", "phrases"),
     [
-        (None, "semi", {}, ["MP-SPDZ was not found", "mp-spdz install", "docs/mp-spdz.md"]),
+        (None, "semi", {}, ["MP-SPDZ was not found", "get it as docs/mp-spdz.md says"]),
         (("semi-party.x",), "mascot", {}, ["mascot-party.x of the protocol mascot is not in", "`make mascot-party.x`"]),
         (("semi-party.x",), "semi", {}, []),
         (("semi-party.x",), "semi", SHORT, ["not built for primes of 192 bits", "without -DFEWER_PRIMES"]),
@@ -367,7 +421,7 @@ def test_list_without_an_installation_says_how_to_get_it() -> None:
     done = CliRunner().invoke(cli, ["mp-spdz", "list"])
     assert done.exit_code == 0
     assert "mascot" in done.output
-    assert "mp-spdz install" in done.output
+    assert "docs/mp-spdz.md says how to get it" in done.output
     assert json.loads(CliRunner().invoke(cli, ["mp-spdz", "list", "--json"]).output)["installation"] is None
 
 

@@ -151,7 +151,7 @@ def domain_of(
     if isinstance(precision, SealedPrecision):  # MP-SPDZ truncates, and adds what that takes of the prime by itself
         values = precision.most_bits + 1
         prime = values + SECURITY + 1
-        return ["-F", str(values)], f"a prime field of at least {prime} bits", 64 * -(-prime // 64)
+        return ["-F", str(values)], f"a prime field of at least {prime} bits", _length(prime, protocol)
     values = precision.scalar_value_bits
     if protocol.domain == "ring":
         if program.name in PAPER:
@@ -172,7 +172,14 @@ def domain_of(
             f"at most {LARGEST_PRIME}, the largest that MP-SPDZ is built for by default",
             "choose a smaller --range or fewer --bits",
         )
-    return ["-F", str(prime)], f"a prime field of at least {prime} bits", 64 * -(-prime // 64)
+    return ["-F", str(prime)], f"a prime field of at least {prime} bits", _length(prime, protocol)
+
+
+def _length(prime: int, protocol: Protocol) -> int:
+    """What its programs are asked for: the offline program of hemi ends on most primes that are shorter, because
+    MP-SPDZ's own prime of such a length is none that hemi can encrypt with.
+    """
+    return max(LARGEST_PRIME if protocol.name == "hemi" else 0, 64 * -(-prime // 64))
 
 
 def _compile(program: Program, options: list[str], home: Installation, directory: Path, refused: Path) -> Counts:

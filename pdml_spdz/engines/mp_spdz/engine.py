@@ -102,6 +102,9 @@ class MpSpdzEngine(EngineBase):
 
     def _start(self, program: Program, compiled: Compiled, d: int, scale: float) -> MpSpdzRunner:
         self._program, self._compiled = program, compiled
+        for doubt in self.place.home.doubts(self.place.protocol, self.place.binary()):
+            self.warn(doubt)
+            self.place.note(doubt)
         Agreement(self.link).digest("program", self._program.text.encode())
         self.place.same_bytecode(self._compiled)
         known = {self._program.digest: self._compiled}

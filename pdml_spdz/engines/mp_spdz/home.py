@@ -7,6 +7,7 @@ import os
 import platform
 import re
 from collections.abc import Iterator
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import NamedTuple
@@ -29,6 +30,9 @@ REUSES = b"REUSING DATA - ONLY FOR BENCHMARKING"
 PURGES = b"Purging preprocessed data"
 # The first two files are in the program itself (release) or in this library (source build).
 LIBRARY = "libSPDZ.so"
+# Upstream's fix of a race in its MAC check (commit 7bf16a74): a text that the source has since, and the last release
+# before it.
+MAC_SOURCE, MAC_FIX, UNFIXED = "Protocols/MAC_Check.hpp", b"coordinator->finished()", (0, 4, 2)
 
 
 class Found(NamedTuple):
@@ -78,6 +82,29 @@ class Installation:
             digest.update(b"%d:%s%d:" % (len(name), name, len(content)) + content)
         return digest.hexdigest()[:12]
 
+    def has_mac_fix(self) -> bool | None:
+        """Whether protocols with MACs have that fix; None where neither a source nor a release's number says so."""
+        with suppress(OSError):
+            return MAC_FIX in (self.path / MAC_SOURCE).read_bytes()
+        numbers = re.match(r"\d+(\.\d+)+", self._release())
+        return tuple(map(int, numbers[0].split("."))) > UNFIXED if numbers else None
+
+    def lacks_mac_fix(self, chosen: Protocol) -> bool:
+        return chosen.malicious and self.has_mac_fix() is False
+
+    def doubts(self, chosen: Protocol, program: Path) -> list[str]:
+        """What nobody can know of a program that is there, in words for whoever uses it."""
+        found = []
+        if chosen.malicious and self.has_mac_fix() is None:
+            found.append(
+                f"{program.name}: nothing says whether it has the fix of a race in the MAC check, on which "
+                f"{chosen.name} relies ({GUIDE})"
+            )
+        sources = (p.stat().st_mtime for ending in ("h", "hpp", "cpp") for p in self.path.glob(f"*/*.{ending}"))
+        if program.stat().st_mtime < max(sources, default=0.0):
+            found.append(f"{program.name} is older than a source beside it: `make {program.name}` builds it again")
+        return found
+
     def is_insecure(self, binary: Path) -> bool:
         """Whether `binary` is an -DINSECURE build, which reuses offline material; True also if it cannot be told."""
         try:
@@ -113,7 +140,7 @@ class Installation:
 
 
 def data_home() -> Path:
-    """Where `pdml-spdz mp-spdz install` puts it."""
+    """Where it is looked for if nothing else is named."""
     return Path(platformdirs.user_data_dir("pdml-spdz")) / "mp-spdz"
 
 
@@ -137,14 +164,14 @@ def require(given: Path | None = None) -> Installation:
         raise EngineError(
             _not_found(given),
             "a directory with compile.py, Compiler/ and programs such as semi-party.x",
-            f"`pdml-spdz mp-spdz install`, or pass --mp-spdz DIR, or set {VARIABLE}; {GUIDE} says what to get",
+            f"get it as {GUIDE} says, and pass --mp-spdz DIR or set {VARIABLE}",
         )
     return found
 
 
 def missing_text(given: Path | None = None) -> str:
     """One sentence for `doctor` and for skipped tests."""
-    return f"{_not_found(given)} `pdml-spdz mp-spdz install` gets a release; see {GUIDE}."
+    return f"{_not_found(given)} {GUIDE} says how to get it."
 
 
 def _not_found(given: Path | None) -> str:
@@ -239,6 +266,12 @@ def find_program(home: Installation, chosen: Protocol, *, offline: bool = False,
             f"{found} was built with -DINSECURE, which reuses offline material, or cannot be told from such a build.",
             "a build for secrets, of which no part is older, damaged or missing",
             "build it without -DINSECURE, or pass --insecure-benchmark to measure times on made-up data",
+        )
+    if home.lacks_mac_fix(chosen) and not insecure:
+        raise EngineError(
+            f"{found} is of an MP-SPDZ that lacks the fix of a race in its MAC check, on which {chosen.name} relies.",
+            f"MP-SPDZ after release {'.'.join(map(str, UNFIXED))}, with its commit 7bf16a74",
+            f"build a later one at every party ({GUIDE})",
         )
     return found
 

@@ -96,7 +96,10 @@ def _protocol(found: Installation, row: Found) -> Diagnosis:
         return Diagnosis(
             "note", what, f"{names}: INSECURE build, reuses offline material; refused outside --insecure-benchmark"
         )
+    if found.lacks_mac_fix(row.protocol):
+        return Diagnosis("note", what, "lacks a fix of MP-SPDZ's MAC check; refused outside --insecure-benchmark")
+    doubts = [doubt for path in programs for doubt in found.doubts(row.protocol, path)]
     text = ", ".join(path.name for path in programs)
     if row.offline is None:
         text += f", no {row.protocol.name}-offline.x: the offline phase happens on demand"
-    return Diagnosis("ok", what, text)
+    return Diagnosis("note" if doubts else "ok", what, "; ".join([text, *doubts]))

@@ -149,8 +149,7 @@ SAYINGS: tuple[tuple[str, type[PdmlError], str, str], ...] = (
         r"Does the compiler version match the virtual machine",
         EngineError,
         "MP-SPDZ's compiler and its virtual machine are of different versions.",
-        "build the programs anew from the source tree that the compiler is in, or install one release "
-        "(`pdml-spdz mp-spdz install`)",
+        "build the programs anew from the source tree that the compiler is in",
     ),
     (
         r"not compiled for \d+-bit computation|not compiled for k=",

@@ -108,6 +108,9 @@ class TlsLink(Link):
         with self._lock:
             self._select(0.0)
             self._notice()
+            for peer in self._connections.values():
+                if peer.closed:  # killed: it was asked for nothing, and has said nothing
+                    raise lost(peer.party)
             return max(peer.sign for peer in self._connections.values())
 
     def _select(self, timeout: float) -> None:

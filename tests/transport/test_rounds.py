@@ -163,6 +163,23 @@ def test_between_rounds_a_party_hears_who_works_and_who_has_ended_the_run() -> N
     assert error.culprit == 1
 
 
+def test_between_rounds_a_party_that_was_killed_is_missed() -> None:
+    """It has said nothing, and nothing was asked of it: its connection is closed, as the system does it."""
+
+    def party(link: Link) -> None:
+        while True:
+            link.listen()
+            time.sleep(0.02)
+
+    listening, killed = mesh(2, Patience(30.0))
+    outcome = Outcome(party, listening)
+    for peer in killed._connections.values():
+        peer.sock.close()
+    error = outcome.end().error
+    assert isinstance(error, PeerError)
+    assert error.culprit == killed.me
+
+
 def test_frame_that_is_too_long_is_refused_by_its_header() -> None:
     """No byte of its payload is there, and no room for it was made."""
     tracemalloc.start()

@@ -66,7 +66,7 @@ def claim(link: Link, at: Path, run: bytes = b"run") -> str:
     """One run's way to a stock: the material is all there, in a directory of its own. Returns the stock's id."""
     stocks = stocks_of.fitting(link, at, KIND, run)
     with run_directory(at, link.me) as own:
-        stock = stocks_of.take(link, stocks, run, own.data)
+        stock = stocks_of.take(link, stocks, run, own.data).stock
         found = {path.parent.name: path.read_bytes() for path in own.data.glob("*/Triples")}
         assert found == {part: material(stock, part) for part in PARTS}
     return stock
@@ -262,7 +262,7 @@ def test_of_runs_that_claim_at_once_one_gets_it(tmp_path: Path, _: int) -> None:
             stocks = stocks_of.fitting(link, at, KIND, bytes([i]))
             with run_directory(at, link.me) as own:
                 together.wait()
-                got[i, link.me] = stocks_of.take(link, stocks, bytes([i]), own.data)
+                got[i, link.me] = stocks_of.take(link, stocks, bytes([i]), own.data).stock
 
         with suppress(PdmlError):
             run_threads(2, party)

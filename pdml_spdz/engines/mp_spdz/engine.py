@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import asdict, dataclass
+from functools import cached_property
 from typing import Any
 
 from pdml_spdz.engines.base import EngineBase, OwnRows, SealedCheckpoint, SealedWatch, Security
 from pdml_spdz.engines.mp_spdz.compiler import Compiled, compile_program
 from pdml_spdz.engines.mp_spdz.execution import MpSpdzRunner
-from pdml_spdz.engines.mp_spdz.offline import forecast
+from pdml_spdz.engines.mp_spdz.forecast import Forecast, forecast
 from pdml_spdz.engines.mp_spdz.paper import PAPER
 from pdml_spdz.engines.mp_spdz.place import Place
 from pdml_spdz.engines.mp_spdz.protocols import Protocol
@@ -26,26 +28,54 @@ from pdml_spdz.study.algorithm import Shape
 
 @dataclass(frozen=True)
 class CompiledPlan(OfflinePlan):
-    """Each execution of the compiled program needs a stock of its own."""
+    """Each execution of the compiled program needs a stock of its own.
+
+    iterations : that are expected, of at most shape.tau: what a stock is made for
+    ahead : compiles the program with so many, or does nothing where it has no loop
+    """
 
     M: int
     protocol: Protocol
     compiled: Compiled
+    iterations: int
+    ahead: Callable[[], Compiled]
+
+    @property
+    def stocks(self) -> int:
+        """For one run of as many iterations as are expected."""
+        return 1 if self.layout.stream else self.iterations * self.shape.k // self.layout.columns
+
+    @cached_property
+    def few(self) -> Compiled:
+        return self.ahead()
+
+    @cached_property
+    def forecast(self) -> Forecast:
+        return forecast(self.few, self.M, self.protocol).times(self.stocks)
 
     @property
     def text(self) -> str:
-        compiled, executions = self.compiled, self.layout.executions
-        disk = executions * forecast(compiled, malicious=self.protocol.malicious)
+        disk, sent, seconds = self.forecast
+        most = f", of at most {self.shape.tau}" if self.iterations < self.shape.tau else ""
+        wire = "bytes and seconds of this protocol were not measured"
+        if sent is not None and seconds is not None:
+            wire = f"about {sent / 1e6:,.1f} MB sent, {seconds:,.0f} s of one core, and some seconds to begin"
         return (
             f"material for one run of {self.M} parties with {self.protocol.name}, over "
-            f"{compiled.domain}: {compiled.counts.in_words}, {executions} time(s), by MP-SPDZ's own count\n"
-            f"forecast for each party: about {disk / 1e6:,.1f} MB on disk"
+            f"{self.few.domain}: {self.few.counts.in_words}, {self.stocks} time(s), by MP-SPDZ's own count\n"
+            f"enough for the {self.iterations} iteration(s) that are expected{most}\n"
+            f"forecast for each party: {disk / 1e6:,.1f} MB on disk, {wire}"
         )
 
     @property
     def facts(self) -> dict[str, Any]:
-        counts, executions = asdict(self.compiled.counts), self.layout.executions
-        return {"counts": counts, "domain": self.compiled.domain, "executions": executions}
+        return {
+            "counts": asdict(self.few.counts),
+            "domain": self.few.domain,
+            "executions": self.stocks,
+            "iterations": self.iterations,
+            "forecast": self.forecast._asdict(),
+        }
 
 
 def layout_of(
@@ -62,6 +92,11 @@ def layout_of(
     once = opening.loop or online == "stream"
     program = render(opening.template, precision, shape.d, columns, iterations if once else 1, own_masks=own_masks)
     return Layout(program, columns, 1 if once else calls, stream=once)
+
+
+NO_COSTS = (
+    "the costs of MP-SPDZ are not known, and are 0 here: its log is cut (is the temporary directory full? TMPDIR)"
+)
 
 
 class MpSpdzEngine(EngineBase):
@@ -116,6 +151,8 @@ class MpSpdzEngine(EngineBase):
     def finish(self) -> None:
         if self._runner:
             self._runner.finish()
+            if not all(used.known for used in self._runner.usage):
+                self.warn(NO_COSTS)
 
     def close(self) -> None:
         if self._runner:
@@ -131,7 +168,7 @@ class MpSpdzEngine(EngineBase):
             burnt, used = self._runner.stocks, self._runner.usage
             facts["stock"] = {
                 "id": burnt[0] if burnt else None,
-                "claimed": asdict(self._compiled.counts),
+                "claimed": self._runner.claimed or asdict(self._compiled.counts),
                 "mode": "on-demand" if not burnt else "stock" if len(burnt) == len(used) else "mixed",
                 "executions": {"from stock": len(burnt), "on demand": len(used) - len(burnt)},
             }

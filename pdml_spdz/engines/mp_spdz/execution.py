@@ -8,6 +8,7 @@ from collections import deque
 from collections.abc import Mapping, Sequence
 from contextlib import ExitStack, suppress
 from types import MappingProxyType
+from typing import Any
 
 import numpy as np
 
@@ -52,6 +53,7 @@ class MpSpdzRunner(Runner):
         self.place, self.offline, self.run, self.d = place, offline, run, d
         self.usage: list[Usage] = []
         self.stocks: list[str] = []
+        self.claimed: dict[str, Any] = {}  # what the last of them had
         self._compiled = dict(compiled)
         self._running: list[MpSpdzExecution] = []
 
@@ -126,7 +128,9 @@ class MpSpdzExecution(Execution):
             self._directory = directory.create(compiled, place.identity, addresses, parent=beside)
             self._held.callback(self._directory.remove)
             if stocks:
-                runner.stocks.append(take(place.link, stocks, runner.run, self._directory.data))
+                taken = take(place.link, stocks, runner.run, self._directory.data)
+                runner.stocks.append(taken.stock)
+                runner.claimed = taken.kind.counts
             command = place.command(program, compiled, *(["-F"] if stocks else []))
             self._machine = VirtualMachine(command, self._directory, place.timeout, place.work, place.link.listen)
             self._held.callback(self._keep_log)

@@ -23,7 +23,7 @@ from pdml_spdz.engines.mp_spdz.directory import DATA
 from pdml_spdz.errors import StockError
 from pdml_spdz.offline import claim
 from pdml_spdz.offline.ledger import Position
-from pdml_spdz.offline.stock import Choice, Description, File, Stock, StockPart, file_sizes
+from pdml_spdz.offline.stock import Choice, Description, File, Manifest, Stock, StockPart, file_sizes
 from pdml_spdz.system.files import DIGEST, writing
 from pdml_spdz.transport.base import Link
 
@@ -124,12 +124,12 @@ def fitting(link: Link, root: Path, wanted: Preprocessed, run: bytes, remedy: st
     return stocks
 
 
-def take(link: Link, stocks: list[Preprocessing], run: bytes, into: Path) -> str:
-    """Burn a stock that all parties have and move its material to `into`, on the same disk; returns its id."""
+def take(link: Link, stocks: list[Preprocessing], run: bytes, into: Path) -> Manifest[Preprocessed]:
+    """Burn a stock that all parties have and move its material to `into`, on the same disk; returns what it was."""
     with claim.burn(link, stocks, EXECUTION, run) as burnt, writing(into, "free some room"):
         for part in burnt.content.iterdir():
             part.rename(into / part.name)
-    return burnt.stock.id
+    return burnt.stock.manifest
 
 
 def facts(part: StockPart[Preprocessing]) -> dict[str, Any]:

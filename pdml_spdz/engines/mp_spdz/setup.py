@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from pdml_spdz.engines.mp_spdz import home, offline
-from pdml_spdz.engines.mp_spdz.compiler import compile_program
+from pdml_spdz.engines.mp_spdz.compiler import Compiled, compile_program
 from pdml_spdz.engines.mp_spdz.engine import CompiledPlan, MpSpdzEngine, layout_of
 from pdml_spdz.engines.mp_spdz.place import MATERIAL, Place
 from pdml_spdz.engines.mp_spdz.preprocessing import Preprocessing, facts
@@ -57,10 +57,16 @@ def prepare(context: Context, shape: Shape | None) -> None:
 def plan(study: Study, shape: Shape, given: Path | None, note: Note) -> CompiledPlan:
     if study.level.sealed:
         return _sealed_plan(study, shape, given, note)
-    chosen, precision, iterations = protocol_of(study), precision_of(study), study.spec.shape(study, shape.d).tau
-    layout = layout_of(study.opening, precision, shape, study.online, iterations, own_masks=chosen.own_masks)
-    compiled = compile_program(layout.program, precision, chosen, home.require(given), note=note)
-    return CompiledPlan(shape, layout, study.M, chosen, compiled)
+    chosen, precision, most = protocol_of(study), precision_of(study), study.spec.shape(study, shape.d).tau
+    expected = min(shape.expected or most, most)
+
+    def layout_for(iterations: int) -> Layout:
+        return layout_of(study.opening, precision, shape, study.online, iterations, own_masks=chosen.own_masks)
+
+    def compiled(iterations: int) -> Compiled:
+        return compile_program(layout_for(iterations).program, precision, chosen, home.require(given), note=note)
+
+    return CompiledPlan(shape, layout_for(most), study.M, chosen, compiled(most), expected, lambda: compiled(expected))
 
 
 def _sealed_plan(study: Study, shape: Shape, given: Path | None, note: Note) -> CompiledPlan:
@@ -68,13 +74,14 @@ def _sealed_plan(study: Study, shape: Shape, given: Path | None, note: Note) -> 
     chosen, precision = protocol_of(study), sealed_precision_of(study, shape.d)
     layout = Layout(render_sealed(precision), precision.columns, 1, stream=True)
     compiled = compile_program(layout.program, precision, chosen, home.require(given), note=note)
-    return CompiledPlan(shape, layout, study.M, chosen, compiled)
+    return CompiledPlan(shape, layout, study.M, chosen, compiled, shape.tau, lambda: compiled)
 
 
 def make_stock(context: Context, plan: CompiledPlan) -> dict[str, Any]:
-    """One stock for each execution of the program."""
-    place, compiled, executions = _place(context), plan.compiled, plan.layout.executions
+    """One stock for each execution of the program, and of the iterations that are expected."""
+    place, compiled, executions = _place(context), plan.compiled, plan.stocks
     place.same_bytecode(compiled)
+    place.same_bytecode(plan.few)
 
     def progress(done: int, of: int) -> None:
         context.notify({"event": "offline", "done": done, "of": of, "detail": "bytes on disk, about"})
@@ -83,12 +90,12 @@ def make_stock(context: Context, plan: CompiledPlan) -> dict[str, Any]:
     for i in range(executions):
         if executions > 1:
             context.note(f"stock {i + 1} of {executions}")
-        made.append(offline.make(place, compiled, progress))
+        made.append(offline.make(place, compiled, progress, plan.few))
     return {
         "stock": made[0],
         "stocks": made,
         "protocol": place.protocol.name,
-        "counts": asdict(compiled.counts),
+        "counts": asdict(plan.few.counts),
         "bytes_sent": None,  # MP-SPDZ's offline programs do not say
         "path": str(place.stocks),
     }

@@ -36,6 +36,11 @@ class Usage:
     cpu: float = 0.0
 
     @property
+    def known(self) -> bool:
+        """Or else its log was cut."""
+        return self.seconds > 0 and self.megabytes > 0
+
+    @property
     def online_rounds(self) -> int:
         return max(0, self.rounds - self.offline_rounds)
 
@@ -142,8 +147,8 @@ SAYINGS: tuple[tuple[str, type[PdmlError], str, str], ...] = (
     (
         r"Not enough data available|error reading edaBits|insufficient preprocessing|preprocessing data on disk",
         EngineError,
-        "the offline material was not enough for the program.",
-        "make a stock for this study again (`pdml-spdz offline make`)",
+        "the offline material was not enough: the fit takes more iterations than a stock is made for.",
+        "go on with --resume, from another stock or with --offline on-demand",
     ),
     (
         r"Does the compiler version match the virtual machine",

@@ -11,6 +11,8 @@ import pytest
 
 from pdml_spdz.engines.embedded import machine
 from pdml_spdz.engines.mp_spdz import home
+from pdml_spdz.engines.mp_spdz.compiler import domain_of
+from pdml_spdz.engines.mp_spdz.protocols import protocol
 from pdml_spdz.programs.precision import Precision
 from pdml_spdz.programs.render import render
 
@@ -50,3 +52,7 @@ def test_compiler_takes_the_program(
     more = d + 1 + iterations * columns if name == "scaled_sum_centred" else 0
     assert [int(n) for n in inputs] == [2 * iterations * columns * d + masks + more] * 3
     assert (bits is None) == own_masks
+    if own_masks:  # the compiler sees no truncation, and would ask for a prime that has no room for the masks
+        schedule = (tmp_path / "Programs" / "Schedules" / f"{name}.sch").read_text()
+        (lgp,) = re.findall(r"^lgp:(\d+)$", schedule, re.MULTILINE)
+        assert int(lgp) == int(domain_of(program, precision, protocol("semi"))[0][1])

@@ -3,16 +3,20 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 
+from pdml_spdz.engines.mp_spdz.execution import MpSpdzRunner
+from pdml_spdz.engines.mp_spdz.paper import PaperColumns
 from pdml_spdz.engines.mp_spdz.place import Place
 from pdml_spdz.errors import RangeExceeded
 from pdml_spdz.programs.precision import Precision
 from pdml_spdz.programs.render import render
 from tests.embedded.helpers import run_program
-from tests.spdz.helpers import LONG, MARKS, REQUIRED, Site, machines, spent
+from tests.paper_errors import normed_sum_error
+from tests.spdz.helpers import LONG, MARKS, REQUIRED, Site, machines, need, spent
 from tests.spdz.loop import (
     CALLS,
     FIT,
@@ -82,6 +86,50 @@ def test_same_numbers_as_plain_and_embedded(
     y = embedded(way, xs, publics, p)
     assert np.all(np.abs(opened - y) <= 2 * tolerance(p, y))
     assert machines(tmp_path) == []
+    assert list(temporary.iterdir()) == []
+
+
+STOCKS = [(name, bits) for name in ("semi", "hemi", "mascot", "semi2k") for bits in (10, 20, 31)]
+
+
+def marked(name: str, bits: int) -> Any:
+    return pytest.param(name, bits, marks=LONG if name in ("mascot", "semi2k") else pytest.mark.spdz)
+
+
+@pytest.mark.parametrize(("protocol", "bits"), [marked(*case) for case in STOCKS])
+def test_offline_program_makes_what_a_run_takes(tmp_path: Path, temporary: Path, protocol: str, bits: int) -> None:
+    """At every length of primes: 20 bits and less are longer than 128, and shorter than 256."""
+    need(protocol, offline=True)
+    d, k, tau = 3, 1, 2
+    p, problem, site = Precision(2, bits, 20, hidden_mean=False), Problem.random(2, d, k), Site(tmp_path, 2, protocol)
+    site.make_stock(program := program_of(FIT, p, d, k, tau, protocol), p)
+    recorders = site.run(lambda place: loop(Recorder(place, p, problem.bound, "stock"), problem, FIT, tau))
+    assert check_opened(FIT, recorders, p) == tau
+    assert [len(recorder.stocks) for recorder in recorders] == [1, 1]
+    assert program.name == "scaled_sum"
+    assert list(temporary.iterdir()) == []
+
+
+@pytest.mark.parametrize(("protocol", "bits"), [marked(*case) for case in STOCKS if case != ("semi2k", 31)])
+def test_offline_program_makes_what_the_papers_program_takes(
+    tmp_path: Path, temporary: Path, protocol: str, bits: int
+) -> None:
+    need(protocol, offline=True)
+    d, p, site = 2, Precision(2, bits), Site(tmp_path, 2, protocol)
+    site.make_stock(program := render("normed_sum_paper", p, d, 1), p)
+    x = np.array([[0.6], [0.3]])
+
+    def party(place: Place) -> np.ndarray:
+        runner = MpSpdzRunner(place, p, 1.0, "stock", b"test")
+        try:
+            return PaperColumns(runner, program, 1)(x / 2, x).U
+        finally:
+            runner.close()
+
+    for u in site.run(party):
+        # u is made a unit vector: its error is that of an entry, as often as it has entries.
+        error = normed_sum_error(bits, d, norm=float(np.linalg.norm(x))) * (1 + np.sqrt(d))
+        assert np.abs(u - x / np.linalg.norm(x)).max() <= error * 2.0**-bits
     assert list(temporary.iterdir()) == []
 
 

@@ -7,9 +7,16 @@ from pathlib import Path
 
 import pytest
 
+from pdml_spdz.engines.mp_spdz.directory import RunDirectory
+from pdml_spdz.engines.mp_spdz.engine import NO_COSTS, CompiledPlan, MpSpdzEngine
+from pdml_spdz.engines.mp_spdz.forecast import least_sizes
+from pdml_spdz.engines.mp_spdz.offline import check_written
 from pdml_spdz.engines.mp_spdz.place import Place
-from pdml_spdz.errors import EngineError, PdmlError, PeerAborted, PeerError, StockError
+from pdml_spdz.engines.openings.base import Layout
+from pdml_spdz.engines.openings.one_scale import FixedScale
+from pdml_spdz.errors import EngineError, PdmlError, PeerAborted, PeerError, StockError, StorageError
 from pdml_spdz.programs.precision import Precision
+from pdml_spdz.study.algorithm import Shape
 from pdml_spdz.transport import certs
 from tests.spdz.helpers import LONG, REQUIRED, Site, machines, vouch_for
 from tests.spdz.loop import FIT, SMALL, Problem, Recorder, loop, program_of
@@ -57,6 +64,45 @@ def test_material_that_does_not_suffice(site: Site, name: str) -> None:
     assert type(own) is EngineError
     assert "the offline material was not enough" in str(own)
     assert type(other) is PeerError
+
+
+@pytest.mark.parametrize("name", ["Triples-Dp-P0", "Inputs-Dp-P0-1"])
+@pytest.mark.parametrize("left", ["nothing", "a part"])
+def test_material_that_a_full_disk_had_no_room_for(site: Site, name: str, left: str) -> None:
+    """MP-SPDZ does not notice: its offline program ends well."""
+    site.make_stock(PROGRAM, P)
+    (path,) = files_of(site, 0, name)
+    data, compiled = path.parents[1], site.compile(PROGRAM, P)
+    check_written(data, compiled, malicious=False)
+    if left == "nothing":
+        path.write_bytes(b"")
+    else:  # all but the last numbers that the program takes
+        needed = least_sizes(compiled.counts, compiled.prime, malicious=False)
+        path.write_bytes(path.read_bytes()[: needed["Triples-*" if name[0] == "T" else "Inputs-*-1"] - 1])
+    with pytest.raises(StorageError, match="MP-SPDZ ended well and wrote"):
+        check_written(data, compiled, malicious=False)
+
+
+def test_costs_that_were_not_kept_are_said_to_be_unknown(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As with a full temporary directory: the log is cut, and the run ends well."""
+    monkeypatch.setattr(RunDirectory, "log", property(lambda run: Path("/dev/null")))
+
+    def party(place: Place) -> tuple[str, ...]:
+        engine = MpSpdzEngine(place, b"run", P, "on-demand", "none")
+        shape = Shape(D, K, TAU)
+        compiled = site.compile(PROGRAM, P)
+        layout = Layout(PROGRAM, K, 1, stream=True)
+        runner = engine.programs(
+            CompiledPlan(shape, layout, 2, place.protocol, compiled, TAU, lambda: compiled), PROBLEM.bound
+        )
+        try:
+            FixedScale(runner, PROGRAM)(PROBLEM.S[place.link.me] @ PROBLEM.V, PROBLEM.V)
+            engine.finish()
+        finally:
+            engine.close()
+        return engine.warnings
+
+    assert site.run(party) == [(NO_COSTS,), (NO_COSTS,)]
 
 
 @pytest.mark.parametrize("seed", range(6))

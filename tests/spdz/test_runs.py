@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 import shlex
+import shutil
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -15,11 +16,12 @@ import pytest
 from pdml_spdz import api
 from pdml_spdz.algorithms.solver import start_by_seed
 from pdml_spdz.engines.mp_spdz.preprocessing import Preprocessing
-from pdml_spdz.errors import ProtocolError, StockError
+from pdml_spdz.errors import EngineError, ProtocolError, StockError
 from pdml_spdz.local.joint import LocalRun, local_study, run_local
 from pdml_spdz.numerics.linalg import fix_signs, orthonormalise, sine
 from pdml_spdz.offline.stock import look
 from pdml_spdz.primitives.agree import Agreement
+from pdml_spdz.run.party import offline_plan
 from pdml_spdz.study.model import PrecisionSettings
 from pdml_spdz.transport.inprocess import mesh
 from tests.embedded.test_svd import centralised, noise
@@ -218,6 +220,45 @@ def test_stocks_that_do_not_suffice_for_the_whole_run_are_counted(
     assert (report["stock"]["mode"], set(report["mp_spdz"]["stocks"])) == ("mixed", set(stocks))
     assert report["stock"]["executions"] == {"from stock": 2, "on demand": 4}
     nothing_is_left(tmp_path, temporary)
+
+
+@pytest.mark.spdz
+def test_stock_is_for_the_iterations_that_are_expected(tmp_path: Path, temporary: Path, files: list[str]) -> None:
+    """A run that needs more ends with it, and goes on with fresh material."""
+    more = [*SVD, "--tol", "0", "--stock", "stocks"]
+    more[more.index("--iterations") + 1] = "130"
+    plan = [word for word in more if word not in ("--stock", "stocks")]
+    forecast = run("offline", "plan", "--parties", "2", "--dim", str(D), *plan, "--json", cwd=tmp_path)
+    forecast.well()
+    assert json.loads(forecast.out)["iterations"] == 100
+    run("offline", "make", "--parties", "2", "--dim", str(D), *more, cwd=tmp_path).well()
+    command = ["svd", *files, *more, "--no-accuracy", "--out", "out"]
+    ended = run(*command, "--offline", "stock", cwd=tmp_path)
+    ended.failed(EngineError, "takes more iterations than a stock is made for", "go on with --resume")
+    assert list(tmp_path.rglob("Triples-*")) == []
+    run(*command, "--resume", cwd=tmp_path).well()
+    report = json.loads((tmp_path / "out" / "report.json").read_text())
+    assert (report["iterations"], report["stock"]["mode"]) == (130, "on-demand")
+    pooled = np.concatenate(tables())
+    assert sine(np.linalg.svd(pooled)[2][:1].T, np.load(tmp_path / "out" / "V.npy")) <= 2 * noise(2, D, 10)
+    shutil.rmtree(tmp_path / "out")
+    nothing_is_left(tmp_path, temporary)
+
+
+@pytest.mark.spdz
+@pytest.mark.parametrize("protocol", ["semi", pytest.param("hemi", marks=LONG), pytest.param("mascot", marks=LONG)])
+def test_forecast_of_bytes_is_what_a_run_sends(tmp_path: Path, protocol: str) -> None:
+    need(protocol)
+    d, k, tau = (300, 2, 10) if protocol != "mascot" else (20, 1, 2)
+    settings: dict[str, Any] = {"engine": "mp-spdz", "protocol": protocol, "offline": "on-demand", "solver": "power"}
+    settings |= {"rank": k, "iterations": tau, "tol": 0.0, "precision": SMALL, "bound": "2000", "d": d}
+    study = local_study(2, **settings)
+    expected = offline_plan(study, None).facts["forecast"]
+    X = [np.random.default_rng(m).standard_normal((k + 2, d)) for m in range(2)]
+    own, _ = run_local(LocalRun(X, study, tmp_path / "out")).party_reports
+    found = own["offline"]["bytes_sent"]
+    # Material is made in batches, of which the last is not used up.
+    assert 0.8 * found <= expected["sent"] <= 1.1 * found
 
 
 @pytest.mark.spdz

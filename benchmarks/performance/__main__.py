@@ -47,7 +47,6 @@ def suite(
     dims: tuple[int, ...] = (10, 100)
     if full:
         table = replace(TABLE, repeats=7, limit=600.0, outside=TABLE.parties, protocols=normed_sum.PROTOCOLS)
-        table = replace(table, paper_dims=(100,))
         svd = replace(SVD, growth=(*SVD.growth, ("k", (1, 14, 28))), repeats=5)
         nmf = replace(NMF, growth=(("n", (500, 8000)), ("d", (1000, 3000)), ("k", (3, 14)), ("M", (2, 3))), repeats=5)
         dims = (10, 30, 100, 300)
@@ -107,7 +106,7 @@ def main(
     for part in () if no_run else suite(full=full, chosen=chosen, networks=networks):
         if part.name in only:
             screen.rule(f"{part.name}: {part.question}")
-            found = measured(screen, part.name, part.run, None)
+            found = measured(screen, part.name, part.run, out / f"{part.name}.json")
             found.origin["versions"] |= versions()
             found.save(out / f"{part.name}.json")
             results.append(found)

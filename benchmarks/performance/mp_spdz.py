@@ -1,9 +1,9 @@
 """The rows of MP-SPDZ in the table of timings, measured a piece at a time and kept in the repository.
 
-    python -m benchmarks.performance.mp_spdz semi:2 hemi:3 mascot:2 paper:4 [--dims 100,1000] [--paper-dims 100]
+    pdml-spdz bench normed-sum --engine mp-spdz --protocol semi --parties 2 --repeats 3 --limit 300 \\
+        --json benchmarks/performance/results/mp-spdz.json
 
-A piece is a protocol (or the paper's program, on semi) and a number of parties: minutes each on an idle machine. What
-is measured again takes the place of what was there; docs/performance.md has these rows where its own measurement has
+A call measures what the file has not (--force: again); docs/performance.md has these rows where its own measurement has
 none, or has scaled what is measured here.
 """
 
@@ -11,40 +11,16 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
-from functools import partial
 from pathlib import Path
 
-import click
-
 from pdml_spdz.bench import normed_sum
-from pdml_spdz.bench.normed_sum import PROTOCOLS, TableRequest
+from pdml_spdz.bench.normed_sum import PROTOCOLS
 from pdml_spdz.bench.results import Cell, Measurement, load
 from pdml_spdz.bench.tables import row_name
-from pdml_spdz.cli.bench import Numbers, Words, console, measured
 
 KEPT = Path(__file__).parent / "results" / "mp-spdz.json"
 ENGINE, PAPER = "mp-spdz", "paper"
 MISSING, SCALED, MEASURED = range(3)  # how well a cell is known
-
-
-def request_of(
-    piece: str, dims: tuple[int, ...], where: tuple[str, ...], limit: float, paper_dims: tuple[int, ...], repeats: int
-) -> TableRequest:
-    name, _, parties = piece.partition(":")
-    if name not in (*PROTOCOLS, PAPER) or not parties.isdecimal():
-        raise click.BadParameter(f"{piece!r} is not a piece such as semi:2 or paper:3")
-    program, protocol = (PAPER, "semi") if name == PAPER else ("projection", name)
-    return TableRequest(
-        (int(parties),),
-        dims,
-        (ENGINE,),
-        (protocol,),
-        (program,),
-        where,
-        repeats=repeats,
-        limit=limit,
-        paper_dims=paper_dims,
-    )
 
 
 def with_rows(result: Measurement, more: Measurement) -> Measurement:
@@ -130,37 +106,3 @@ def _sorted(cells: Sequence[Cell]) -> list[Cell]:
         return int(c.key["M"]), protocol, int(c.key["d"]), c.key["program"] == PAPER, str(c.key["where"])
 
     return sorted(cells, key=place)
-
-
-@click.command()
-@click.argument("pieces", nargs=-1, required=True)
-@click.option("--dims", type=Numbers(), default="100,1000,10000", show_default=True)
-@click.option("--where", type=Words(("cold", "fit")), default="cold,fit", show_default=True)
-@click.option(
-    "--limit",
-    type=float,
-    default=60.0,
-    show_default=True,
-    help="Seconds of a cell; longer ones are scaled (inf: none is).",
-)
-@click.option("--paper-dims", type=Numbers(), default="100", show_default=True, help="Measured, however long it takes.")
-@click.option("--repeats", type=click.IntRange(1), default=3, show_default=True)
-@click.option("--out", type=click.Path(path_type=Path), default=KEPT)
-def main(
-    pieces: tuple[str, ...],
-    dims: tuple[int, ...],
-    where: tuple[str, ...],
-    limit: float,
-    paper_dims: tuple[int, ...],
-    repeats: int,
-    out: Path,
-) -> None:
-    """Measure PIECES, and keep them."""
-    for request in [request_of(piece, dims, where, limit, paper_dims, repeats) for piece in pieces]:
-        found = measured(console(), "mp-spdz", partial(normed_sum.measure, request), None)
-        whole = with_rows(found, load(out)) if out.is_file() else found
-        replace(whole, checks=[], settings={}).save(out)  # every piece had its own
-
-
-if __name__ == "__main__":
-    main()

@@ -67,7 +67,7 @@ def run_processes(M: int, party: Callable[[Link], T], wiring: Wiring = direct) -
             try:
                 with threadpool_limits(max(1, (os.cpu_count() or 1) // M)), connect(meeting, listeners[m]) as link:
                     outcome = party(link)
-            except Exception as error:  # noqa: BLE001 - raised again below, in the caller's process
+            except (Exception, KeyboardInterrupt) as error:  # noqa: BLE001 - raised again below, in the caller's process
                 text = str(error) if isinstance(error, PdmlError) else f"{type(error).__name__}: {error}"
                 outcome = _Failure(m, text, isinstance(error, SECONDARY))
             pipes[m][1].send(outcome)

@@ -2,13 +2,13 @@
 
 Offline time is that of the protocol's offline program, which makes the stock. It does not say what it sent; so each
 program runs once more without a stock, and what it sends more than with one counts as its offline phase. A program that
-takes minutes (the paper's, and any with MACs) runs once, without a stock: then both phases are as the virtual machine
-itself tells them apart.
+takes minutes (the paper's, and any with MACs), or has no offline program here, runs once, without a stock: then both
+phases are as the virtual machine itself tells them apart.
 """
 
 from __future__ import annotations
 
-import math
+import shutil
 import statistics
 import tempfile
 import time
@@ -32,6 +32,7 @@ from pdml_spdz.engines.mp_spdz.protocols import Protocol, protocol
 from pdml_spdz.engines.mp_spdz.vm import Usage
 from pdml_spdz.engines.openings.one_scale import FixedScale
 from pdml_spdz.engines.openings.per_column import PerColumn
+from pdml_spdz.errors import EngineError, PdmlError
 from pdml_spdz.programs.precision import Precision
 from pdml_spdz.programs.render import Program, render
 from pdml_spdz.transport import certs
@@ -39,9 +40,8 @@ from pdml_spdz.transport.base import Link
 
 COLD, FIT, PAPER = "normed_sum", "scaled_sum", "normed_sum_paper"
 BOUND = 4.0
-PROBE = 4  # the length at which the paper's program is tried first
 COLUMNS, FEW_COLUMNS, LONG = 50, 10, 10_000  # of a fit; of a long one
-FOREVER = 10_000.0  # seconds
+SILENCE = 360.0  # seconds for which a program may be silent
 
 
 # What one run of a program costs: online by MP-SPDZ's clock, and with starting and ending the virtual machine;
@@ -119,142 +119,87 @@ def use(link: Link, runner: MpSpdzRunner, program: Program, job: Job) -> tuple[f
     return time.perf_counter() - began, float(np.max(np.abs(u - g)) * 2.0**runner.precision.f_out)
 
 
-def measured(link: Link, setting: SpdzSetting, jobs: Sequence[Job]) -> list[Run]:
-    """The costs of all jobs at one party.
+def measured(link: Link, setting: SpdzSetting, job: Job, repeats: int) -> list[Run]:
+    """The costs of a job at one party.
 
-    1. a stock for each; 2. then each from its stock, by turns and within seconds; 3. each kind once on demand, and
-    those that run but once, too
+    1. a stock for each repetition; 2. then each from its stock, within seconds; 3. once on demand, and that alone for
+    what runs but once
     """
     place, p = setting.place(link), setting.precision
+    compiled = place.compile(setting.program(job), p)
 
-    def make(job: Job) -> float:
-        compiled = place.compile(setting.program(job), p)
+    def make() -> float:
         link.all_to_all("barrier", b"")
         began = time.perf_counter()
         offline.make(place, compiled)
         return time.perf_counter() - began
 
-    def run(job: Job, offline: str) -> tuple[Run, Usage]:
+    def run(offline: str) -> tuple[Run, Usage]:
         runner = MpSpdzRunner(place, p, BOUND, offline, b"bench")
         wall, error = use(link, runner, setting.program(job), job)
         used = runner.usage[0]
         costs = {"online s": used.seconds, "with start s": wall, "rounds": used.rounds, "online MB": used.megabytes}
         return costs | {"cpu s": used.cpu, ERROR: error}, used
 
-    stocked = [job for job in jobs if not job.once]
-    offline_seconds = [make(job) for job in stocked]
-    online = [run(job, "stock")[0] for job in stocked]
-    together = {job: run(job, "on-demand") for job in dict.fromkeys(jobs)}
-    from_stock = iter(zip(online, offline_seconds, strict=True))
-
-    def whole(job: Job) -> Run:
-        on_demand, used = together[job]
-        if job.once:
-            return on_demand | {
-                "online s": used.seconds - used.offline_seconds,
-                "rounds": used.online_rounds,
-                "online MB": used.megabytes - used.offline_megabytes,
-                "offline s": used.offline_seconds,
-                "offline MB": used.offline_megabytes,
-            }
-        costs, seconds = next(from_stock)
-        return costs | {
-            "offline s": seconds,
-            "offline MB": used.megabytes - costs["online MB"],
-            "cpu s": used.cpu,
+    offline_seconds = [make() for _ in range(0 if job.once else repeats)]
+    online = [run("stock")[0] for _ in offline_seconds]
+    on_demand, used = run("on-demand")
+    if job.once:
+        online_alone = {
+            "online s": used.seconds - used.offline_seconds,
+            "rounds": used.online_rounds,
+            "online MB": used.megabytes - used.offline_megabytes,
+            "offline s": used.offline_seconds,
+            "offline MB": used.offline_megabytes,
         }
+        return [on_demand | online_alone]
+    return [
+        costs | {"offline s": seconds, "offline MB": used.megabytes - costs["online MB"], "cpu s": used.cpu}
+        for costs, seconds in zip(online, offline_seconds, strict=True)
+    ]
 
-    return [whole(job) for job in jobs]
 
-
-def measure(setting: SpdzSetting, *jobs: Job) -> list[Run]:
-    """What each job costs, from M processes: bytes on average, everything else as party 0 sees it."""
-    for job in jobs:
-        setting.counts(job)
-    parties = run_processes(setting.precision.M, lambda link: measured(link, setting, jobs))
+def measure(setting: SpdzSetting, job: Job, repeats: int) -> list[Run]:
+    """What a job costs, from M processes: bytes on average, everything else as party 0 sees it."""
+    setting.counts(job)
+    parties = run_processes(setting.precision.M, lambda link: measured(link, setting, job, repeats))
     averages = [
-        {n: statistics.fmean(run[n] for run in job) for n in ("online MB", "offline MB")}
-        for job in zip(*parties, strict=True)
+        {n: statistics.fmean(run[n] for run in runs) for n in ("online MB", "offline MB")}
+        for runs in zip(*parties, strict=True)
     ]
     return [run | average for run, average in zip(parties[0], averages, strict=True)]
 
 
-def longest_of_paper(setting: SpdzSetting, d: int, limit: float) -> int:
-    """The largest length, at most d, at which the offline phase of the paper's program takes no longer than `limit`.
-
-    A small length is measured to know; triples and bits, and so the time, grow linearly with the length.
-    """
-    few = min(d, PROBE)
-    if few == d or limit == math.inf:
-        return d
-    (probe,) = measure(setting, Job(PAPER, few))
-    start = _tuples(setting, few)
-    slope = (_tuples(setting, d) - start) / (d - few)
-    longest = few + int((limit * start / probe["offline s"] - start) / slope)
-    return max(few, min(d, longest))
-
-
-def _tuples(setting: SpdzSetting, n: int) -> int:
-    counts = setting.counts(Job(PAPER, n))
-    return counts.triples + counts.bits
-
-
-def scaled(setting: SpdzSetting, run: Run, measured: int, d: int) -> Run:
-    """What the paper's program costs for d numbers, from a shorter run.
-
-    The compiler's counts are linear in d: offline and bytes go with triples and bits, online time with rounds. The
-    error is the one that was measured.
-    """
-    longer = setting.counts(Job(PAPER, d)).rounds / setting.counts(Job(PAPER, measured)).rounds
-    more = _tuples(setting, d) / _tuples(setting, measured)
-    factors = {"online s": longer, "rounds": longer, "online MB": more, "offline s": more, "offline MB": more}
-    factors["cpu s"] = more
-    started = run["with start s"] + run["online s"] * (longer - 1)
-    return {n: v * factors.get(n, 1.0) for n, v in run.items()} | {"with start s": started}
-
-
 @contextmanager
-def settings(M: int, bits: int, name: str, limit: float = 300.0) -> Iterator[SpdzSetting]:
-    """A setting that lasts for the block, with certificates."""
-    with tempfile.TemporaryDirectory(prefix="pdml-spdz-") as directory:
-        setting = SpdzSetting(Precision(M, bits), protocol(name), require(), Path(directory), 60.0 + 10 * limit)
+def settings(M: int, bits: int, name: str) -> Iterator[SpdzSetting]:
+    """A setting that lasts for the block, with certificates; what its programs said stays if the block fails."""
+    directory, logs = Path(tempfile.mkdtemp(prefix="pdml-spdz-")), list[Path]()
+    try:
+        setting = SpdzSetting(Precision(M, bits), protocol(name), require(), directory, SILENCE)
         setting.make_certificates()
         yield setting
+    except PdmlError as error:
+        logs = list(directory.rglob("*.log"))
+        for path in (path for path in directory.rglob("*") if path.is_file() and path not in logs):
+            path.unlink()
+        first, *rest = error.found.splitlines()
+        first += f" (logs: {directory})" if logs else ""
+        raise EngineError("\n".join([first, *rest]), error.wanted, error.do) from None
+    finally:
+        if not logs:
+            shutil.rmtree(directory, ignore_errors=True)
 
 
-def projection(M: int, d: int, bits: int, name: str, where: str, repeats: int) -> dict[str, Quartiles]:
-    """NormedSecSum by projection: cold, or a column of a fit with k = 1. With MACs it runs once, without a stock."""
-    malicious = protocol(name).malicious  # a triple with a MAC takes a hundred times as long
+def cell(M: int, d: int, bits: int, name: str, program: str, where: str, repeats: int) -> dict[str, Quartiles]:
+    """NormedSecSum by projection, cold or a column of a fit with k = 1, or by the paper's program."""
+    chosen, home = protocol(name), require()
+    malicious = chosen.malicious  # a triple with a MAC takes a hundred times as long
+    stock = chosen.offline is not None and home.binary(chosen.offline) is not None
+    once = malicious or program == "paper" or not stock
     columns = min(COLUMNS, FEW_COLUMNS) if malicious or d >= LONG else COLUMNS
-    job = Job(COLD, d, once=malicious) if where == "cold" else Job(FIT, d, columns, once=malicious)
+    job = Job(PAPER if program == "paper" else COLD, d, once=once) if where == "cold" else Job(FIT, d, columns, once)
     with settings(M, bits, name) as setting:
-        runs = measure(setting, *[job] * (1 if job.once else repeats))
-        return _values(runs, setting.counts(job), job.columns)
-
-
-class PaperLengths(NamedTuple):
-    """Lengths for which the paper's program is wanted; scaled where its offline phase would take longer than `limit`
-    seconds, but for those that are to be measured in any case.
-    """
-
-    dims: Sequence[int]
-    limit: float
-    always: Sequence[int] = ()
-
-
-def paper(M: int, wanted: PaperLengths, bits: int, name: str) -> dict[int, tuple[dict[str, Quartiles], int]]:
-    """The paper's program for each d: values, and the length that was measured if that was another (else 0)."""
-    dims, limit, always = wanted
-    with settings(M, bits, name, limit if not always else FOREVER) as setting:
-        longest = longest_of_paper(setting, max(dims), limit)
-        lengths = sorted({d for d in dims if d < longest or d in always} | {max([longest, *always])})
-        jobs = [Job(PAPER, n, once=n > longest) for n in lengths]
-        found = dict(zip(lengths, measure(setting, *jobs), strict=True))
-        runs = {d: found.get(d) or scaled(setting, found[lengths[-1]], lengths[-1], d) for d in dims}
-        return {
-            d: (_values([run], setting.counts(Job(PAPER, d)), 1), 0 if d in found else lengths[-1])
-            for d, run in runs.items()
-        }
+        return _values(measure(setting, job, repeats), setting.counts(job), job.columns)
 
 
 def _values(runs: Sequence[Run], counts: Counts, columns: int) -> dict[str, Quartiles]:

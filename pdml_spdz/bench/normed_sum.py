@@ -1,16 +1,17 @@
 """The paper's table: the time of one NormedSecSum, by M, d and engine. [PDML App. NormedSecSum, efficiency]
 
 A row is an engine (with protocol, program, bits, and whether it is cold or inside a fit) at one M; its cells are the
-lengths d, measured from the smallest up. A cell that would take longer than the limit is scaled from those before it,
-if they are near enough.
+lengths d, measured from the smallest up. Of a cell that would take longer than the limit, seconds are scaled from those
+before it, if they are near enough. Each cell is handed on when it is known, and one that fails says why.
 """
 
 from __future__ import annotations
 
-import math
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
+from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 from pdml_spdz.bench import embedded, mp_spdz
@@ -24,12 +25,13 @@ from pdml_spdz.bench.results import (
     Quartiles,
     Step,
     exact,
-    line,
+    load,
     scaled,
     spread,
     straight,
 )
 from pdml_spdz.engines.mp_spdz import home
+from pdml_spdz.errors import InputError, PdmlError
 
 # [PDML Table "Execution time in seconds per one invocation"]: online with conversion, {M: {d: seconds}}.
 PAPER = {
@@ -42,6 +44,23 @@ ENGINES = ("embedded", "mp-spdz")
 PROTOCOLS = ("semi", "hemi", "mascot")
 PEER_BITS = 24  # what MPyC is fastest at, of what comes near 31: its field then fits machine words
 FARTHEST = 10  # times the longest measured d, for a cell to be scaled: beyond, noise would be scaled with it
+# Seconds that a cell takes, about, with three parties and five repetitions on two cores: at any length, and for each
+# 1,000 numbers. By what computes and how; others are taken for OTHER.
+SECONDS = {
+    ("embedded", "cold"): (3.0, 1.0),
+    ("embedded", "fit"): (3.0, 1.0),
+    ("semi", "cold"): (5.0, 2.0),
+    ("semi", "fit"): (7.0, 12.0),
+    ("semi", "paper"): (5.0, 280.0),
+    ("hemi", "cold"): (10.0, 2.0),
+    ("hemi", "fit"): (10.0, 5.0),
+    ("hemi", "paper"): (10.0, 100.0),
+    ("mascot", "cold"): (45.0, 5.0),
+    ("mascot", "fit"): (45.0, 45.0),
+    ("mascot", "paper"): (60.0, 6000.0),
+}
+OTHER = (10.0, 10.0)
+STOPPED = "stopped before the end: the same command goes on with what is missing"
 WINDOWED = (3,)  # parties for which an iteration is measured in the default window, too
 WINDOW = "in the window s"  # that iteration
 NOT_RUN = "not run"  # what a missing cell begins with that could have been measured
@@ -50,7 +69,7 @@ Say = Callable[[str], None]
 
 @dataclass(frozen=True)
 class TableRequest:
-    """What to measure: every combination; k columns in a fit; cells that take longer than `limit` are scaled."""
+    """What to measure: every combination; k columns in a fit; cells that would take longer than `limit` are not."""
 
     parties: tuple[int, ...] = (2, 3, 4, 5)
     dims: tuple[int, ...] = (100, 1000, 10000)
@@ -63,7 +82,6 @@ class TableRequest:
     repeats: int = 5
     limit: float = 30.0
     outside: tuple[int, ...] = (3,)  # for how many parties other frameworks run
-    paper_dims: tuple[int, ...] = ()  # where the paper's program is measured however long it takes
 
 
 @dataclass(frozen=True)
@@ -110,93 +128,130 @@ def rows(r: TableRequest, peers: Sequence[Framework] = ()) -> Iterator[TableRow]
 
 
 def measure(
-    request: TableRequest, step: Step = lambda done, of, text: None, peers: Sequence[Framework] = ()
+    request: TableRequest,
+    step: Step = lambda done, of, text: None,
+    peers: Sequence[Framework] = (),
+    known: Sequence[Cell] = (),
+    keep: Callable[[Measurement], object] = lambda result: None,
 ) -> Measurement:
-    """The whole table; `step` is told how many cells are done."""
+    """The whole table. step : is told how many cells are done; known : cells of an earlier call, of which those that
+    were measured are not measured again; keep : is given the table after each cell
+    """
     cells: list[Cell] = []
-    plan, named = list(rows(request, peers)), {peer.name: peer for peer in peers}
-    total = len(plan) * len(request.dims)
+    named, before = {peer.name: peer for peer in peers}, measured_before(known)
+    own = asked(request, peers)
+    result = Measurement("normed-sum", asdict(request), cells, notes=list(NOTES))
 
     def say(text: str) -> None:
-        step(len(cells), total, text)
+        step(len(cells), len(own), text)
 
-    for row in plan:
-        if row.engine in named:
-            missing = named[row.engine].missing(row.M)
-        else:
-            missing = _not_installed(row.protocol) if row.engine == "mp-spdz" else ""
-        if missing:
-            cells += [Cell(row.key(d), missing=missing) for d in request.dims]
-        elif row.program == "paper":
-            say(f"{row.engine} {row.protocol}, the paper's program, M = {row.M}")
-            whole = mp_spdz.PaperLengths(tuple(sorted(request.dims)), request.limit, request.paper_dims)
-            found = mp_spdz.paper(row.M, whole, row.bits, row.protocol)
-            cells += [Cell(row.key(d), values, scaled_from) for d, (values, scaled_from) in found.items()]
-        else:
-            cells += climb(row, request, say, lambda row, d, request: _cell(row, d, request, named.get(row.engine)))
-    say("done")
-    result = Measurement("normed-sum", asdict(request), cells, notes=list(NOTES))
-    return replace(result, checks=checks(result, request.k))
+    def whole() -> Measurement:
+        return replace(result, cells=[*cells, *(c for c in known if c.identity not in {c.identity for c in cells})])
+
+    def measured(row: TableRow, d: int, request: TableRequest) -> Cell:
+        return _cell(row, d, request, named.get(row.engine))
+
+    try:
+        for row in rows(request, peers):
+            if missing := _missing(row, peers):
+                cells += [before.get((cell := Cell(row.key(d), missing=missing)).identity, cell) for d in request.dims]
+                continue
+            for cell in climb(row, request, say, measured, before):
+                cells.append(cell)
+                keep(whole())
+        say("done")
+    except KeyboardInterrupt:
+        result.notes.append(STOPPED)
+    return replace(whole(), checks=checks(whole(), request.k))
+
+
+def asked(request: TableRequest, peers: Sequence[Framework] = ()) -> set[Any]:
+    """What a request's cells are, by their identities."""
+    return {Cell(row.key(d)).identity for row in rows(request, peers) for d in request.dims}
+
+
+def kept(file: Path, request: TableRequest) -> list[Cell]:
+    """The cells of a file; InputError if they were measured in another way than is asked for now."""
+    before, version = load(file), home.find()
+    now = {"k": request.k, "repeats": request.repeats, "mp_spdz": version.version() if version else None}
+    then = now | before.settings | {"mp_spdz": before.origin.get("mp_spdz") or now["mp_spdz"]}
+    if differing := [name for name in now if now[name] != then[name]]:
+        raise InputError(
+            f"{file} was measured with {', '.join(f'{name} {then[name]}' for name in differing)}.",
+            ", ".join(f"{name} {now[name]}" for name in differing),
+            "pass another --json FILE",
+        )
+    return before.cells
+
+
+def measured_before(known: Sequence[Cell]) -> dict[Any, Cell]:
+    return {cell.identity: cell for cell in known if cell.values and not cell.scaled_from}
+
+
+def to_do(request: TableRequest, known: Sequence[Cell] = (), peers: Sequence[Framework] = ()) -> list[float]:
+    """Seconds of each cell that is to be measured, about."""
+    before, there = measured_before(known), [row for row in rows(request, peers) if not _missing(row, peers)]
+    new = [expected(row, d) for row in there for d in request.dims if Cell(row.key(d)).identity not in before]
+    return [seconds for seconds in new if seconds <= request.limit]
 
 
 NOTES = (
     "online: from floats to floats, conversion included as in the paper; offline and base OTs apart. Inside a fit: one "
     "of k columns of an iteration. Seconds are those of the slowest party, MB those that a party sent.",
     "mp-spdz in a fit: of 50 columns, with d = 10,000 or with MACs of 10. The paper's program and mascot ran once: "
-    "mascot, and the paper's program where that takes minutes, both phases together, and then `with start` is of both.",
+    "both phases together where no stock was made, and then `with start` is of both.",
     "embedded and mp-spdz: dishonest majority, TLS; mascot against malicious parties, too. MPyC and SPU: honest "
     "majority, no TLS: weaker trust.",
-    "~ was not measured at this d but scaled from the d in brackets.",
+    "~ was not measured at this d but scaled from the d in brackets: seconds alone, never bytes, rounds or triples.",
 )
 
 
-def climb(row: TableRow, request: TableRequest, say: Say, measure_cell: Callable[..., Cell]) -> list[Cell]:
-    """The row's cells from the smallest d up; beyond the limit they are scaled from two or more that were measured."""
-    dims = sorted(request.dims)
+def climb(
+    row: TableRow,
+    request: TableRequest,
+    say: Say,
+    measure_cell: Callable[[TableRow, int, TableRequest], Cell],
+    before: Mapping[Any, Cell] = MappingProxyType({}),
+) -> Iterator[Cell]:
+    """The row's cells from the smallest d up. before : those that are known, by their identities"""
     measured: list[Cell] = []
-    took: list[float] = []
-    cells = []
-
-    def one(d: int) -> Cell:
-        say(f"{row.engine} {row.where}, {row.program}, M = {row.M}, d = {d:,}")
-        began = time.monotonic()
-        measured.append(measure_cell(row, d, request))
-        took.append(time.monotonic() - began)
-        return measured[-1]
-
-    if dims[0] >= 1000 and request.limit < math.inf:  # without a limit nothing is forecast or scaled
-        one(dims[0] // 10)
-    for d in dims:
-        if forecast([int(c.key["d"]) for c in measured], took, d) <= request.limit:
-            cells.append(one(d))
-            continue
-        if len(measured) == 1:
-            one(2 * int(measured[0].key["d"]))  # a line needs two points
-        far = d > FARTHEST * int(measured[-1].key["d"])
-        text = f"{NOT_RUN}: over --limit {request.limit:g} s, too far to be scaled"
-        cells.append(Cell(row.key(d), missing=text) if far else scaled(measured, row.key(d), d))
-    return cells
+    pace, failed = 1.0, 0  # of this machine: what the last cell took, over what was expected
+    for d in sorted(request.dims):
+        say(f"{row.engine} {row.protocol} {row.where}, {row.program}, M = {row.M}, d = {d:,}")
+        key, seconds = row.key(d), pace * expected(row, d)
+        if (cell := before.get(Cell(key).identity)) is not None:
+            measured.append(cell)
+        elif failed:
+            cell = Cell(key, missing=f"{NOT_RUN}: it failed at d = {failed:,}")
+        elif seconds > request.limit:
+            near = len(measured) >= 2 and d <= FARTHEST * int(measured[-1].key["d"])
+            text = f"{NOT_RUN}: some {seconds:,.0f} s, over --limit {request.limit:g} s"
+            cell = scaled(measured, key, d) if near else Cell(key, missing=text)
+        else:
+            began = time.monotonic()
+            try:
+                measured.append(cell := measure_cell(row, d, request))
+                pace = (time.monotonic() - began) / expected(row, d)
+            except PdmlError as error:
+                cell, failed = Cell(key, missing=f"failed: {error.found.splitlines()[0]}"), d
+        yield cell
 
 
-def forecast(dims: list[int], seconds: list[float], d: int) -> float:
-    """How long a cell at d will take, from those that were measured.
-
-    From one alone nobody knows how much of its time grows with d: somewhere between none and all of it.
-    """
-    if not dims:
-        return 0.0
-    if len(dims) == 1:
-        return seconds[0] * math.sqrt(d / dims[0])
-    return max(line(dims[-2:], seconds[-2:]).at(d), seconds[-1])
+def expected(row: TableRow, d: int) -> float:
+    """Seconds that a cell takes, about. What parties send each other grows with their pairs."""
+    name = row.protocol if row.engine == "mp-spdz" else row.engine
+    once, each = SECONDS.get((name, "paper" if row.program == "paper" else row.where), OTHER)
+    return (once + each * d / 1000) * row.M * (row.M - 1) / 6
 
 
-def _not_installed(protocol: str) -> str:
-    found = home.find()
-    if found is None:
-        return "not installed: `pdml-spdz mp-spdz install`, or MP_SPDZ_HOME=DIR (docs/mp-spdz.md)"
-    if found.binary(f"{protocol}-party.x") is None:
-        return f"no {protocol}-party.x: `pdml-spdz mp-spdz list` says which protocols are there"
-    return ""
+def _missing(row: TableRow, peers: Sequence[Framework]) -> str:
+    """Why a row cannot be measured here; empty if it can."""
+    if row.engine == "mp-spdz":
+        if (found := home.find()) is None:
+            return "not installed: MP_SPDZ_HOME=DIR (docs/mp-spdz.md)"
+        if found.binary(f"{row.protocol}-party.x") is None:
+            return f"no {row.protocol}-party.x: `pdml-spdz mp-spdz list` says which protocols are there"
+    return next((peer.missing(row.M) for peer in peers if peer.name == row.engine), "")
 
 
 def _cell(row: TableRow, d: int, request: TableRequest, peer: Framework | None) -> Cell:
@@ -206,7 +261,7 @@ def _cell(row: TableRow, d: int, request: TableRequest, peer: Framework | None) 
         if found[0]["sent"] is not None:
             values["online MB"] = spread([f["sent"] / 1e6 for f in found])
     elif row.engine == "mp-spdz":
-        values = mp_spdz.projection(row.M, d, row.bits, row.protocol, row.where, request.repeats)
+        values = mp_spdz.cell(row.M, d, row.bits, row.protocol, row.program, row.where, request.repeats)
     else:
         values = _cold(row, d, request.repeats) if row.where == "cold" else _fit(row, d, request.k, request.repeats)
     return Cell(row.key(d), values)
@@ -269,6 +324,8 @@ def checks(result: Measurement, k: int) -> list[Check]:
     found: list[Check] = []
 
     def add(what: str, a: Cell, b: Cell, names: tuple[str, str], wanted: float, *, at_least: bool = True) -> None:
+        if names[0] not in a.values or names[1] not in b.values:  # of a scaled cell only seconds are known
+            return
         over = a.values[names[0]].median / b.values[names[1]].median
         found.append(Check(what, over, wanted, at_least, " times", bool(a.scaled_from or b.scaled_from)))
 
@@ -289,7 +346,7 @@ def checks(result: Measurement, k: int) -> list[Check]:
             add(f"{name}, default window", fit, fit, (WINDOW, "secsum s"), 5.5, at_least=False)
     if cold and (peer := result.find(engine="spu", bits=31, **at)):
         add("cold, d = 10^4: embedded online / SPU", cold, peer, ("online s", "online s"), 1, at_least=False)
-    if cold:
+    if cold and "rounds" in cold.values:
         found.append(Check("cold, d = 10^4: rounds online", cold.values["rounds"].median, 110, at_least=False))
     small = {"M": 3, "d": 100, "bits": 31}
     paper = result.find(engine="mp-spdz", protocol="semi", program="paper", **small)

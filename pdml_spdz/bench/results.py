@@ -11,7 +11,7 @@ import platform
 import statistics
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -201,23 +201,20 @@ def load(path: Path) -> Measurement:
 
 
 def scaled(cells: list[Cell], key: Key, d: int) -> Cell:
-    """The cell at d from those of the two largest d: every value on its line, marked with the largest d.
+    """The cell at d from those of the two largest d: seconds alone, on their line, marked with the largest d.
 
-    Quartiles keep their relative distance from the median. The error is the one that was measured.
+    Quartiles keep their relative distance from the median.
     """
     known = sorted(cells, key=lambda c: int(c.key["d"]))[-2:]
     sizes = [float(c.key["d"]) for c in known]
-    last = known[-1]
     values = {}
-    for name, value in last.values.items():
-        if name == ERROR:
-            values[name] = value
-            continue
-        found = line(sizes, [c.values[name].median for c in known]).at(d)
-        if found < 0.999 * value.median:  # noise: nothing costs less for a larger d, so at most all of it grows with d
-            found = value.median * d / sizes[-1]
-        values[name] = value.times(found / value.median) if value.median else value
-    return replace(last, key=key, values=values, scaled_from=int(last.key["d"]))
+    for name, value in known[-1].values.items():
+        if name.endswith(" s") and value.median:
+            found = line(sizes, [c.values[name].median for c in known]).at(d)
+            if found < 0.999 * value.median:  # noise: nothing costs less for a larger d, so at most all grows with d
+                found = value.median * d / sizes[-1]
+            values[name] = value.times(found / value.median)
+    return Cell(key, values, scaled_from=int(known[-1].key["d"]))
 
 
 def _rows(result: Measurement) -> Iterator[list[Any]]:

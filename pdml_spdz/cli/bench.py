@@ -5,7 +5,7 @@ wanted and found.
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -97,6 +97,8 @@ def measured(console: Console, name: str, run: Callable[[Step], Measurement], js
     if json_file is not None:
         result.save(json_file)
         console.print(f"wrote {json_file}, {json_file.with_suffix('.csv')}", highlight=False, markup=False)
+    if normed_sum.STOPPED in result.notes:
+        raise click.Abort
     return result
 
 
@@ -159,12 +161,22 @@ def _measuring(run: Callable[..., Measurement]) -> Callable[..., None]:
 @list_option("--program", ("projection", "paper"), "Ways to compute it on MP-SPDZ.", Words(("projection", "paper")))
 @list_option("--where", ("cold", "fit"), "Alone, or one of k columns of a fit.", Words(("cold", "fit")))
 @list_option("--bits", (31,), "Fraction bits of the output.")
-@list_option("--paper-dims", (), "Lengths at which the paper's program is measured, however long it takes.")
 @click.option("--rank", "-k", type=_positive, default=7, show_default=True, help="Columns in a fit.")
-@click.option("--limit", type=float, default=30.0, show_default=True, metavar="S", help="Longer cells are scaled.")
-@_measuring
-def normed_sum_(step: Step, **given: Any) -> Measurement:
+@click.option("--limit", type=float, default=30.0, show_default=True, metavar="S", help="Leave out longer cells.")
+@click.option("--repeats", type=_positive, default=5, show_default=True)
+@click.option("--force", is_flag=True, help="Measure again what the file has.")
+@click.option(
+    "--json",
+    "file",
+    type=click.Path(path_type=Path),
+    default=Path("runs/normed-sum.json"),
+    show_default=True,
+    help="Keep every cell here as it comes, and FILE.csv; go on from what it has.",
+)
+def normed_sum_(file: Path, force: bool, **given: Any) -> None:
     """The paper's table: one NormedSecSum, by parties, length and engine, beside the paper's own figures.
+
+    Every cell is kept as it comes: the same command goes on after Ctrl-C, or measures what failed once more.
 
     \b
     Example:
@@ -172,7 +184,30 @@ def normed_sum_(step: Step, **given: Any) -> Measurement:
     """
     names = {"engine": "engines", "protocol": "protocols", "program": "programs", "rank": "k"}
     settings = {names.get(n, n): v for n, v in given.items() if v is not None}
-    return normed_sum.measure(normed_sum.TableRequest(**settings), step)
+    measure_table(console(), normed_sum.TableRequest(**settings), file, force=force)
+
+
+def measure_table(
+    screen: Console,
+    request: normed_sum.TableRequest,
+    file: Path,
+    peers: Sequence[normed_sum.Framework] = (),
+    *,
+    force: bool = False,
+) -> Measurement:
+    """The paper's table, kept in `file` cell by cell; what that has already is not measured again."""
+    file.parent.mkdir(parents=True, exist_ok=True)
+    known = normed_sum.kept(file, request) if file.is_file() else []
+    if force:
+        known = [cell for cell in known if cell.identity not in normed_sum.asked(request, peers)]
+    seconds = normed_sum.to_do(request, known, peers)
+    text = f"{len(seconds)} cells to measure, about {sum(seconds) / 60:,.1f} min on two cores; each is kept in {file}"
+    screen.print(text, highlight=False, markup=False)
+
+    def run(step: Step) -> Measurement:
+        return normed_sum.measure(request, step, peers, known, lambda result: result.save(file))
+
+    return measured(screen, "normed-sum", run, file)
 
 
 def _fit_options(*engines: str) -> Callable[[Any], Any]:

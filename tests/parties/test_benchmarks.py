@@ -5,6 +5,9 @@ from __future__ import annotations
 import importlib
 import json
 import math
+import os
+import re
+import signal
 import subprocess
 import sys
 import time
@@ -20,9 +23,10 @@ from pdml_spdz.bench import fits
 from pdml_spdz.bench.links import run_processes
 from pdml_spdz.bench.normed_sum import TableRequest, measure
 from pdml_spdz.bench.results import ERROR, load
-from pdml_spdz.errors import EngineError
+from pdml_spdz.errors import INTERRUPTED, EngineError
 from pdml_spdz.numerics.linalg import EPS
 from pdml_spdz.transport.base import Link
+from tests.parties.helpers import until
 
 ROOT = Path(__file__).parents[2]
 M = 2
@@ -49,6 +53,30 @@ def test_the_table_is_measured_and_says_where_it_comes_from(tmp_path: Path) -> N
         parts = ("online s", "offline s", "base OT s")
         assert cold.values["total s"].low >= max(cold.values[p].low for p in parts)
         assert 26 * d <= 1e6 * fit.values["online MB"].median <= 26 * d + 100  # 20 + 6 bytes a number and peer
+
+
+def test_ctrl_c_keeps_what_there_is_and_the_same_command_goes_on(tmp_path: Path) -> None:
+    file = tmp_path / "table.json"
+    command = [sys.executable, "-m", "pdml_spdz", "bench", "normed-sum", "--parties", str(M), "--dims", "20,40"]
+    command += ["--engine", "embedded", "--repeats", "20", "-k", "2", "--json", str(file)]
+    with subprocess.Popen(
+        command, cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, start_new_session=True
+    ) as process:
+        until(file.is_file)
+        os.killpg(process.pid, signal.SIGINT)
+        out, err = process.communicate()
+    assert process.returncode == INTERRUPTED, err
+    assert "Traceback" not in err + out
+    assert re.search(r"^4 cells to measure, about [\d.]+ min", out)
+    assert "embedded, cold (31 bits)" in out
+    kept = load(file)
+    assert 0 < len(kept.cells) < 4
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.startswith(f"{4 - len(kept.cells)} cells to measure")
+    whole = load(file)
+    assert [cell for cell in whole.cells if cell in kept.cells] == kept.cells
+    assert len(whole.cells) == 4
 
 
 def test_a_fit_is_taken_apart_and_its_bytes_do_not_depend_on_rows(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import csv
 import math
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import click
 import numpy as np
@@ -19,9 +21,21 @@ from benchmarks.performance.__main__ import LENGTHS, QUESTIONS
 from benchmarks.performance.network import CONTINENT, LOOPBACK
 from benchmarks.performance.page import section, write
 from benchmarks.performance.peers import PEERS
-from pdml_spdz.bench.normed_sum import NOTES, PAPER, TableRequest, TableRow, checks, climb, forecast, rows
+from pdml_spdz.bench.normed_sum import (
+    NOTES,
+    PAPER,
+    STOPPED,
+    Framework,
+    TableRequest,
+    TableRow,
+    checks,
+    climb,
+    kept,
+    measure,
+    rows,
+    to_do,
+)
 from pdml_spdz.bench.results import (
-    ERROR,
     R2,
     Cell,
     Check,
@@ -38,7 +52,7 @@ from pdml_spdz.bench.results import (
 )
 from pdml_spdz.bench.tables import compare, cost_grid, number, paper_grid, ratio, spread_text
 from pdml_spdz.cli.bench import Numbers, Words, bench
-from pdml_spdz.errors import InputError
+from pdml_spdz.errors import EngineError, InputError
 from pdml_spdz.numerics.linalg import gaussian, orthonormalise, sine
 
 ORIGIN = {
@@ -87,20 +101,19 @@ def test_a_parabola_is_no_line_for_the_lengths_that_are_measured() -> None:
 # ---- cells that are too long
 
 
-def test_scaled_values_lie_on_the_line_through_the_last_two_cells() -> None:
-    cells = [cell(10, 99.0), cell(100, 2.0, offline_MB=5, error_ulp=1), cell(200, 3.0, offline_MB=7, error_ulp=2)]
+def test_scaled_seconds_lie_on_the_line_through_the_last_two_cells() -> None:
+    """Bytes, rounds and triples are known or not: hemi's come in batches, and are no straight line."""
+    cells = [cell(10, 99.0), cell(100, 2.0, offline_MB=5, rounds=7), cell(200, 3.0, offline_MB=7, error_ulp=2)]
     found = scaled(cells, ROW.key(1000), 1000)
     assert found.scaled_from == 200
     assert found.key["d"] == 1000
+    assert set(found.values) == {"online s"}
     assert found.values["online s"].median == pytest.approx(11.0)
-    assert found.values["offline MB"].median == pytest.approx(23.0)
-    assert found.values[ERROR] == exact(2)  # an error is not extrapolated
 
 
 def test_noise_that_falls_with_d_is_not_taken_for_a_line() -> None:
-    found = scaled([cell(100, 3.0, rounds=178), cell(200, 2.0, rounds=178)], ROW.key(1000), 1000)
+    found = scaled([cell(100, 3.0), cell(200, 2.0)], ROW.key(1000), 1000)
     assert found.values["online s"].median == pytest.approx(10.0)
-    assert found.values["rounds"].median == pytest.approx(178)
 
 
 def test_quartiles_are_scaled_with_their_median() -> None:
@@ -108,38 +121,79 @@ def test_quartiles_are_scaled_with_their_median() -> None:
     assert (found.median, found.low, found.high) == pytest.approx((4.0, 2.0, 8.0))
 
 
-def test_beyond_the_limit_cells_are_scaled_and_marked() -> None:
+def nobody(text: str) -> None:
+    """Is told."""
+
+
+def test_beyond_the_limit_cells_are_scaled_and_marked_or_left_out() -> None:
     asked = []
 
     def measure(row: TableRow, d: int, request: TableRequest) -> Cell:
         asked.append(d)
         return cell(d, 1.0 + 0.01 * d, row)
 
-    cells = climb(ROW, TableRequest(dims=(1000, 100, 10000), limit=0.0), lambda text: None, measure)
-    assert asked == [100, 200]  # two points make a line
-    assert [(c.key["d"], c.scaled_from) for c in cells[:2]] == [(100, 0), (1000, 200)]
-    assert cells[1].values["online s"].median == pytest.approx(11.0)
-    assert cells[2].values == {}  # fifty times the longest: nothing is claimed
-    assert "not run: over --limit" in cells[2].missing
+    known = {c.identity: c for c in (cell(100, 2.0), cell(200, 3.0))}
+    request = TableRequest(dims=(1000, 100, 200, 10000), limit=0.0)
+    cells = list(climb(ROW, request, nobody, measure, known))
+    assert asked == []
+    assert [(c.key["d"], c.scaled_from) for c in cells] == [(100, 0), (200, 0), (1000, 200), (10000, 0)]
+    assert cells[2].values["online s"].median == pytest.approx(11.0)
+    assert cells[3].values == {}  # fifty times the longest: nothing is claimed
+    assert "over --limit 0 s" in cells[3].missing
+    assert [c.missing[:7] for c in climb(ROW, request, nobody, measure)] == ["not run"] * 4
+    assert [c.scaled_from for c in climb(ROW, replace(request, limit=1e9), nobody, measure)] == [0] * 4
+    assert asked == [100, 200, 1000, 10000]
 
 
-@pytest.mark.parametrize(("limit", "wanted"), [(60.0, [1000, 10000]), (math.inf, [10000])])
-def test_within_the_limit_everything_is_measured_after_a_probe(limit: float, wanted: list[int]) -> None:
-    asked = []
-
+def test_cell_that_fails_says_why_and_longer_ones_are_not_tried() -> None:
     def measure(row: TableRow, d: int, request: TableRequest) -> Cell:
-        asked.append(d)
+        if d == 200:
+            raise EngineError("the machine broke.\nits log is somewhere", "a whole one")
         return cell(d, 1.0, row)
 
-    cells = climb(ROW, TableRequest(dims=(10000,), limit=limit), lambda text: None, measure)
-    assert asked == wanted  # without a limit no probe
-    assert [(c.key["d"], c.scaled_from) for c in cells] == [(10000, 0)]
+    cells = list(climb(ROW, TableRequest(dims=(100, 200, 400), limit=math.inf), nobody, measure))
+    assert [c.missing for c in cells] == ["", "failed: the machine broke.", "not run: it failed at d = 200"]
 
 
-def test_forecast_of_a_cell() -> None:
-    assert forecast([], [], 1000) == 0.0
-    assert forecast([10], [2.0], 1000) == pytest.approx(20.0)
-    assert forecast([10, 100, 1000], [9.0, 1.0, 10.0], 2000) == pytest.approx(20.0)
+def table(request: TableRequest, known: Sequence[Cell] = (), **measured: Any) -> tuple[Measurement, list[list[Cell]]]:
+    """What is measured of a framework, and what was kept after each cell."""
+    said: list[list[Cell]] = []
+
+    def run(M: int, d: int, bits: int, repeats: int) -> list[dict[str, Any]]:
+        if "at" in measured and measured["at"] == d:
+            raise measured["error"]
+        return [{"seconds": float(d), "sent": None, "error": 0.0}]
+
+    peer = Framework("other", "any", lambda M: "", run)
+    found = measure(request, peers=[peer], known=known, keep=lambda result: said.append(result.cells))
+    return found, said
+
+
+def test_cells_are_kept_as_they_come_and_the_next_call_goes_on_from_them() -> None:
+    request = TableRequest((3,), (10, 20, 40), (), outside=(3,), limit=math.inf)
+    stopped, said = table(request, at=40, error=KeyboardInterrupt())
+    assert STOPPED in stopped.notes
+    own = [[c.values["online s"].median for c in cells] for cells in said]
+    assert own == [[10.0], [10.0, 20.0]]
+    assert stopped.cells == said[-1]
+    others = cell(10, 5.0)  # of another request: it stays where it was
+    before = [replace(c, values=c.values | {"cpu s": exact(1.0)}) for c in stopped.cells]
+    assert len(to_do(request, [*before, others], [Framework("other", "any", lambda M: "", lambda *_: [])])) == 4
+    whole, said = table(request, known=[*before, others])
+    assert len(said) == len(whole.cells) - 1 == 6
+    assert [c.key["d"] for c in whole.cells if "cpu s" in c.values] == [10, 20]
+    assert whole.cells[-1] == others
+    failed, _ = table(request, at=20, error=EngineError("it broke."))
+    assert {c.missing for c in failed.cells} == {"", "failed: it broke.", "not run: it failed at d = 20"}
+    again, _ = table(request, known=failed.cells)
+    assert not any(c.missing for c in again.cells)
+
+
+def test_cells_that_were_measured_in_another_way_are_not_mixed(tmp_path: Path) -> None:
+    result(cell(10, 1.0)).save(tmp_path / "r.json")
+    assert kept(tmp_path / "r.json", TableRequest(k=7)) == [cell(10, 1.0)]
+    with pytest.raises(InputError, match=r"was measured with k 7(.|\n)*Wanted: k 3(.|\n)*another --json"):
+        kept(tmp_path / "r.json", TableRequest(k=3))
 
 
 def test_own_engines_run_for_all_parties_and_other_frameworks_where_asked() -> None:

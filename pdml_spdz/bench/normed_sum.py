@@ -47,17 +47,17 @@ FARTHEST = 10  # times the longest measured d, for a cell to be scaled: beyond, 
 # Seconds that a cell takes, about, with three parties and five repetitions on two cores: at any length, and for each
 # 1,000 numbers. By what computes and how; others are taken for OTHER.
 SECONDS = {
-    ("embedded", "cold"): (3.0, 1.0),
-    ("embedded", "fit"): (3.0, 1.0),
-    ("semi", "cold"): (5.0, 2.0),
-    ("semi", "fit"): (7.0, 12.0),
-    ("semi", "paper"): (5.0, 280.0),
-    ("hemi", "cold"): (10.0, 2.0),
-    ("hemi", "fit"): (10.0, 5.0),
-    ("hemi", "paper"): (10.0, 100.0),
+    ("embedded", "cold"): (2.5, 0.3),
+    ("embedded", "fit"): (3.0, 0.6),
+    ("semi", "cold"): (8.0, 2.0),
+    ("semi", "fit"): (10.0, 60.0),
+    ("semi", "paper"): (5.0, 300.0),
+    ("hemi", "cold"): (15.0, 2.0),
+    ("hemi", "fit"): (10.0, 15.0),
+    ("hemi", "paper"): (5.0, 300.0),
     ("mascot", "cold"): (45.0, 5.0),
-    ("mascot", "fit"): (45.0, 45.0),
-    ("mascot", "paper"): (60.0, 6000.0),
+    ("mascot", "fit"): (30.0, 40.0),
+    ("mascot", "paper"): (5.0, 25_000.0),
 }
 OTHER = (10.0, 10.0)
 STOPPED = "stopped before the end: the same command goes on with what is missing"

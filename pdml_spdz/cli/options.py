@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 import click
+from click.core import ParameterSource
 from click.shell_completion import CompletionItem
 
 from pdml_spdz.registry import Registry
@@ -189,7 +190,9 @@ FACTORISATION: list[Option] = [
         help=f"What {FEWEST} may keep of what was opened; beyond that it restarts from the best of it.",
     ),
     _choice("--normalise", NORMALISE, "One secret scale for the fit, or one for each column and iteration."),
-    _choice("--online", ONLINE, "All columns of an iteration in one call, or one call each (--normalise per-column)."),
+    _choice(
+        "--online", ONLINE, "All columns of an iteration in one call, or one each (and so --normalise per-column)."
+    ),
     click.option("--seed", type=int, help="Start from a public seed instead of one drawn by all parties."),
     *ENGINE,
 ]
@@ -282,12 +285,19 @@ def options(*groups: list[Option]) -> Callable[[F], F]:
     return decorate
 
 
+def _given(name: str) -> bool:
+    context = click.get_current_context(silent=True)
+    return context is not None and context.get_parameter_source(name) == ParameterSource.COMMANDLINE
+
+
 def study_settings(given: dict[str, Any], wait: float = Timeouts().connect) -> dict[str, Any]:
     """The options above as settings of a Study. wait : for the others, in seconds, for whoever does not say"""
     settings = dict(given)
     settings["timeouts"] = Timeouts(settings.pop("connect_timeout") or wait, settings.pop("timeout"))
     if "bits" in settings:
         settings["precision"] = PrecisionSettings(settings.pop("bits"), settings.pop("range_"))
+    if settings.get("online") == "per-column" and not _given("normalise"):
+        settings["normalise"] = "per-column"
     if settings.get("seed") is not None:
         settings["start"] = "seed"
     offset, scale = settings.pop("offset", None), settings.pop("scale", None)

@@ -73,7 +73,7 @@ def _check_engine(study: Study, spec: EngineSpec) -> None:
         "`online` is per-column and `normalise` is fit.",
         'normalise = "per-column" with it: one scale for a fit is one stream of columns',
     )
-    for name, usual in (("normalise", "fit"), ("online", "stream"), ("program", "projection")):
+    for name, usual in (("online", "stream"), ("normalise", "fit"), ("program", "projection")):
         want(
             study.on_shares or getattr(study, name) == usual,
             f"`{name}` is {getattr(study, name)!r} with reveal = {study.reveal!r}.",

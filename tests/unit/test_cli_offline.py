@@ -26,6 +26,7 @@ from pdml_spdz.errors import StorageError, StudyError
 from pdml_spdz.offline.stock import MANIFEST
 from pdml_spdz.programs.render import render_sealed
 from pdml_spdz.run.repeats import count
+from pdml_spdz.study.file import load
 from pdml_spdz.study.model import PartyEntry, PrecisionSettings, Study
 from tests.mp_spdz_stocks import PARTS, material
 from tests.properties.contents import OfPreprocessing
@@ -60,6 +61,16 @@ def test_plan_of_krylov_is_for_expected_iterations_by_lots(dim: int, iterations:
     assert [lot["vectors"] for lot in plan["lots"]] == [[n] for n in lots]
     assert [lot["triples"] for lot in plan["lots"]] == [plan["plan"]["triples"]] + [0] * (len(lots) - 1)
     assert f"in {len(lots)} lot(s)" in CliRunner().invoke(cli, arguments).output
+
+
+def test_a_call_for_each_column_is_a_scale_for_each(tmp_path: Path) -> None:
+    study = tmp_path / "study.toml"
+    command = ["init", "--parties", "3", "--rank", "2", "--engine", "mp-spdz", "--online", "per-column"]
+    done = CliRunner().invoke(cli, [*command, "--out", str(study)])
+    assert done.exit_code == 0, done.output
+    assert (load(study).online, load(study).normalise) == ("per-column", "per-column")
+    refused = CliRunner().invoke(cli, [*command, "--normalise", "fit", "--out", str(study), "--force"]).exception
+    assert isinstance(refused, StudyError)  # whoever says both is told
 
 
 def test_options_beside_a_study_are_refused(tmp_path: Path) -> None:

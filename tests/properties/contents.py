@@ -149,7 +149,7 @@ class OfPreprocessing(Content):
         stocks = mp_spdz.fitting(link, own, self.kind(link.M), b"run")
         run = directory.create(COMPILED, Identity(link.me, Path("/none"), {}), [], parent=own)
         try:
-            stock = mp_spdz.take(link, stocks, b"run", run.data)
+            stock = mp_spdz.take(link, stocks, b"run", run.data).stock
             given = {path.parent.name: path.read_bytes() for path in run.data.glob("*/Triples")}
             assert given == {part: material(stock, part) for part in PARTS}
             return frozenset(given.values())

@@ -31,8 +31,9 @@ def page(name: str) -> str:
 def test_more_rows_are_quoted_as_they_were_measured() -> None:
     alone, whole = told(level.VECTORS), told(level.EVERYTHING)
     assert (
-        f"With 1,535 mails at each party at least {alone['1535']} of 200 are distinguishable from V alone and {whole['1535']} "
-        f"from the whole covariance up to its factor, with 5,113 mails {alone['5113']} and {whole['5113']}."
+        f"With 1,535 mails at each party at least {alone['1535']} of 200 are distinguishable from V alone and "
+        f"{whole['1535']} from the whole covariance up to its factor, with 5,113 mails {alone['5113']} and "
+        f"{whole['5113']}."
     ) in page("docs/levels.md")
     assert f"With 1,535 mails they were {alone['1535']} and {whole['1535']}." in page("docs/security.md")
 

@@ -35,7 +35,7 @@ FUNCTIONALS = (
     Functional("--variance opens some of its numbers", lambda s, kinds: s.variance),
     Functional(
         "features of zeros and ones have sums of squares that follow from n and their mean",
-        lambda s, kinds: ZEROS_AND_ONES in kinds and _open_mean(s),
+        lambda s, kinds: ZEROS_AND_ONES in kinds and _open_mean(s) and s.scale != "secsum",
     ),
     Functional(
         "features of whole numbers have whole products (n times that, around a mean), of which the ratios give c",

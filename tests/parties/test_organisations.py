@@ -21,6 +21,7 @@ import numpy as np
 import pandas as pd
 import pytest
 from sklearn.decomposition import PCA
+from sklearn.preprocessing import StandardScaler
 
 from pdml_spdz.errors import CertificateError
 from tests.parties.helpers import Ended, Process, free_ports, until
@@ -162,14 +163,17 @@ def test_three_files_become_a_page_by_the_printed_commands(tmp_path: Path) -> No
         ordinary(m).iloc[:, np.random.default_rng(m).permutation(6)].to_csv(tmp_path / f"{name}.csv", index=False)
     for line in commands:
         here.run(line).well()
-    fitted = PCA(2).fit(pooled := pd.concat([ordinary(m) for m in range(3)]).to_numpy())
+    scaler = StandardScaler().fit(pd.concat([ordinary(m) for m in range(3)]).to_numpy())
+    fitted = PCA(2).fit(pooled := scaler.transform(pd.concat([ordinary(m) for m in range(3)]).to_numpy()))
     order = [FEATURES.index(name) for name in json.loads((tmp_path / "runs/mine/report.json").read_text())["features"]]
     loadings = pd.read_csv(tmp_path / "runs" / "mine" / "loadings.csv")
     signs = np.sign(np.sum(loadings[["PC1", "PC2"]].to_numpy() * fitted.components_.T[order], axis=0))
     np.testing.assert_allclose(loadings[["PC1", "PC2"]] * signs, fitted.components_.T[order], atol=1e-6)
     scores = pd.read_csv(tmp_path / "scores.csv")[["PC1", "PC2"]]
     longest = np.linalg.norm(pooled - pooled.mean(axis=0), axis=1).max()
-    np.testing.assert_allclose(scores * signs, fitted.transform(ordinary(0).to_numpy()), atol=1e-6 * longest)
+    np.testing.assert_allclose(
+        scores * signs, fitted.transform(scaler.transform(ordinary(0).to_numpy())), atol=1e-6 * longest
+    )
     page = (tmp_path / "runs" / "mine" / "result.html").read_text()
     assert "weight, kg" in page
     assert "<svg" in page

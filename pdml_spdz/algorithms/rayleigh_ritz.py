@@ -10,9 +10,14 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from pdml_spdz.algorithms.shown import Shown
+from pdml_spdz.algorithms.shown import ritz as of_shown
 from pdml_spdz.numerics.fixedpoint import Reals
 from pdml_spdz.numerics.linalg import EPS, orthonormalise, qr_tolerance
 from pdml_spdz.primitives.normed_sum import NormedColumns
+
+SEEN = 2.0**-6  # of the length of S V: noise below which S of a direction shows something
+KEPT = "SV", "core", "noise", "doubt", "V"
 
 
 @dataclass(frozen=True)
@@ -24,7 +29,7 @@ class Product:
     noise : (k,), how far (in l2) each column of SV may be off, relative to its length
     doubt : (k, r), a square root of the covariance of the lengths' logarithms; r = 0 where they are known
     exact : the factor is 1
-    V : (d, k), where the lengths of the next S V are to be found with it
+    V : (d, k), with which the next S V is compared
     """
 
     SV: Reals
@@ -32,28 +37,28 @@ class Product:
     noise: Reals
     doubt: Reals
     exact: bool
-    V: Reals | None = None
+    V: Reals
 
     @property
-    def call(self) -> Call | None:
-        """What the lengths of the next S V can be found with."""
-        return None if self.V is None else Call(self.V, self.SV, self.noise, self.doubt)
+    def errors(self) -> Reals:
+        """How far each column of SV may be off, its length too."""
+        relative = np.hypot(np.minimum(self.noise, 1.0), np.linalg.norm(self.doubt, axis=1))
+        errors: Reals = relative * np.linalg.norm(self.SV, axis=0)
+        return errors
 
     def of(self, columns: NDArray[np.bool_]) -> Product:
         """Some of the columns."""
-        picked = replace(self, SV=self.SV[:, columns], core=self.core[np.ix_(columns, columns)])
-        return replace(picked, noise=self.noise[columns], doubt=self.doubt[columns], V=None)
+        picked = replace(self, SV=self.SV[:, columns], V=self.V[:, columns], core=self.core[np.ix_(columns, columns)])
+        return replace(picked, noise=self.noise[columns], doubt=self.doubt[columns])
 
     def arrays(self) -> dict[str, Reals]:
         """For a checkpoint."""
-        named: dict[str, Any] = {name: getattr(self, name) for name in ("SV", "core", "noise", "doubt", "V")}
-        return {name: array for name, array in named.items() if array is not None} | {"exact": np.array([self.exact])}
+        return {name: getattr(self, name) for name in KEPT} | {"exact": np.array([self.exact])}
 
     @classmethod
     def restored(cls, arrays: dict[str, Any]) -> Product:
         """Of what `arrays` gave; KeyError if something is missing."""
-        needed = {name: arrays[name] for name in ("SV", "core", "noise", "doubt")}
-        return cls(**needed, exact=bool(arrays["exact"][0]), V=arrays.get("V"))
+        return cls(**{name: arrays[name] for name in KEPT}, exact=bool(arrays["exact"][0]))
 
 
 @dataclass(frozen=True)
@@ -63,6 +68,7 @@ class Ritz:
     tilt : (k,), by how much (a sine) noise may move each vector
     pairs : (k, k), by how much it may turn vectors i and j among themselves; 1: they are not told apart
     mixing : (k, k), the same by what the subspace has not converged yet, which further iterations mend
+    residual : (k,), how long S w - value w may be outside of the span
     """
 
     values: Reals
@@ -70,14 +76,15 @@ class Ritz:
     tilt: Reals
     pairs: Reals
     mixing: Reals
+    residual: Reals
 
 
 def product_of(V: Reals, columns: NormedColumns, before: Product | None) -> Product:
     """What is known after a call with V. before : of the call before, if there was one"""
     if columns.scaled is not None:
         none = np.zeros((V.shape[1], 0))
-        return Product(columns.scaled, V.T @ columns.scaled, columns.noise, none, columns.norms is not None)
-    found = lengths_by_symmetry(V, columns, None if before is None else before.call)
+        return Product(columns.scaled, V.T @ columns.scaled, columns.noise, none, columns.norms is not None, V)
+    found = lengths_by_symmetry(V, columns, before)
     SV = columns.U * np.exp(found.x)
     # S_m V is rounded relative to the longest of its columns.
     noise = columns.noise + len(V) * EPS * np.exp(found.x.max() - found.x)
@@ -93,16 +100,51 @@ def ritz(product: Product) -> Ritz:
     """
     values, Q = np.linalg.eigh((product.core + product.core.T) / 2)
     values, Q = values[::-1], Q[:, ::-1]
-    gram, sizes = product.SV.T @ product.SV, np.abs(values)
-    noise = np.sqrt((Q**2).T @ (np.minimum(product.noise, 1.0) ** 2 * np.diag(gram)))  # of S w_i, in l2
+    sizes, lengths = np.abs(values), np.linalg.norm(product.SV, axis=0)
+    noise = np.sqrt((Q**2).T @ (np.minimum(product.noise, 1.0) * lengths) ** 2)  # of S w_i, in l2
     turned = np.add.outer(noise, noise) / 2 * share(len(product.SV))
-    lengths = np.add.outer(sizes, sizes) / 2 * _off_by(Q, product.doubt)
-    outside = gram - product.core.T @ product.core  # of the span of V
-    residual = np.sqrt(np.maximum(np.sum(Q * (outside @ Q), axis=0), 0.0))
+    turned += np.add.outer(sizes, sizes) / 2 * _off_by(Q, product.doubt)
+    residual = np.linalg.norm((product.SV - product.V @ product.core) @ Q, axis=0)  # outside of the span of V
     tiny = np.finfo(np.float64).tiny
     second = np.outer(residual, residual) / np.maximum(np.maximum.outer(sizes, sizes), tiny)
     tilt = np.minimum(1.0, noise / np.maximum(sizes, tiny))
-    return Ritz(values, Q, tilt, _angles(turned + lengths, values), _angles(second, values))
+    return Ritz(values, Q, tilt, _angles(turned, values), _angles(second, values), residual + noise)
+
+
+@dataclass(frozen=True)
+class Next:
+    """value : what the first eigenvalue beyond those of V is at most, as S V has it; doubt : of it, over the largest"""
+
+    value: float = np.inf
+    doubt: float = np.inf
+
+
+def beyond(product: Product, before: Product | None, known: Next) -> Next:
+    """By Rayleigh-Ritz on V and Z, the directions by which it left that of the call before: what is left of those that
+    were not asked for. S Z is a difference, with noise over how far V moved: `known` stays where that is all there is.
+
+    As krylov's theta_(k+1), it is no bound where the start has missed a direction.
+    """
+    if before is None:
+        return known
+    V, W = product.V, before.V
+    along, back = V.T @ before.SV, product.SV.T @ W  # equal, but for the factors of the two calls
+    factor = 1.0 if product.exact else float(np.sum(along * back) / np.sum(along**2))
+    before, known = replace(before, SV=before.SV * factor), replace(known, value=known.value * factor)
+    left = W - V @ (V.T @ W)
+    squares, turns = np.linalg.eigh(left.T @ left)
+    Y = turns / np.sqrt(np.maximum(squares, EPS**2))
+    X = V.T @ W @ Y
+    errors = np.hypot(*(np.linalg.norm(p.errors[:, None] * Z, axis=0) for p, Z in ((before, Y), (product, X))))
+    seen = (errors <= SEEN * np.linalg.norm(product.SV)) & (squares > SEEN**4 * squares[-1])
+    seen[-1] = True
+    shown = Shown(V, product.SV, np.diag(product.errors))
+    shown = shown.with_block((left @ Y)[:, seen], (before.SV @ Y - product.SV @ X)[:, seen], errors[seen])
+    found, k = of_shown(shown), V.shape[1]
+    theta, u, noise = found.theta[k], found.U[:, k], float(found.noise[k])
+    rest = float(np.linalg.norm(shown.C @ u - shown.Q @ u * theta))
+    doubt = (rest + noise) / float(found.theta[0])
+    return known if noise > rest and doubt > known.doubt else Next(float(theta) + rest + noise, doubt)
 
 
 def _off_by(Q: Reals, doubt: Reals) -> Reals:
@@ -156,16 +198,6 @@ SHOWS = 8.0  # a number this many times its error has the right sign, and its lo
 
 
 @dataclass(frozen=True)
-class Call:
-    """What was found of an earlier call: V, S V (up to a factor), its noise, and the doubt of its lengths."""
-
-    V: Reals
-    SV: Reals
-    noise: Reals
-    doubt: Reals
-
-
-@dataclass(frozen=True)
 class Lengths:
     """x : (k,), ln n up to a constant; doubt : (k, k - 1), a square root of its covariance."""
 
@@ -183,7 +215,7 @@ class Equations:
     deviation: Reals
 
 
-def lengths_by_symmetry(V: Reals, columns: NormedColumns, before: Call | None) -> Lengths:
+def lengths_by_symmetry(V: Reals, columns: NormedColumns, before: Product | None) -> Lengths:
     """n with S v_i = n_i u_i, up to one factor, from the directions u_i alone.
 
     1. S is symmetric: n_j (v_i.u_j) = n_i (v_j.u_i), which gives ln n_i - ln n_j for every pair i, j
@@ -213,7 +245,7 @@ def lengths_by_symmetry(V: Reals, columns: NormedColumns, before: Call | None) -
     return _solve(Equations(i, j, value, deviation), expected, spread, before)
 
 
-def _carried_on(V: Reals, columns: NormedColumns, before: Call | None) -> tuple[Reals, Reals, Reals]:
+def _carried_on(V: Reals, columns: NormedColumns, before: Product | None) -> tuple[Reals, Reals, Reals]:
     """Step 2: ln n_i by the call before, the deviation that this step adds, and the error of products with u_i."""
     d, k = V.shape
     if before is None:
@@ -229,7 +261,7 @@ def _carried_on(V: Reals, columns: NormedColumns, before: Call | None) -> tuple[
     return np.log(lengths * back / there), np.where(shows, deviation, WIDE), error
 
 
-def _solve(pairs: Equations, expected: Reals, spread: Reals, before: Call | None) -> Lengths:
+def _solve(pairs: Equations, expected: Reals, spread: Reals, before: Product | None) -> Lengths:
     """Least squares for z, with x = Z z, beside the z of the call before and a common factor, which are dropped."""
     k = len(expected)
     Z = _centred(k)

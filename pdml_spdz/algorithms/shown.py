@@ -171,12 +171,12 @@ def sines(shown: Shown, found: RitzVectors, k: int) -> Sines:
     sizes = np.linalg.norm(residual, axis=0)
     inner = np.linalg.norm(X[:, :k].T @ residual, axis=0)
     least = len(X) * EPS  # what float64 makes of X itself
-    columns, span, tied = _davis_kahan(theta, sizes + found.noise[top], inner + found.inner[top], k, least)
-    floor, floor_span, _ = _davis_kahan(theta, found.noise[top], found.inner[top], k, least)
+    columns, span, tied = davis_kahan(theta, sizes + found.noise[top], inner + found.inner[top], k, least)
+    floor, floor_span, _ = davis_kahan(theta, found.noise[top], found.inner[top], k, least)
     return Sines(columns, span, np.append(floor, floor_span), tied)
 
 
-def _davis_kahan(theta: Reals, r: Reals, inner: Reals, k: int, least: float) -> tuple[Reals, float, NDArray[np.bool_]]:
+def davis_kahan(theta: Reals, r: Reals, inner: Reals, k: int, least: float) -> tuple[Reals, float, NDArray[np.bool_]]:
     out = np.full(k, least)
     if len(theta) > k:
         out += _over(r[:k], theta[:k] - (theta[k] + r[k]))

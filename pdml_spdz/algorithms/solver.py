@@ -64,7 +64,7 @@ class SolverState(State, Protocol):
 class SvdResult:
     """V : (d, k) with fixed signs; sigma : singular values if the norms were revealed.
 
-    errors : (k,), by how much (a sine) noise may have moved each column, or turned it towards another one
+    errors : (k,), how far (a sine) each column may be off
     """
 
     V: Reals

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import astuple, dataclass, field, replace
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from pdml_spdz.algorithms.rayleigh_ritz import Product, Ritz, groups, product_of, ritz, ritz_basis
+from pdml_spdz.algorithms.krylov_state import facts
+from pdml_spdz.algorithms.rayleigh_ritz import Next, Product, Ritz, beyond, groups, product_of, ritz, ritz_basis
+from pdml_spdz.algorithms.shown import Sines, davis_kahan
 from pdml_spdz.algorithms.solver import CONVERGED, EXHAUSTED, GO_ON, Fitting, Solver, SvdResult, SvdSettings
 from pdml_spdz.errors import InputError
 from pdml_spdz.numerics.fixedpoint import Reals
@@ -19,7 +21,9 @@ from pdml_spdz.primitives.agree import Agreement, check_verdict
 STOP_REASONS = {CONVERGED: "subspace change below tol or noise", EXHAUSTED: "iterations used up"}
 LESS = 0.5  # noise that has shrunk to this, or below, since the iteration before will shrink further
 STRIKES = 3  # a column that shows nothing but noise this many times in a row is dropped
-NOISY = 2.0**-20  # a stop at a change above this is worth a warning, where tol was below it
+NOISY = 2.0**-20  # a bound above this is worth a warning, where tol was below it: by SLOW times, for V changes by less
+SLOW = 16.0  # than it is off
+SETTLED = 1e-2
 
 
 @dataclass(frozen=True)
@@ -39,6 +43,8 @@ class PowerState:
     error : the fit has converged for any tol above it
     product : what the last iteration has shown of S, with which the fit ends
     seen : how much noise there was in it, to see whether that still shrinks; forgotten when a run is cut off
+    next : what has shown of the first eigenvalue that was not asked for
+    bound : of the sines, at the end
     """
 
     V: Reals
@@ -49,6 +55,8 @@ class PowerState:
     error: float = 1.0
     product: Product | None = None
     seen: Noise | None = None
+    next: Next = field(default_factory=Next)
+    bound: Sines | None = None
 
     @property
     def alive(self) -> NDArray[np.bool_]:
@@ -111,6 +119,7 @@ def step(state: PowerState, V: Reals, r: Reals, product: Product, settings: SvdS
     seen = Noise(floor, found.pairs)
     error = np.inf if np.any(alive & ~sound) else max(change if change >= floor else 0.0, _to_come(found, seen, state))
     new = PowerState(V, state.t + 1, change, tuple(int(x) for x in strikes), GO_ON, error, product, seen)
+    new = replace(new, next=beyond(product, state.product, state.next))
     return replace(new, stop=verdict(new, settings))
 
 
@@ -162,38 +171,55 @@ def _noise_left(noise: Reals, r: Reals) -> Reals:
 
 def finish(state: PowerState, settings: SvdSettings, agree: Agreement) -> SvdResult:
     """Singular vectors within the last subspace, signs fixed, singular values where they are known, and warnings."""
-    alive, product = state.alive, state.product
-    if product is None:  # no iteration was made
+    alive = state.alive
+    if state.product is None:  # no iteration was made
         return SvdResult(fix_signs(state.V), None, np.ones(len(alive)), state)
-    product = product.of(alive)
-    found = ritz(product)
+    bound, product = _sines(ritz(state.product), state, settings), state.product.of(alive)
+    found, state = ritz(product), replace(state, bound=bound)
     V, tolerance = ritz_basis(product, found)
     V = agree.subspace(V, tolerance)
     sigma = np.sqrt(np.maximum(found.values, 0.0)) if product.exact else None
-    errors = np.maximum(found.tilt, found.pairs.max(axis=1))
-    return SvdResult(fix_signs(V), sigma, errors, state, _warnings(state, settings, found))
+    return SvdResult(fix_signs(V), sigma, bound.columns, state, _warnings(state, settings, found))
+
+
+def _sines(found: Ritz, state: PowerState, settings: SvdSettings) -> Sines:
+    """Davis and Kahan, as for krylov, of the V that was opened: that of the result is no further off, but that noise of
+    a column is left in those that were made orthogonal to it. A bound above SETTLED is none: directions that have not
+    shown yet may be in V.
+    """
+    theta, least = found.values, len(state.V) * EPS
+    r, k = found.residual + (settings.off + least) * theta[0], int(state.alive.sum())
+    if len(theta) < len(state.V):
+        theta, r = np.append(theta, state.next.value), np.append(r, 0.0)
+    columns, span, tied = davis_kahan(theta, r, np.zeros(k), k, least)
+    columns = columns + 2.0 * np.linalg.norm(found.pairs[:k, :k], axis=1)
+    return Sines(np.where(columns < SETTLED, columns, 1.0), span if span < SETTLED else 1.0, np.zeros(0), tied)
 
 
 def _warnings(state: PowerState, settings: SvdSettings, found: Ritz) -> list[str]:
     """What whoever relies on V must know of it."""
+    assert state.bound is not None
     alive, warnings = state.alive, []
+    # Noise costs a vector some digits wherever a gap is narrow; where it costs more than half of them it is said.
+    tied = groups(found.pairs, max(settings.tol, float(np.sqrt(found.tilt.max(initial=0.0)))))
+    worst = float(np.delete(state.bound.all, [i for members in tied for i in members]).max())
+    known = f"V is known to {worst:.2e} (a bound of the largest sine; tol {settings.tol:g})"
     if state.stop == EXHAUSTED:
         warnings.append(
-            f"not converged: the subspace still changed by {state.change:.2e} in iteration {state.t}, and V is known "
-            f"to {min(state.error, 1.0):.2e} (tol {settings.tol:g}); raise --iterations, or go on with --resume"
+            f"not converged: the subspace still changed by {state.change:.2e} in iteration {state.t}, and {known}; "
+            "raise --iterations, or go on with --resume"
         )
-    if state.stop == CONVERGED and state.change >= max(settings.tol, NOISY):
+    if state.stop == CONVERGED and worst >= max(SLOW * settings.tol, NOISY):
         warnings.append(
-            f"stopped at a change of {state.change:.2e} (tol {settings.tol:g}): what is opened of the sums shows no "
-            "more; agree on a smaller --bound, or on more --bits"
+            f"stopped at a change of {state.change:.2e}, and {known}: what is opened of the sums shows no more, or the "
+            "subspace changes slowly; agree on a smaller --bound, on more --bits, or on a smaller --tol"
         )
     if not alive.all():
         warnings.append(
             f"{np.sum(~alive)} of {settings.k} columns were dropped: the rows have a numerical rank of {alive.sum()}, "
             "or the other directions are too small beside the largest for the agreed --bits: centre or scale columns"
         )
-    # Noise costs a vector some digits wherever a gap is narrow; where it costs more than half of them it is said.
-    for members in groups(found.pairs, max(settings.tol, float(np.sqrt(found.tilt.max(initial=0.0))))):
+    for members in tied:
         names = ", ".join(str(i + 1) for i in members)
         off = float(found.pairs[np.ix_(members, members)].max())
         warnings.append(
@@ -205,11 +231,12 @@ def _warnings(state: PowerState, settings: SvdSettings, found: Ritz) -> list[str
 
 def _saved(state: PowerState) -> tuple[dict[str, Any], dict[str, Reals]]:
     numbers = {name: getattr(state, name) for name in ("t", "change", "strikes", "stop", "error")}
-    return numbers, state.product.arrays() if state.product else {}
+    return numbers | {"next": astuple(state.next)}, state.product.arrays() if state.product else {}
 
 
 def _restored(V: Reals, numbers: dict[str, Any], arrays: Mapping[str, Reals]) -> PowerState:
-    return PowerState(V, strikes=tuple(numbers.pop("strikes")), product=Product.restored(dict(arrays)), **numbers)
+    strikes, following = tuple(numbers.pop("strikes")), Next(*numbers.pop("next"))
+    return PowerState(V, strikes=strikes, next=following, product=Product.restored(dict(arrays)), **numbers)
 
 
 def _lengths(state: PowerState) -> tuple[float, ...]:
@@ -227,4 +254,5 @@ POWER = Solver(
     _restored,
     _saved,
     _lengths,
+    facts=lambda result: facts(result) | {"subspace_change": result.state.change},
 )

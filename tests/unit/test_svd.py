@@ -10,6 +10,7 @@ import scipy.sparse as sp
 from scipy import stats
 from sklearn.datasets import load_digits
 
+import pdml_spdz
 from pdml_spdz.errors import InputError
 from pdml_spdz.numerics.fixedpoint import Format
 from pdml_spdz.numerics.linalg import EPS, fix_signs, orthonormalise, sine
@@ -188,3 +189,49 @@ def test_single_vectors_are_as_good_as_their_gaps_allow() -> None:
     # A Ritz vector is off by the angle of the subspace, magnified by at most its own relative gap.
     angle = angle_tolerance(tables, k, fitted.bound, 1e-9)
     assert np.all(np.linalg.norm(V_k - fitted.result.V, axis=0) <= 2 * angle * (1 + 1 / gaps))
+
+
+SPECTRA = {
+    "geometric": 0.8 ** np.arange(8.0),
+    "bulk": np.array([6.0, 5.5, 5.0, 1.03, 1.02, 1.01, 1.0, 0.99]),
+    "rank 3": np.array([3.0, 2.0, 1.0]),
+} | {f"gap {gap}": np.array([5.0, 3.0, 2.0, 2.0 - 2 * gap, 1.0, 0.5, 0.3, 0.1]) for gap in (0.05, 0.01, 0.003, 0.001)}
+
+
+@pytest.mark.parametrize("tau", [6, 25, 100])
+@pytest.mark.parametrize("spectrum", SPECTRA)
+def test_V_is_known_as_well_as_the_run_says(spectrum: str, tau: int) -> None:
+    """However it ends. And where that is less than 1: no more than sqrt(k) lambda_1/(gap q) times as badly, q for the
+    iteration that V is ahead of the residual, and what the noise of all columns makes of the gap.
+    """
+    sigma = SPECTRA[spectrum]
+    for seed in range(2):
+        X = with_spectrum(120, 8, sigma, seed)
+        V, values = np.linalg.svd(X)[2].T, np.append(sigma, np.zeros(8))[:8] ** 2
+        for k in (1, 3):
+            fitted = fit(np.array_split(X, 3), k, tau=tau, tol=1e-9, seed=seed)[0]
+            result, bound = fitted.result, fitted.result.state.bound
+            off = np.linalg.norm(result.V - V[:, :k] * np.sum(V[:, :k] * result.V, axis=0), axis=0)
+            true, rounding = sine(V[:, :k], result.V), 8 * EPS * values[0] / values[k - 1]
+            assert true <= bound.span + rounding
+            assert np.all(off <= bound.columns + rounding)
+            assert result.warnings or true < 1e-6
+            gap, q = values[k - 1] - values[k], max(values[k] / values[k - 1], 1e-3)
+            noise = noise_per_iteration(np.array_split(X, 3), k, fitted.bound, sigma)
+            assert bound.span == 1.0 or bound.span <= 4 * np.sqrt(k) * values[0] / gap * (true / q + noise)
+            assert bound.span < 1.0 or true > 1e-3
+
+
+@pytest.mark.parametrize("k", [3, 4])
+def test_what_a_loose_bound_leaves_is_said(k: int) -> None:
+    """Where k = d too: the span is everything, and its change is nothing."""
+    X = with_spectrum(60, 4, np.array([4.0, 3.0, 2.0, 1.0]))
+    bound = 1e9 * float(np.linalg.norm(X.T @ X))
+    done = pdml_spdz.svd(
+        np.array_split(X, 3), rank=k, solver="power", engine="secsum", reveal="sum", bound=bound, transport="threads"
+    )
+    V = np.linalg.svd(X)[2].T
+    off = np.linalg.norm(done.V - V[:, :k] * np.sum(V[:, :k] * done.V, axis=0), axis=0)
+    assert np.all(off <= done.report["sine_bound"]["columns"])
+    assert off.max() > 1e-6
+    assert any("V is known to" in text for text in done.report["warnings"])

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import multiprocessing as mp
 import os
+import signal
 import socket
 import struct
 import tempfile
@@ -20,6 +21,7 @@ from threadpoolctl import threadpool_limits
 from pdml_spdz.bench.results import Quartiles, spread
 from pdml_spdz.errors import SECONDARY, EngineError, PdmlError
 from pdml_spdz.system import process
+from pdml_spdz.system.signals import STOPPING
 from pdml_spdz.transport import certs
 from pdml_spdz.transport.base import Link
 from pdml_spdz.transport.connect import Meeting, connect
@@ -65,6 +67,7 @@ def run_processes(M: int, party: Callable[[Link], T], wiring: Wiring = direct) -
             meeting = Meeting(m, seen[m], identity, CONNECT_SECONDS, Patience(ROUND_SECONDS))
             outcome: T | _Failure
             try:
+                signal.pthread_sigmask(signal.SIG_UNBLOCK, STOPPING)
                 with threadpool_limits(max(1, (os.cpu_count() or 1) // M)), connect(meeting, listeners[m]) as link:
                     outcome = party(link)
             except (Exception, KeyboardInterrupt) as error:  # noqa: BLE001 - raised again below, in the caller's process
@@ -74,8 +77,12 @@ def run_processes(M: int, party: Callable[[Link], T], wiring: Wiring = direct) -
 
         children = [context.Process(target=body, args=(m,), daemon=True) for m in range(M)]
         try:
-            for child in children:
-                child.start()
+            signal.pthread_sigmask(signal.SIG_BLOCK, STOPPING)  # what is called back by a fork loses an interrupt
+            try:
+                for child in children:
+                    child.start()
+            finally:
+                signal.pthread_sigmask(signal.SIG_UNBLOCK, STOPPING)
             for listener, (_, end) in zip(listeners, pipes, strict=True):
                 listener.close()
                 end.close()  # a process that dies without a word closes the pipe

@@ -296,8 +296,9 @@ def study_settings(given: dict[str, Any], wait: float = Timeouts().connect) -> d
     settings["timeouts"] = Timeouts(settings.pop("connect_timeout") or wait, settings.pop("timeout"))
     if "bits" in settings:
         settings["precision"] = PrecisionSettings(settings.pop("bits"), settings.pop("range_"))
-    if settings.get("online") == "per-column" and not _given("normalise"):
-        settings["normalise"] = "per-column"
+    _, by_itself = NORMALISE
+    if settings.get("online") == by_itself and not _given("normalise"):
+        settings["normalise"] = by_itself
     if settings.get("seed") is not None:
         settings["start"] = "seed"
     offset, scale = settings.pop("offset", None), settings.pop("scale", None)

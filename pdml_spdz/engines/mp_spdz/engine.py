@@ -10,7 +10,7 @@ from typing import Any
 from pdml_spdz.engines.base import EngineBase, OwnRows, SealedCheckpoint, SealedWatch, Security
 from pdml_spdz.engines.mp_spdz.compiler import Compiled, compile_program
 from pdml_spdz.engines.mp_spdz.execution import MpSpdzRunner
-from pdml_spdz.engines.mp_spdz.forecast import Forecast, forecast
+from pdml_spdz.engines.mp_spdz.forecast import MaterialForecast, forecast
 from pdml_spdz.engines.mp_spdz.paper import PAPER
 from pdml_spdz.engines.mp_spdz.place import Place
 from pdml_spdz.engines.mp_spdz.protocols import Protocol
@@ -50,7 +50,7 @@ class CompiledPlan(OfflinePlan):
         return self.ahead()
 
     @cached_property
-    def forecast(self) -> Forecast:
+    def forecast(self) -> MaterialForecast:
         return forecast(self.few, self.M, self.protocol).times(self.stocks)
 
     @property

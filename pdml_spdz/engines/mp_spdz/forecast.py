@@ -10,16 +10,16 @@ from pdml_spdz.engines.mp_spdz.protocols import Protocol
 WORD = 8  # a number of a file takes whole ones
 
 
-class Forecast(NamedTuple):
+class MaterialForecast(NamedTuple):
     """disk : bytes, at the least; sent : bytes to all others; seconds : of one core. None if nobody has measured it"""
 
     disk: int
     sent: int | None
     seconds: float | None
 
-    def times(self, n: int) -> Forecast:
+    def times(self, n: int) -> MaterialForecast:
         more = (None, None) if self.sent is None or self.seconds is None else (n * self.sent, n * self.seconds)
-        return Forecast(n * self.disk, *more)
+        return MaterialForecast(n * self.disk, *more)
 
 
 class Rate(NamedTuple):
@@ -43,16 +43,16 @@ RATES = {
 }
 
 
-def forecast(compiled: Compiled, M: int, protocol: Protocol) -> Forecast:
+def forecast(compiled: Compiled, M: int, protocol: Protocol) -> MaterialForecast:
     counts, rate = compiled.counts, RATES.get(protocol.name)
     disk = sum(least_sizes(counts, compiled.prime, malicious=protocol.malicious).values())
     if rate is None:
-        return Forecast(disk, None, None)
+        return MaterialForecast(disk, None, None)
     # With two parties who follow the protocol a bit takes nothing.
     numbers = counts.triples + counts.bits * (protocol.malicious or M > 2) + rate.own * sum(counts.inputs) / M
     made = -(-numbers // rate.batch) * rate.batch
     sent = (M - 1) * made * (rate.square * compiled.prime**2 + rate.line * compiled.prime)
-    return Forecast(disk, round(sent), sent * rate.per_byte)
+    return MaterialForecast(disk, round(sent), sent * rate.per_byte)
 
 
 def least_sizes(counts: Counts, prime: int, *, malicious: bool) -> dict[str, int]:

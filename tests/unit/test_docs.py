@@ -90,11 +90,11 @@ def test_figures_of_levels_and_statement_are_those_of_the_results() -> None:
     assert f"| `sum`, solver krylov | {sum_} | | `normed`, solver krylov | {normed} |" in levels
     assert f"are used) | {power} | | `sealed` | {sealed} | | the result alone | {alone} |" in levels
     assert f"{sum_} of 200 mails are distinguishable. At normed, the default, every party sees it up to one" in levels
-    assert f"factor: {normed} of 200. " in levels
-    assert f"ratios of 2k numbers: {sealed} of 200. Whoever has the result alone: {alone} of 200." in levels
-    said = f"could tell for {sum_} of them whether they took part with the level `sum`, for {normed} with `normed` "
-    said += f"(which is part of what `sum` shows: the difference is chance), for {sealed} with `sealed`; "
-    assert f"{said}whoever sees the model alone, for {alone}" in statement
+    assert f"factor: at least {normed} of 200. " in levels
+    assert f"numbers: at least {sealed} of 200. From the result alone: at least {alone} of 200." in levels
+    said = f"could find out for at least {sum_} of them whether they took part with the level `sum`, {normed} with "
+    said += f"`normed` (the difference is chance), {sealed} with `sealed` (computed, not run: a sealed run refuses more "
+    assert f"{said}than 1,024 columns), and {alone} from the model alone" in statement
     for text in (levels, statement):
         assert re.search("two (parties|participants) with 5,113 (e-)?mails each", text)
 

@@ -13,7 +13,7 @@ from benchmarks.compiled import loops
 from benchmarks.compiled.entries import Entries, plain
 from pdml_spdz.algorithms.nmf import SweepSettings
 from pdml_spdz.algorithms.nmf_start import nnsvd
-from pdml_spdz.algorithms.rri import FullPart, ObservedPart, Penalties
+from pdml_spdz.algorithms.rri import SWEEPS, FullPart, ObservedPart, Penalties
 from pdml_spdz.numerics.fixedpoint import Reals
 from pdml_spdz.rows.base import RowsLike, as_rows
 
@@ -38,10 +38,10 @@ class Full(FullPart):
         loops.times(*self.stored, np.ascontiguousarray(T.T), found)
         return found
 
-    def fit(self, T: Reals, p: Penalties, sweeps: int = 200, tol: float = 1e-10) -> None:
+    def fit(self, T: Reals, p: Penalties, sweeps: int | None = None, tol: float = 1e-10) -> None:
         """Every row goes on until it changes by less than tol itself."""
         self.restore(self.W, T)
-        loops.fit_full(self.W, T @ T.T, self.products(T), p.gamma, p.delta, (sweeps, tol))
+        loops.fit_full(self.W, T @ T.T, self.products(T), p.gamma, p.delta, (sweeps or SWEEPS, tol))
 
     def error(self, T: Reals) -> float:
         cross = float(np.vdot(self.products(T), self.W))
@@ -70,10 +70,10 @@ class Observed(ObservedPart):
         self.num, self.den = np.zeros((k, self.d)), np.zeros((k, self.d))
         self.places = loops.unsigned(self.X.indptr, self.X.indices, self.d)
 
-    def fit(self, T: Reals, p: Penalties, sweeps: int = 200, tol: float = 1e-10) -> None:
+    def fit(self, T: Reals, p: Penalties, sweeps: int | None = None, tol: float = 1e-10) -> None:
         """Every row goes on until it changes by less than tol itself."""
         W, by_feature = np.array(self.W, order="C"), np.ascontiguousarray(T.T)
-        limits, stop = (p.gamma, p.delta), (sweeps, tol)
+        limits, stop = (p.gamma, p.delta), (sweeps or SWEEPS, tol)
         loops.fit_observed(*self.places, self.X.data, by_feature, W, self.cap(p), limits, stop)
         self.restore(W, T)
 

@@ -20,7 +20,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from benchmarks.compiled.entries import Entries, of_counts
-from benchmarks.compiled.parts import Full, own_topics, part, swept
+from benchmarks.compiled.parts import Full, Observed, own_topics, part, swept
 from benchmarks.experiments import datasets, official, windows
 from benchmarks.experiments.cells import Cell, Row
 from pdml_spdz.algorithms.nmf import SweepSettings
@@ -120,7 +120,10 @@ def _settings(sweeps: int) -> SweepSettings:
 
 
 def fitted(local: Part, T: Reals) -> float:
-    local.fit(T, Penalties(), tol=FITTED)
+    if isinstance(local, Full | Observed):
+        local.fit(T, Penalties(), tol=FITTED)
+    else:
+        local.fit(T, Penalties())
     return float(np.sqrt(local.error(T)))
 
 

@@ -16,10 +16,12 @@ import scipy.sparse as sp
 from numpy.typing import NDArray
 
 from pdml_spdz.numerics.fixedpoint import Reals
+from pdml_spdz.numerics.linalg import EPS
 from pdml_spdz.rows.base import RowsLike, as_rows
 
 BLOCK_NUMBERS = 1 << 20  # of normal equations at a time
 CACHED_NUMBERS = 1 << 17  # of coefficients that stay in a cache while all of them are swept
+SWEEPS, FAR = 200, 1e-24  # of a fit of W alone, and how far (relative) from the best fit it may end
 FEW = 8  # a feature that is looked up costs about as much as so many in their order
 CAP = 8.0  # where entries are missing: no coefficient is more than so many times d ||X_i||
 
@@ -98,8 +100,9 @@ class Part(ABC):
         """(n,): what no coefficient of a row exceeds."""
         return np.full(len(self.W), np.inf)
 
-    def fit(self, T: Reals, p: Penalties, sweeps: int = 200, tol: float = 1e-10) -> None:
-        """W <- the non-negative least squares fit of X to T, by the same coordinate updates, T fixed.
+    def fit(self, T: Reals, p: Penalties, sweeps: int | None = None) -> None:
+        """W <- the non-negative least squares fit of X to T, by the same coordinate updates, T fixed; and by active
+        sets for rows that these have not brought there. sweeps : so many instead, wherever that is
 
         From the normal equations of some rows at a time: a sweep costs O(n k^2), however many entries there are.
         """
@@ -107,24 +110,57 @@ class Part(ABC):
         for first in range(0, len(self.W), size):
             rows = slice(first, first + size)
             G, b = self.normal_equations(T, rows)
-            for _ in range(sweeps):
-                before = self.W[rows].copy()
-                _sweep(self.W[rows], G, b, cap[rows], p)
-                if np.max(np.abs(self.W[rows] - before), initial=0.0) <= tol * max(1.0, np.max(before, initial=0.0)):
+            G, b = G + p.delta * np.eye(len(T)), b - p.gamma
+            for turn in range(SWEEPS if sweeps is None else sweeps):
+                _sweep(self.W[rows], G, b, cap[rows])
+                if sweeps is None and turn % 10 == 9 and not _far(self.W[rows], G, b, cap[rows]).any():
                     break
+            for i in np.flatnonzero(_far(self.W[rows], G, b, cap[rows])) if sweeps is None else ():
+                self.W[first + i] = _solved(self.W[first + i], G[i if len(G) > 1 else 0], b[i], cap[first + i])
         self.restore(self.W, T)
 
 
-def _sweep(W: Reals, G: Reals, b: Reals, cap: Reals, p: Penalties) -> None:
-    """W_t <- [b_t - sum over s != t of G_ts W_s - gamma]_+ / (G_tt + delta), for every t."""
+def _sweep(W: Reals, G: Reals, b: Reals, cap: Reals) -> None:
+    """W_t <- [b_t - sum over s != t of G_ts W_s]_+ / G_tt, for every t."""
     for t in range(W.shape[1]):
-        G_tt = G[:, t, t]
-        G_W = W @ G[0, t] if len(G) == 1 else np.einsum("ik,ik->i", G[:, t], W)
-        top = b[:, t] - G_W + G_tt * W[:, t]
-        below = np.broadcast_to(G_tt + p.delta, top.shape)
-        W[:, t] = np.minimum(
-            np.divide(np.maximum(top - p.gamma, 0.0), below, out=np.zeros(len(W)), where=below > 0), cap
-        )
+        below = np.broadcast_to(G[:, t, t], len(W))
+        top = b[:, t] - _times_rows(W, G[:, t : t + 1])[:, 0] + below * W[:, t]
+        W[:, t] = np.minimum(np.divide(np.maximum(top, 0.0), below, out=np.zeros(len(W)), where=below > 0), cap)
+
+
+def _times_rows(W: Reals, G: Reals) -> Reals:
+    """G_i W_i for every row."""
+    product: Reals = W @ G[0].T if len(G) == 1 else np.einsum("itk,ik->it", G, W)
+    return product
+
+
+def _far(W: Reals, G: Reals, b: Reals, cap: Reals) -> NDArray[np.bool_]:
+    """Rows whose objective may be above its least value by more than FAR of what W explains: by more than the square of
+    the gradient, as far as W may follow it, over twice the least curvature."""
+    values = np.linalg.eigvalsh(G)
+    curvature = np.min(np.where(values > len(b.T) * EPS * values[:, -1:], values, np.inf), axis=1)
+    down = b - _times_rows(W, G)
+    down = np.where(W > 0, down, np.maximum(down, 0.0))
+    down = np.where(cap[:, None] > W, down, np.minimum(down, 0.0))
+    far: NDArray[np.bool_] = np.sum(down**2, axis=1) / (2 * curvature) > FAR * np.sum(b * W, axis=1)
+    return far
+
+
+def _solved(w: Reals, G: Reals, b: Reals, cap: float) -> Reals:
+    """The w of least w G w / 2 - b w in the box [0, cap], by Lawson and Hanson; or this one, if it is as good."""
+    from scipy.optimize import lsq_linear, nnls  # which most runs do without
+
+    values, U = np.linalg.eigh(G)
+    real = values > len(b) * EPS * values[-1]
+    roots = np.sqrt(values[real])
+    A, y = (U[:, real] * roots).T, b @ U[:, real] / roots
+    try:
+        found = nnls(A, y)[0]
+    except RuntimeError:  # it turns in circles
+        found = w
+    found = found if np.all(found <= cap) else lsq_linear(A, y, (0.0, cap), tol=EPS).x
+    better: Reals = found if found @ G @ found / 2 - b @ found < w @ G @ w / 2 - b @ w else w
+    return better
 
 
 class MakePart(Protocol):

@@ -45,8 +45,8 @@ class PiecewisePart(Part):
     def normal_equations(self, T: Reals, rows: slice) -> tuple[Reals, Reals]:
         return (T @ T.T)[None], self.X[rows].times(T.T)
 
-    def fit(self, T: Reals, p: Penalties, sweeps: int = 200, tol: float = 1e-10) -> None:
-        self.coefficients.total(_fit_piece, self.of_batch, T, p, sweeps, tol)
+    def fit(self, T: Reals, p: Penalties, sweeps: int | None = None) -> None:
+        self.coefficients.total(_fit_piece, self.of_batch, T, p, sweeps)
 
     def lengths(self) -> Reals:
         lengths: Reals = np.sqrt(np.diag(self._cross(np.zeros((self.k, self.d)))[1]))
@@ -88,12 +88,12 @@ def _update_piece(piece: Any, W: Reals, t: int, T_t: Reals, TT_t: Reals, size: f
     return W, np.concatenate([X_W, W.T @ W[:, t]])
 
 
-def _fit_piece(piece: Any, W: Reals, kind: Any, T: Reals, p: Penalties, sweeps: int, tol: float) -> Any:
+def _fit_piece(piece: Any, W: Reals, kind: Any, T: Reals, p: Penalties, sweeps: int | None) -> Any:
     at = 0
     for X in piece.batches():
         local = kind(X, len(T))
         local.W = W[at : at + X.shape[0]]
-        local.fit(T, p, sweeps, tol)
+        local.fit(T, p, sweeps)
         W[at : at + X.shape[0]] = local.W
         at += X.shape[0]
     return W, 0.0

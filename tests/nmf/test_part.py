@@ -116,6 +116,35 @@ def test_fit_of_coefficients_is_the_non_negative_least_squares_fit(weighted: boo
     assert abs(local.error(T) - error) <= 2 * moved * apart + X.size * EPS * np.sum(X**2)
 
 
+@pytest.mark.parametrize("unit", [1e-12, 1.0, 1e6])
+@pytest.mark.parametrize("alike", [1.0, 1e-2, 1e-4])
+@pytest.mark.parametrize("gamma", [0.0, 0.1])
+def test_fit_of_coefficients_is_the_best_in_any_units_and_where_topics_are_alike(
+    unit: float, alike: float, gamma: float
+) -> None:
+    """gamma and delta as more equations: topics have rank k, so that gamma is T r for some r."""
+    rng = np.random.default_rng(0)
+    for k, d in ((2, 3), (7, 8), (9, 9)):
+        T = rng.gamma(1.0, size=(k, d))
+        T = T.mean(axis=0) + alike * T
+        X = (rng.gamma(0.3, size=(40, k)) @ T + 0.3 * rng.random((40, d))) * unit
+        p = Penalties(gamma=gamma * unit * float(T.max()), delta=gamma * float(T.max()) ** 2)
+        A, r = np.vstack([T.T, np.sqrt(p.delta) * np.eye(k)]), p.gamma * np.ones(k)
+        aside = np.linalg.lstsq(A.T, r, rcond=None)[0]
+        wanted = np.array([scipy.optimize.nnls(A, np.append(x, np.zeros(k)) - aside)[0] for x in X])
+        local = part(X, k)
+        local.fit(T, p)
+
+        def objective(W: np.ndarray, T: np.ndarray = T, X: np.ndarray = X, p: Penalties = p) -> np.ndarray:
+            return np.sum((X - W @ T) ** 2, axis=1) / 2 + p.gamma * W.sum(axis=1) + p.delta * np.sum(W**2, axis=1) / 2
+
+        # Normal equations have half of the digits of a direction along which topics hardly differ.
+        lost = max(EPS, k * EPS / np.linalg.svd(A / np.linalg.norm(A, 2), compute_uv=False)[-1])
+        squares = np.sum(X**2, axis=1)
+        assert np.all(local.W >= 0)
+        assert np.max((objective(local.W) - objective(wanted)) / squares) <= 8 * lost
+
+
 def single_entry() -> tuple[sp.csr_array, np.ndarray]:
     """One entry, of a feature that the topic hardly has: W would be as large as that is small."""
     return sp.csr_array(np.eye(1, 4)), np.array([[1e-9, 0.4, 0.3, 0.3]])

@@ -7,9 +7,8 @@ from __future__ import annotations
 from collections.abc import Callable, Collection
 from dataclasses import dataclass
 
+from pdml_spdz.rows.suspects import CONSTANT_KIND, UNIT_ROWS, WHOLE_KIND, ZEROS_AND_ONES
 from pdml_spdz.study.model import Study
-
-ZEROS_AND_ONES, WHOLE, CONSTANT, UNIT_ROWS = "zeros and ones", "whole", "constant", "unit rows"
 
 
 @dataclass(frozen=True)
@@ -39,9 +38,9 @@ FUNCTIONALS = (
     ),
     Functional(
         "features of whole numbers have whole products (n times that, around a mean), of which the ratios give c",
-        lambda s, kinds: bool({ZEROS_AND_ONES, WHOLE} & {*kinds}) and s.scale != "secsum",
+        lambda s, kinds: bool({ZEROS_AND_ONES, WHOLE_KIND} & {*kinds}) and s.scale != "secsum",
     ),
-    Functional("a constant feature has n times its square", lambda s, k: CONSTANT in k and _uncentred(s)),
+    Functional("a constant feature has n times its square", lambda s, k: CONSTANT_KIND in k and _uncentred(s)),
     Functional("rows of one length have a trace of n times that", lambda s, k: UNIT_ROWS in k and _uncentred(s)),
 )
 
@@ -61,3 +60,10 @@ def scale_seen(study: Study) -> list[str]:
     """What every party sees of a fit of this study for that reason, whatever the rows are."""
     found = follows(study)
     return [f"c, and so S and its singular values as at level sum: {'; '.join(found)}, to every party"] if found else []
+
+
+def suspected(study: Study, kinds: Collection[str]) -> list[str]:
+    """A note for a party whose rows are of these kinds: the scale follows if the others' are, too."""
+    found = [reason for reason in follows(study, kinds) if reason not in follows(study)]
+    text = "where the other parties' columns are like these, level normed does not hide the scale, and is as sum"
+    return [f"{text}: {'; '.join(found)}"] if found else []

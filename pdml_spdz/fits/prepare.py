@@ -10,6 +10,7 @@ import numpy as np
 from pdml_spdz.engines.base import Engine
 from pdml_spdz.errors import InputError
 from pdml_spdz.fits.centring import OFF, constant_features, deviations, mean, mean_seen, measure, scale_seen
+from pdml_spdz.fits.functionals import suspected
 from pdml_spdz.fits.limits import bound_of_centred, bound_of_scaled, check_rows
 from pdml_spdz.numerics.fixedpoint import Reals
 from pdml_spdz.primitives.agree import Agreement
@@ -17,7 +18,7 @@ from pdml_spdz.primitives.bound import Bound
 from pdml_spdz.rows.base import Rows
 from pdml_spdz.rows.data import Data
 from pdml_spdz.rows.names import Names, positions
-from pdml_spdz.rows.suspects import dominant_column, identifiers, rounded_integers, values, zeros_as_missing
+from pdml_spdz.rows.suspects import dominant_column, identifiers, kinds, rounded_integers, values, zeros_as_missing
 from pdml_spdz.run.context import PartyRun
 from pdml_spdz.study.algorithm import GRAM
 from pdml_spdz.study.model import Study
@@ -119,7 +120,8 @@ def suspects(data: Data, rows: Data, study: Study | None) -> list[str]:
     dominant = [] if scaled else dominant_column(replace(rows, rows=rows.known), centred=centred)
     zeros = zeros_as_missing(data) if study is not None and study.nmf.weighted else []
     looked = [] if study is not None and (data.rows.lazy or data.rows.sparse) else values(data)
-    return [*identifiers(replace(data, rows=data.known)), *looked, *rounded_integers(data), *dominant, *zeros]
+    scale = suspected(study, kinds(data)) if study is not None else []
+    return [*identifiers(replace(data, rows=data.known)), *looked, *rounded_integers(data), *dominant, *zeros, *scale]
 
 
 def as_factorised(data: Data, study: Study) -> Data:

@@ -12,9 +12,11 @@ import pytest
 
 import pdml_spdz
 from pdml_spdz.engines.openings import one_scale
-from pdml_spdz.fits.functionals import CONSTANT, UNIT_ROWS, WHOLE, ZEROS_AND_ONES, follows
+from pdml_spdz.fits.functionals import follows, suspected
 from pdml_spdz.local.joint import local_study
+from pdml_spdz.rows.data import Data
 from pdml_spdz.rows.reading import RowSettings
+from pdml_spdz.rows.suspects import CONSTANT_KIND, UNIT_ROWS, WHOLE_KIND, ZEROS_AND_ONES, kinds
 
 RNG = np.random.default_rng(5)
 REAL = RNG.normal(size=(300, 6)) * [3, 2, 1.5, 1, 0.7, 0.5] + 1.0
@@ -79,25 +81,25 @@ def test_whole_numbers_give_it(monkeypatch: pytest.MonkeyPatch) -> None:
     assert_scale(least / multiples[0], cS, X.T @ X)
 
 
-@pytest.mark.parametrize("kind", [CONSTANT, UNIT_ROWS])
+@pytest.mark.parametrize("kind", [CONSTANT_KIND, UNIT_ROWS])
 def test_what_rows_have_in_common_gives_it(kind: str, monkeypatch: pytest.MonkeyPatch) -> None:
     X = np.column_stack([REAL, np.ones(300)])
-    X = X if kind == CONSTANT else X / np.linalg.norm(X, axis=1)[:, None]
+    X = X if kind == CONSTANT_KIND else X / np.linalg.norm(X, axis=1)[:, None]
     cS, _ = opened(monkeypatch, "svd", X)
-    assert_scale((cS[6, 6] if kind == CONSTANT else float(np.trace(cS))) / len(X), cS, X.T @ X)
+    assert_scale((cS[6, 6] if kind == CONSTANT_KIND else float(np.trace(cS))) / len(X), cS, X.T @ X)
 
 
 @pytest.mark.parametrize(
-    ("settings", "kinds", "known"),
+    ("settings", "there", "known"),
     [
         ({}, (), False),
-        ({}, (WHOLE,), True),
+        ({}, (WHOLE_KIND,), True),
         ({}, (ZEROS_AND_ONES,), True),
-        ({}, (CONSTANT, UNIT_ROWS), False),  # around a mean nothing is left of a constant
-        ({"algorithm": "svd"}, (CONSTANT,), True),
+        ({}, (CONSTANT_KIND, UNIT_ROWS), False),  # around a mean nothing is left of a constant
+        ({"algorithm": "svd"}, (CONSTANT_KIND,), True),
         ({"algorithm": "svd"}, (UNIT_ROWS,), True),
         ({"centre": "hidden"}, (ZEROS_AND_ONES,), True),
-        ({"centre": "hidden"}, (CONSTANT,), False),
+        ({"centre": "hidden"}, (CONSTANT_KIND,), False),
         ({"scale": "secsum"}, (), True),
         ({"variance": True}, (), True),
         ({"rows": RowSettings(encode=(("smoker", ("yes", "no")),))}, (), True),
@@ -105,6 +107,16 @@ def test_what_rows_have_in_common_gives_it(kind: str, monkeypatch: pytest.Monkey
         ({"engine": "secsum", "reveal": "sum", "scale": "secsum"}, (), False),
     ],
 )
-def test_a_study_says_so(settings: dict[str, Any], kinds: tuple[str, ...], known: bool) -> None:
+def test_a_study_says_so(settings: dict[str, Any], there: tuple[str, ...], known: bool) -> None:
     study = local_study(3, **({"algorithm": "pca", "rank": 2, "engine": "embedded"} | settings))
-    assert bool(follows(study, kinds)) == known
+    assert bool(follows(study, there)) == known
+
+
+def test_a_party_is_told_what_its_own_columns_mean_for_the_scale() -> None:
+    study = local_study(3, algorithm="pca", rank=2, engine="embedded")
+    (said,) = suspected(study, kinds(Data(np.column_stack([REAL, RNG.random(300) < 0.3]).astype(float), None, "x")))
+    assert "level normed does not hide the scale" in said
+    assert "zeros and ones" in said
+    assert suspected(study, kinds(Data(REAL, None, "x"))) == []
+    unit = Data(REAL / np.linalg.norm(REAL, axis=1)[:, None], None, "x")
+    assert kinds(unit) == {UNIT_ROWS}

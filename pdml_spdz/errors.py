@@ -6,11 +6,13 @@ The classes are the one table of exit codes (`exit_codes()` prints it, docs/trou
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Sequence
 
 LONGEST_NAME = 64  # characters of an organisation's name
 INTERRUPTED = 130
 SCALE = "scale the features (--scale secsum; in Python scale='secsum')"
+LONG = re.compile(r"((?<![\w/.])['`][^\n'`]{200})[^\n'`]+")  # a value that is quoted
 RESUME = "`--resume` at all parties goes on from the last finished iteration"
 
 
@@ -30,7 +32,8 @@ class PdmlError(Exception):
     quiet = False  # nobody is there who would read it
 
     def __init__(self, found: str, wanted: str = "", do: str = "", *, culprit: int | None = None) -> None:
-        self.found, self.wanted, self.do, self.culprit = printable(found), printable(wanted), printable(do), culprit
+        self.found, self.wanted, self.do = (printable(LONG.sub(r"\1...", text)) for text in (found, wanted, do))
+        self.culprit = culprit
         lines = [self.found, wanted and f"Wanted: {self.wanted}", do and f"Do this: {self.do}"]
         super().__init__("\n".join(line for line in lines if line))
 

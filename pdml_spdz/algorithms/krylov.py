@@ -21,10 +21,11 @@ from pdml_spdz.algorithms.blocks import (
 from pdml_spdz.algorithms.krylov_state import KrylovState
 from pdml_spdz.algorithms.shown import RitzVectors, Shown, ritz, sines
 from pdml_spdz.algorithms.solver import CONVERGED, EXHAUSTED, GO_ON, Fitting, Solver, SvdResult, SvdSettings
-from pdml_spdz.errors import InputError, ProtocolError
+from pdml_spdz.errors import ProtocolError
 from pdml_spdz.numerics.fixedpoint import Reals
 from pdml_spdz.numerics.linalg import fix_signs, orthonormalise, qr_tolerance
 from pdml_spdz.primitives.agree import Agreement, check_verdict
+from pdml_spdz.primitives.bound import nothing_there
 from pdml_spdz.primitives.normed_sum import NormedColumns
 
 MORE = 2  # columns of a block beyond k: of directions that a start of k columns missed, two more found all
@@ -294,11 +295,7 @@ def finish(state: KrylovState, settings: SvdSettings, agree: Agreement) -> SvdRe
     if state.bound is None:  # no iteration was made
         return SvdResult(fix_signs(state.V[:, : settings.k]), None, np.ones(settings.k), state)
     if state.k == 0:
-        raise InputError(
-            "the rows of all parties together are zero, or too small for the agreed bound.",
-            "rows that are not all zero",
-            "agree on a smaller --bound, or scale the data",
-        )
+        raise nothing_there()
     found = ritz(state.shown)
     V = orthonormalise(state.shown.Q @ agreed_vectors(found, found.U[:, : state.k], agree))[0]
     V, _ = agree(V, (), qr_tolerance(np.ones(state.k), len(V)))  # the same U at all parties: products of it are rounded

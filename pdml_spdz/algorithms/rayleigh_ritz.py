@@ -143,7 +143,7 @@ def beyond(product: Product, before: Product | None, known: Next) -> Next:
     found, k = of_shown(shown), V.shape[1]
     theta, u, noise = found.theta[k], found.U[:, k], float(found.noise[k])
     rest = float(np.linalg.norm(shown.C @ u - shown.Q @ u * theta))
-    doubt = (rest + noise) / float(found.theta[0])
+    doubt = (rest + noise) / max(float(found.theta[0]), EPS**16)
     return known if noise > rest and doubt > known.doubt else Next(float(theta) + rest + noise, doubt)
 
 

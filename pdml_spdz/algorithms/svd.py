@@ -13,10 +13,10 @@ from pdml_spdz.algorithms.krylov_state import facts
 from pdml_spdz.algorithms.rayleigh_ritz import Next, Product, Ritz, beyond, groups, product_of, ritz, ritz_basis
 from pdml_spdz.algorithms.shown import Sines, davis_kahan
 from pdml_spdz.algorithms.solver import CONVERGED, EXHAUSTED, GO_ON, Fitting, Solver, SvdResult, SvdSettings
-from pdml_spdz.errors import InputError
 from pdml_spdz.numerics.fixedpoint import Reals
 from pdml_spdz.numerics.linalg import EPS, fix_signs, orthonormalise, qr_tolerance, sine
 from pdml_spdz.primitives.agree import Agreement, check_verdict
+from pdml_spdz.primitives.bound import nothing_there
 
 STOP_REASONS = {CONVERGED: "subspace change below tol or noise", EXHAUSTED: "iterations used up"}
 LESS = 0.5  # noise that has shrunk to this, or below, since the iteration before will shrink further
@@ -106,11 +106,7 @@ def step(state: PowerState, V: Reals, r: Reals, product: Product, settings: SvdS
     strikes = np.where(before >= STRIKES, before, np.where(below, before + 1, 0))
     alive = strikes < STRIKES
     if not alive.any():
-        raise InputError(
-            "the rows of all parties together are zero, or too small for the agreed bound.",
-            "rows that are not all zero",
-            "agree on a smaller --bound, or scale the data",
-        )
+        raise nothing_there()
     change = sine(V[:, alive], state.V[:, alive])
     sound = strikes == 0
     # Noise of k columns, spread over d directions, tilts a subspace hardly more than that of the worst column.

@@ -156,7 +156,11 @@ class FinishedRun:
 
     def own_weights(self) -> Reals | None:
         """(n, k): W of the party's own rows in the run, if this is its directory."""
-        return read_parquet_parts(self.directory / "W") if (self.directory / "W").is_dir() else self.own("W.npy")
+        whole = (self.directory / "W").is_dir()
+        weights = read_parquet_parts(self.directory / "W") if whole else self.own("W.npy")
+        if weights is not None and weights.shape[1:] != (len(self.topics),):
+            raise ValueError("of other topics")
+        return weights
 
     def ids(self, count: int) -> list[str]:
         """What the party's rows in this run are called: their ids, or their numbers from 0."""
@@ -179,14 +183,14 @@ def _array(directory: Path, name: str, report: dict[str, Any]) -> Reals | None:
 
 @contextmanager
 def as_written(directory: Path) -> Iterator[None]:
-    """What is made of a report that was read: one that no run has written is an error in words."""
+    """What is made of a report, ids and own arrays that were read: what no run has written is an error in words."""
     try:
         yield
-    except (KeyError, TypeError, ValueError, AttributeError, IndexError, UndefinedError) as error:
+    except (KeyError, TypeError, ValueError, AttributeError, IndexError, OverflowError, UndefinedError) as error:
         if isinstance(error, PdmlError):
             raise
         raise InputError(
-            f"{directory / REPORT} is not as a run writes it ({type(error).__name__}).",
-            "the file that the run has left",
-            "take it from another party's directory or from a copy, or run again",
+            f"{directory / REPORT}, or a file beside it, is not as a run writes it ({type(error).__name__}).",
+            "the files that the run has left",
+            "take them from another party's directory or from a copy, or run again",
         ) from error

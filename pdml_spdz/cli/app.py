@@ -172,7 +172,8 @@ def main() -> NoReturn:
         code: Any = cli.main(standalone_mode=False)
         sys.exit(code if isinstance(code, int) else 0)
     except (click.exceptions.Abort, KeyboardInterrupt) as stopped:
-        _complain(" ".join(["pdml-spdz: stopped.", *map(str, stopped.args)]))
+        said = stopped.args or getattr(stopped.__cause__, "args", ())  # click has made an Abort of it
+        _complain(" ".join(["pdml-spdz: stopped.", *map(str, said)]))
         sys.exit(INTERRUPTED)
     except click.ClickException as error:
         error.show(words := io.StringIO())

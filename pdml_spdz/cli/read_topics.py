@@ -8,7 +8,7 @@ from typing import Any
 import click
 import numpy as np
 
-from pdml_spdz.applications.finished import FinishedRun
+from pdml_spdz.applications.finished import FinishedRun, as_written
 from pdml_spdz.applications.topics import top_words
 from pdml_spdz.cli import sections
 from pdml_spdz.cli.options import RUN_ARGUMENT, options
@@ -42,15 +42,16 @@ def topics(run: Path, words: Path | None, me: int | None, top: int, count: int) 
       pdml-spdz topics runs/topics --id 0 --documents 5
     """
     finished = _run(run, me)
-    names = _words(words, finished) if words is not None else finished.loadings.names
-    found, weights = finished.topics, finished.own_weights()
-    ids = [] if weights is None else finished.ids(len(weights))
-    for t, columns in enumerate(top_words(found, min(top, found.shape[1]))):
-        echo(f"topic {t + 1}: {', '.join(names[j] for j in columns if found[t, j] > 0) or 'empty'}")
-        if weights is not None and count:
-            own = weights[:, t]
-            order = [int(i) for i in np.argsort(-own, kind="stable")[:count] if own[i] > 0]
-            echo(f"    own rows: {', '.join(f'{ids[i]} ({own[i]:.3g})' for i in order) or 'none'}")
+    with as_written(finished.directory):
+        names = _words(words, finished) if words is not None else finished.loadings.names
+        found, weights = finished.topics, finished.own_weights()
+        ids = [] if weights is None else finished.ids(len(weights))
+        for t, columns in enumerate(top_words(found, min(top, found.shape[1]))):
+            echo(f"topic {t + 1}: {', '.join(names[j] for j in columns if found[t, j] > 0) or 'empty'}")
+            if weights is not None and count:
+                own = weights[:, t]
+                order = [int(i) for i in np.argsort(-own, kind="stable")[:count] if own[i] > 0]
+                echo(f"    own rows: {', '.join(f'{ids[i]} ({own[i]:.3g})' for i in order) or 'none'}")
 
 
 def _run(run: Path, me: int | None) -> FinishedRun:
@@ -86,11 +87,8 @@ def recommend(run: Path, user: str, ratings: Path | None, me: int | None, top: i
       pdml-spdz recommend runs/films --ratings a.csv --user 1 --top 5
     """
     finished = _run(run, me)
-    predicted, rated = (
-        _of_the_run(finished, user)
-        if ratings is None
-        else _of_ratings(finished, finished.read(ratings, reading_of(given)), user)
-    )
+    with as_written(finished.directory):
+        predicted, rated = _predicted(finished, user, ratings, reading_of(given))
     order = [int(j) for j in np.argsort(-predicted, kind="stable") if not rated[j]][:top]
     if not order:
         raise InputError(f"the user {user} has rated everything.", "an item that is not rated yet")

@@ -37,10 +37,10 @@ def resumable(out: Path) -> Iterator[None]:
     """Whoever stops a run in `out` is told that it can go on, if an iteration has finished."""
     try:
         yield
-    except KeyboardInterrupt:
+    except KeyboardInterrupt as stopped:
         if next(out.glob("party-*/checkpoint/iteration-*.npz"), None) is None:
             raise
-        raise click.Abort(f"What it has done is in {printable(str(out))}: {RESUME}.") from None
+        raise click.Abort(f"What it has done is in {printable(str(out))}: {RESUME}.", *stopped.args) from None
     except PdmlError as error:
         error.quiet = False  # of a run that ends because nobody reads what it says, its party hears
         raise

@@ -59,7 +59,10 @@ def find_bound(run: PartyRun, norm: float, engine: Engine, link: Link, data: Dat
     study = run.study
     either = _either(study)
     if study.quotas is not None or study.bound_kind == "window":
-        return known_bound(study, run.me, norm, either, data)
+        found = known_bound(study, run.me, norm, either, data)
+        if study.level.shows_sums and found.total < bounds.SMALLEST_FOUND:
+            raise bounds.nothing_there()
+        return found
     if study.bound_kind == "exponent":
         found = _by_exponent(run, norm, link, "fit", data.d, _exponent_of(study), bounds.BLUR)
     else:

@@ -5,7 +5,6 @@ Settings and rows are checked before a party starts; what each party does then i
 
 from __future__ import annotations
 
-import tempfile
 from collections.abc import Callable, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass, field, replace
@@ -18,6 +17,7 @@ from pdml_spdz.engines import transcript as transcripts
 from pdml_spdz.engines.transcript import Transcript
 from pdml_spdz.errors import EngineError, InputError, MismatchError, StudyError
 from pdml_spdz.fits import prepare
+from pdml_spdz.local.private import private_directory
 from pdml_spdz.numerics.fixedpoint import Reals
 from pdml_spdz.registry import Line, Registry
 from pdml_spdz.rows.base import Rows, RowsLike
@@ -151,8 +151,8 @@ def run_local(run: LocalRun, compare: Compare | None = None) -> LocalResult:
     compare : what the report is to say of the result's accuracy
     """
     run_parties, rows = TRANSPORTS[run.transport], checked(run)
-    with nullcontext(run.out) if run.out else tempfile.TemporaryDirectory(prefix="pdml-spdz-") as directory:
-        out = Path(directory)
+    with nullcontext(run.out) if run.out else private_directory() as directory:
+        out = Path(run.out or directory / "run")  # the directory itself is locked
         with locked(out):
             refuse_finished(out, allowed=run.force or run.resume)
             reports = run_parties(run, rows, out)

@@ -5,24 +5,28 @@ from __future__ import annotations
 import fcntl
 import os
 import shutil
+import stat
 import tempfile
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from pdml_spdz.system.signals import deferrable, whole
 
-PREFIX = "pdml-spdz-keys-"
+PREFIX, LOGS = "pdml-spdz-keys-", "pdml-spdz-logs-"
+DAY = 86_400.0  # seconds, for which logs of runs that failed are kept
 
 
 @contextmanager
 def private_directory() -> Iterator[Path]:
     """A temporary directory that no other user can open. It goes when the block ends, whatever signals come.
 
-    What killed processes have left goes now: such a directory is locked as long as its process lives.
+    What killed processes have left goes now: such a directory is locked as long as its process lives. Logs go, too.
     """
-    for left in Path(tempfile.gettempdir()).glob(f"{PREFIX}*"):
-        _sweep(left)
+    for prefix, age in ((PREFIX, 0.0), (LOGS, DAY)):
+        for left in Path(tempfile.gettempdir()).glob(f"{prefix}*"):
+            _sweep(left, age)
     made: list[Path] = []
     locks: list[int] = []
     with deferrable():
@@ -42,9 +46,10 @@ def private_directory() -> Iterator[Path]:
                     os.close(lock)
 
 
-def _sweep(path: Path) -> None:
+def _sweep(path: Path, age: float) -> None:
     with suppress(OSError):
-        if path.is_symlink() or path.stat().st_uid != os.getuid():
+        found = path.lstat()
+        if stat.S_ISLNK(found.st_mode) or found.st_uid != os.getuid() or time.time() - found.st_mtime < age:
             return
         lock = os.open(path, os.O_RDONLY)
         try:

@@ -16,9 +16,9 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from pdml_spdz.errors import SECONDARY, PdmlError, PeerError, by_name
+from pdml_spdz.errors import INTERRUPTED, SECONDARY, PdmlError, PeerError, by_name
 from pdml_spdz.local.joint import LocalRun
-from pdml_spdz.local.private import private_directory
+from pdml_spdz.local.private import LOGS, private_directory
 from pdml_spdz.rows import handover
 from pdml_spdz.rows.data import Data
 from pdml_spdz.run.context import Event
@@ -33,7 +33,6 @@ from pdml_spdz.system.forks import ForkServer
 from pdml_spdz.transport import certs
 
 LINGER = 10.0  # seconds that parties have to end after one that failed: it told them why, or they lost it
-LOGS = "pdml-spdz-logs-"
 IMPORTS = ("pdml_spdz.cli.party", "pdml_spdz.run.handshake:build_digest", "numpy.random", "encodings.idna")
 THREAD_SETTINGS = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS")
 
@@ -234,11 +233,15 @@ def _failure(commands: PartyCommands, outcomes: list[_Ended]) -> PdmlError:
             lines.append(f"P{m}: {outcome.ended_for}.")
             roots.append((SECONDARY.index(PeerError) + 1, m, PeerError, m))
         elif outcome.code != 0:
-            lines.append(f"P{m}: {process.in_words(outcome.code or 0)}; last words: {_last_line(commands, m)}")
+            ended = "stopped by a signal" if outcome.code == INTERRUPTED else process.in_words(outcome.code or 0)
+            lines.append(f"P{m}: {ended}; last words: {_last_line(commands, m)}")
             if outcome.code is not None and outcome.code > 0:
                 roots.append((0, m, PdmlError, m))
     _, _, kind, culprit = min(roots, key=lambda root: root[:2], default=(0, 0, PdmlError, None))
-    return kind("\n".join(lines), do=f"the logs are in {_kept_logs(commands)}/party-*", culprit=culprit)
+    error = kind("\n".join(lines), do=f"the logs are in {_kept_logs(commands)}/party-*", culprit=culprit)
+    if culprit is not None and outcomes[culprit].code == INTERRUPTED:
+        error.code = INTERRUPTED
+    return error
 
 
 def _kept_logs(commands: PartyCommands) -> Path:

@@ -20,7 +20,7 @@ from pdml_spdz.primitives.largest import largest
 from pdml_spdz.primitives.sec_sum import EngineSum, positive_tolerance
 from pdml_spdz.transport.base import Link
 
-LARGEST_FOUND = 2.0**480
+SMALLEST_FOUND, LARGEST_FOUND = 2.0**-470, 2.0**480  # products of sums are neither lost nor infinite
 WINDOW = 2.0**64  # with a range of 96 bits sums from 2^-32 to 2^64 have their place below it
 SHOWN_BITS = 20  # of a bound by SecSum: as many as a number format needs, and more
 LESS_OF_COLUMN = "leave that column out (--drop), or take off a number near its mean (--offset)"
@@ -79,6 +79,14 @@ def _check_norm(norm: float, most: float, what: str, made: Callable[[], str], fi
         raise QuotaError(found, f"at most {most:.6g}", do)
 
 
+def nothing_there() -> InputError:
+    return InputError(
+        "the rows of all parties together are zero, or too small for the agreed bound or for float64.",
+        f"rows that are not all zero, and whose squares sum to {SMALLEST_FOUND:.0e} or more",
+        "agree on a smaller --bound, or scale the data at all parties alike",
+    )
+
+
 def bound_by_sec_sum(norm: float, sec_sum: EngineSum, what: str = "norm") -> Bound:
     """A bound from the data, as the paper has it.
 
@@ -88,8 +96,8 @@ def bound_by_sec_sum(norm: float, sec_sum: EngineSum, what: str = "norm") -> Bou
     cent. Cost: that of `positive`. Ref: [PDML App. NormedSecSum, numerical precision], whose s lacks the sum over m.
     """
     total = float(sec_sum.positive(np.array([norm]), "bound", SHOWN_BITS)[0])
-    if not total > 0:
-        raise InputError("the rows of all parties together are zero.", "rows that are not all zero")
+    if not total >= SMALLEST_FOUND:
+        raise nothing_there()
     if total >= LARGEST_FOUND:
         raise QuotaError(
             f"the sum of the parties' norms is {total:.6g}.",

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from pdml_spdz.errors import InputError
 from pdml_spdz.rows import missing, names
 from pdml_spdz.rows.base import Rows, RowsLike, as_rows, is_sparse
-from pdml_spdz.rows.formats import OTHER_ENDINGS, PACKED, READERS, RENAME, TABLES, Columns, chosen
+from pdml_spdz.rows.formats import OTHER_ENDINGS, PACKED, READERS, RENAME, TABLES, chosen
 from pdml_spdz.rows.frames import Loaded, is_series, is_table, read_table
 from pdml_spdz.rows.missing import IMPUTE, finite
 from pdml_spdz.rows.names import Names
@@ -264,12 +264,6 @@ def from_rows(given: Any, source: str, *, vector: bool = False, wanted: RowsWant
         return given
     wanted = wanted or RowsWanted()
     return _left(_checked(_in_memory(given, source, wanted), source, source, wanted.agreed, vector=vector), wanted)
-
-
-def columns_of(given: Any, source: str) -> Columns:
-    """The numbers, unchecked, and names of rows that are in memory."""
-    X, names, _ = _in_memory(given, source, RowsWanted())
-    return X, names
 
 
 def _in_memory(given: Any, source: str, wanted: RowsWanted) -> Loaded:

@@ -21,6 +21,7 @@ from pdml_spdz.rows.reading import DECIMALS, SEPARATORS, Reading
 # What stands where a number is missing, in lower case; \N is what MySQL and PostgreSQL write.
 NONE = ("", "na", "n/a", "#n/a", "#na", "<na>", "n.a.", "nan", "null", "none", "?", "-", "--", ".", "\\n")
 NOTHING = sorted({form(text) for text in NONE for form in (str.lower, str.upper)} | {"NaN", "None", "Null", "-nan"})
+LONGEST_LINE = 1 << 27
 ARROW_PACKED = {".gz": "gzip", ".bz2": "bz2", ".zst": "zstd", ".lz4": "lz4"}
 SNIFFED = 4096  # bytes
 MARKS = {
@@ -110,9 +111,21 @@ def opened(path: Path) -> Any:
     return pa.input_stream(str(path), compression=ARROW_PACKED[ending])
 
 
+class _Lines(io.TextIOWrapper):
+    """Of a file that is small when it is packed, a line may be larger than memory."""
+
+    def __next__(self) -> str:  # type: ignore[override]
+        if len(line := self.readline(LONGEST_LINE)) == LONGEST_LINE:
+            found = f"{getattr(self, 'name', 'the file')} has a line of more than {LONGEST_LINE:,} characters."
+            raise InputError(found, "a line for each row")
+        if not line:
+            raise StopIteration
+        return line
+
+
 @contextmanager
 def opened_text(path: Path, encoding: str) -> Iterator[IO[str]]:
-    with opened(path) as raw, io.TextIOWrapper(raw, encoding=encoding, newline="") as text:
+    with opened(path) as raw, _Lines(raw, encoding=encoding, newline="") as text:
         yield text
 
 

@@ -126,7 +126,7 @@ class Checkpoints:
         if checkpoint.private is not None:
             arrays["private"] = checkpoint.private
         arrays |= {f"public/{name}": array for name, array in checkpoint.public.items()}
-        with replaced(self._path(checkpoint.t)) as temporary, temporary.open("wb") as file:
+        with replaced(self._path(checkpoint.t), private=True) as temporary, temporary.open("wb") as file:
             np.savez(file, **arrays)
         self._path(checkpoint.t - KEPT).unlink(missing_ok=True)
 

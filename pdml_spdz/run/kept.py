@@ -43,7 +43,7 @@ class KeptNumbers:
 
     def keep(self, name: str, **arrays: NDArray[Any]) -> None:
         arrays[MADE_WITH] = np.array(json.dumps(self.digests))
-        with replaced(self._directory / name) as temporary, temporary.open("wb") as file:
+        with replaced(self._directory / name, private=True) as temporary, temporary.open("wb") as file:
             np.savez(file, **arrays)  # type: ignore[arg-type]
         self._add(name, arrays)
 

@@ -65,7 +65,7 @@ def commit(
     if transcript is not None:
         transcript.save(directory / transcripts.FILE)
     for name, array in arrays.items():
-        save_array(directory / name, array)
+        save_array(directory / name, array, private=name in OWN)
     report.setdefault("digests", {})["arrays"] = {
         name: digest_of(name, array.tobytes()) for name, array in arrays.items() if name not in OWN
     }
@@ -107,15 +107,21 @@ def _algorithms(directory: Path) -> Iterator[Algorithm]:
     """Of the run that has finished, or begun, in a directory."""
     for mark in (REPORT, BEGUN):
         try:
-            yield ALGORITHMS[parse_json((directory / mark).read_text(encoding="utf-8"))["algorithm"]]
+            yield ALGORITHMS[_content(directory / mark)["algorithm"]]
         except (OSError, ValueError, KeyError, TypeError):
             continue
+
+
+def _content(path: Path) -> dict[str, Any]:
+    if not path.is_file():  # a pipe, a device: reading it may not end
+        raise FileNotFoundError
+    return dict(parse_json(path.read_text(encoding="utf-8")))
 
 
 def finished(directory: Path) -> dict[str, Any] | None:
     """The report of the finished run in `directory`, with its result beside it; None if there is none."""
     try:
-        report = dict(parse_json((directory / REPORT).read_text(encoding="utf-8")))
+        report = _content(directory / REPORT)
         return report if (directory / ALGORITHMS[report["algorithm"]].result).is_file() else None
     except (OSError, ValueError, KeyError, TypeError):
         return None

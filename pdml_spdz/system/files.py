@@ -69,10 +69,11 @@ def printing(stream: IO[str]) -> Iterator[None]:
 
 
 @contextmanager
-def replaced(path: Path, *, synced: bool = False) -> Iterator[Path]:
+def replaced(path: Path, *, synced: bool = False, private: bool = False) -> Iterator[Path]:
     """A temporary path beside `path`, or where that leads, that takes its place when the block ends well.
 
     synced : on the disk before it does, and its name with it: what is written afterwards cannot survive without it
+    private : for its owner only, whatever the umask, from the first byte
     """
     path = Path(os.path.realpath(path))
     temporary = path.with_name(f".{path.name}.new")
@@ -81,6 +82,8 @@ def replaced(path: Path, *, synced: bool = False) -> Iterator[Path]:
             raise StorageError(f"{path} is there, and is no file.", "a file, or nothing yet", "choose another --out")
         path.parent.mkdir(parents=True, exist_ok=True)
         try:
+            temporary.unlink(missing_ok=True)
+            os.close(os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600 if private else 0o666))
             yield temporary
             if synced:
                 sync(temporary)
@@ -137,10 +140,10 @@ def write_all(fd: int, data: bytes) -> None:
         rest = rest[os.write(fd, rest) :]
 
 
-def save_array(path: Path, array: NDArray[Any]) -> None:
+def save_array(path: Path, array: NDArray[Any], *, private: bool = False) -> None:
     import numpy  # which commands that only say something do without
 
-    with replaced(path, synced=True) as temporary, temporary.open("wb") as file:
+    with replaced(path, synced=True, private=private) as temporary, temporary.open("wb") as file:
         numpy.save(file, array, allow_pickle=False)
 
 
@@ -149,12 +152,8 @@ def save_json(path: Path, content: Any, *, private: bool = False) -> None:
 
 
 def save_text(path: Path, text: str, *, private: bool = False) -> None:
-    """private : for its owner only, whatever the umask, from the first byte"""
-    with replaced(path, synced=True) as temporary:
-        temporary.unlink(missing_ok=True)
-        descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600 if private else 0o666)
-        with os.fdopen(descriptor, "w", encoding="utf-8", errors="backslashreplace", newline="") as file:
-            file.write(text)
+    with replaced(path, synced=True, private=private) as temporary:
+        temporary.write_text(text, encoding="utf-8", errors="backslashreplace", newline="")
 
 
 def parse_json(text: str | bytes) -> Any:

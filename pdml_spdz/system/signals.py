@@ -32,7 +32,7 @@ def stop_on_signals() -> None:
             began = time.monotonic()
             # Files that are cut off in the middle complain when they are taken apart.
             sys.unraisablehook = lambda complaint: None
-            raise KeyboardInterrupt
+            raise KeyboardInterrupt(*(f"By {signal.Signals(signum).name}.",) * (signum != signal.SIGINT))
 
     for number in STOPPING:
         if signal.getsignal(number) is not signal.SIG_IGN:

@@ -293,6 +293,59 @@ def test_results_that_a_run_has_not_written_are_refused(runs: Path, tmp_path: Pa
         FinishedRun.load(tmp_path / "run")
 
 
+DAMAGED: dict[str, tuple[str, Callable[[Path], object]]] = {
+    "ids cut off": ("ids.json", lambda path: path.write_text(path.read_text()[:30])),
+    "too few ids": ("ids.json", lambda path: path.write_text('["a"]')),
+    "W of no rows": ("W.npy", lambda path: np.save(path, np.zeros(0))),
+    "W of other topics": ("W.npy", lambda path: np.save(path, np.ones((20, 5)))),
+    "a feature that is a number": (
+        "report.json",
+        lambda path: path.write_text(path.read_text().replace('"a"', "7", 1)),
+    ),
+}
+
+
+@pytest.mark.parametrize("damage", DAMAGED)
+@pytest.mark.parametrize("words", ["topics run/party-0", "recommend run/party-0 --user r1"])
+def test_own_files_that_no_run_has_written_are_an_error_in_words(
+    tmp_path: Path, damage: str, words: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    for m, table in enumerate(tables()):
+        table.abs().assign(who=[f"r{i}" for i in range(len(table))]).to_csv(f"{m}.csv", index=False)
+    asked = ["nmf", "0.csv", "1.csv", "2.csv", "--rank", "2", "--iterations", "3", "--id-column", "who", "--out", "run"]
+    assert CliRunner().invoke(cli, asked).exit_code == 0
+    assert CliRunner().invoke(cli, words.split()).exit_code == 0
+    assert Path("run/party-0/W.npy").stat().st_mode & 0o077 == 0
+    name, change = DAMAGED[damage]
+    change(Path("run/party-0") / name)
+    found = CliRunner().invoke(cli, words.split())
+    if damage == "a feature that is a number" and words.startswith("recommend"):
+        assert found.exit_code == 0  # it is a name like any other
+    else:
+        assert isinstance(found.exception, InputError), found.output
+
+
+@pytest.mark.parametrize("make", [os.mkfifo, lambda path: path.symlink_to("/dev/zero")], ids=["pipe", "endless"])
+@pytest.mark.parametrize("words", ["project run rows.csv", "svd rows.csv rows.csv --rank 1 --engine plain --out run"])
+def test_a_report_that_is_no_file_is_no_report(
+    tmp_path: Path, make: Callable[[Path], None], words: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    tables()[0].to_csv("rows.csv", index=False)
+    Path("run").mkdir()
+    make(Path("run/report.json"))
+    assert isinstance(CliRunner().invoke(cli, words.split()).exception, InputError | StorageError)
+
+
+def test_infinite_variance_in_a_report_is_an_error_in_words(runs: Path, tmp_path: Path) -> None:
+    shutil.copytree(runs / "pca", tmp_path / "run")
+    report = json.loads((tmp_path / "run" / "report.json").read_text())
+    report |= {"explained_variance_ratio": [float("inf")] * 3, "explained_variance": [1.0] * 3}
+    (tmp_path / "run" / "report.json").write_text(json.dumps(report))
+    assert isinstance(CliRunner().invoke(cli, ["page", str(tmp_path / "run")]).exception, InputError)
+
+
 @pytest.mark.parametrize("key", ["asked", "d", "features", "offline", "history", "warnings", "observables", "seconds"])
 def test_page_of_a_report_that_no_run_has_written_is_an_error_in_words(runs: Path, tmp_path: Path, key: str) -> None:
     shutil.copytree(runs / "pca", tmp_path / "run")

@@ -10,6 +10,7 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -17,14 +18,14 @@ from typing import Any
 import numpy as np
 import pytest
 
-from pdml_spdz.errors import InputError, PdmlError, PeerError, StorageError
+from pdml_spdz.errors import INTERRUPTED, InputError, PdmlError, PeerError, StorageError
 from pdml_spdz.local import supervisor
 from pdml_spdz.local.joint import LocalResult, LocalRun, local_study, run_local
 from pdml_spdz.numerics.fixedpoint import Format
 from pdml_spdz.numerics.linalg import sine
 from pdml_spdz.study.model import Timeouts
 from pdml_spdz.system import process
-from tests.parties.helpers import EMBEDDED, ENDLESS, SETTINGS, Parties, processes_with, rows, slow_rows
+from tests.parties.helpers import EMBEDDED, ENDLESS, SETTINGS, Parties, processes_with, rows, slow_rows, until
 
 
 def local_run(directory: Path, X: list[np.ndarray], **changes: Any) -> LocalRun:
@@ -46,6 +47,49 @@ def test_error_names_every_party_and_raises_the_first_cause(tmp_path: Path) -> N
         assert f"P{m} (exit code 8): P2 ended the run: it could not use its own input file" in text
     assert f"Do this: the logs are in {tmp_path}/out/party-*" in text
     assert caught.value.culprit == 2
+
+
+def test_error_after_a_stop_by_hand_has_its_words_and_its_code(tmp_path: Path) -> None:
+    def stop(m: int, event: dict[str, Any]) -> None:
+        if event["event"] == "iteration" and m == 1:
+            for pid in processes_with(f"{tmp_path}/rows-1.npy"):
+                os.kill(pid, signal.SIGTERM)
+
+    with pytest.raises(PdmlError) as caught:
+        run_local(local_run(tmp_path, [slow_rows(), slow_rows()], **ENDLESS, notify=stop))
+    assert "P1: stopped by a signal; last words: pdml-spdz: stopped." in str(caught.value)
+    assert "By SIGTERM." in str(caught.value)
+    assert "SIGINT" not in str(caught.value)
+    assert (caught.value.code, caught.value.culprit) == (INTERRUPTED, 1)
+
+
+LEAVES = """
+import numpy, sys, pdml_spdz
+if __name__ == "__main__":
+    X = [numpy.random.default_rng(m).random((50, 9)) for m in range(2)]
+    pdml_spdz.nmf(X, rank=3, iterations=int(sys.argv[1]), tol=0, transport=sys.argv[2])
+"""
+
+
+@pytest.mark.parametrize("transport", ["threads", "processes"])
+def test_what_a_killed_run_has_left_goes_with_the_next(tmp_path: Path, transport: str) -> None:
+    """Own W too; and logs of runs that failed, a day later."""
+    (tmp_path / "run.py").write_text(LEAVES)
+    logs = [tmp_path / f"pdml-spdz-logs-{name}" for name in ("old", "new")]
+    for place in logs:
+        place.mkdir()
+    os.utime(logs[0], (0, 0))
+    words, environment = [sys.executable, str(tmp_path / "run.py")], os.environ | {"TMPDIR": str(tmp_path)}
+    killed = subprocess.Popen([*words, "100000", transport], env=environment)
+    until(lambda: len(list(tmp_path.rglob("iteration-*.npz"))) > 2)
+    for path in tmp_path.rglob("iteration-*.npz"):
+        with suppress(FileNotFoundError):
+            assert path.stat().st_mode & 0o077 == 0
+    killed.kill()
+    killed.wait()
+    until(lambda: not processes_with(str(tmp_path / "pdml-spdz-")))  # the parties notice, and end
+    subprocess.run([*words, "2", transport], env=environment, check=True)
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["pdml-spdz-logs-new", "run.py"]
 
 
 def test_error_after_a_kill_names_the_killed(tmp_path: Path) -> None:

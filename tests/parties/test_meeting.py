@@ -59,7 +59,7 @@ def test_party_stopped_while_it_waits(parties: Callable[..., Parties], m: int) -
     waiting.signal(signal.SIGTERM)
     end = waiting.end(5)
     assert end.code == 130
-    assert end.err.strip() == "pdml-spdz: stopped."
+    assert end.err.strip() == "pdml-spdz: stopped. By SIGTERM."
 
 
 def test_parties_start_in_any_order(parties: Callable[..., Parties]) -> None:

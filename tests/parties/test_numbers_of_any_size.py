@@ -12,7 +12,8 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from pdml_spdz.errors import InputError, StudyError
+import pdml_spdz
+from pdml_spdz.errors import InputError, QuotaError, StudyError
 from pdml_spdz.fits.fill import FILLED
 from pdml_spdz.local.joint import LocalResult, local_study
 from pdml_spdz.local.threads import run_in_threads
@@ -252,6 +253,26 @@ def test_constants_are_named_and_have_no_weight(value: float) -> None:
     assert any(text.startswith("column 2 of all parties' rows: constant") for text in done.report["warnings"])
     np.testing.assert_allclose(done.V[1], 0.0, atol=1e-7)
     assert sine(components(X[:, [0, 2]], 1, scaled=True), done.V[[0, 2], :1]) <= 1e-10
+
+
+@pytest.mark.parametrize("size", [1e-80, 1e-142, 1e-185, 1e-300])
+@pytest.mark.parametrize("settings", [{}, {"solver": "power"}, {"algorithm": "pca"}, {"bound": "1e-200"}])
+@pytest.mark.parametrize("engine", ["plain", "secsum"])
+def test_rows_too_small_for_products_are_refused_and_nobody_is_blamed(
+    engine: str, settings: dict[str, Any], size: float
+) -> None:
+    X = size * np.random.default_rng(1).normal(size=(90, 8))
+    with pytest.raises((InputError, QuotaError), match=r"too small for|as the agreed bound|; it was not sent"):
+        run_in_threads(np.split(X, 3), local_study(3, rank=2, engine=engine, reveal="sum", **settings))
+
+
+@pytest.mark.parametrize("size", [1e-150, 1e-158, 1e-162, 1e-200])
+@pytest.mark.parametrize("engine", ["plain", "secsum"])
+def test_direction_of_a_sum_that_is_too_small_for_its_square_is_refused(engine: str, size: float) -> None:
+    with pytest.raises(InputError, match="too small for"):
+        pdml_spdz.normed_sum(
+            [size * np.ones((1, 3)) for _ in range(2)], engine=engine, reveal="sum", transport="threads"
+        )
 
 
 @pytest.mark.parametrize("scale", [1e-160, 1e170])

@@ -218,7 +218,7 @@ app.main()
 """)
     words = [sys.executable, "-m", "script"]  # as parties are started
     ended = subprocess.run(words, cwd=tmp_path, capture_output=True, text=True, check=False)
-    assert (ended.returncode, ended.stderr) == (INTERRUPTED, "pdml-spdz: stopped.\n")
+    assert (ended.returncode, ended.stderr) == (INTERRUPTED, "pdml-spdz: stopped. By SIGTERM.\n")
 
 
 def test_signal_after_the_last_word_leaves_the_exit_code() -> None:

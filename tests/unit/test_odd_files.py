@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import io
 import zipfile
 from pathlib import Path
@@ -13,6 +14,7 @@ import scipy.sparse as sp
 from pdml_spdz.errors import InputError, ResumeError, StockError, StorageError
 from pdml_spdz.offline.numbers import NumberStock
 from pdml_spdz.rows import data
+from pdml_spdz.rows.text_form import LONGEST_LINE
 from pdml_spdz.run import repeats
 from pdml_spdz.run.checkpoints import Checkpoints
 from pdml_spdz.run.output import finished
@@ -49,6 +51,14 @@ def test_member_of_an_archive_that_is_no_array_is_refused(
 ) -> None:
     with pytest.raises(InputError, match=found):
         data.load(archive(tmp_path / "x.npz", members))
+
+
+def test_line_that_is_larger_than_memory_is_not_read(tmp_path: Path) -> None:
+    with gzip.open(tmp_path / "rows.csv.gz", "wb", 1) as file:
+        for _ in range(LONGEST_LINE >> 20):
+            file.write(b"a" * (1 << 20))
+    with pytest.raises(InputError, match="has a line of more than"):
+        data.load(tmp_path / "rows.csv.gz")
 
 
 def test_sparse_file_that_claims_any_number_of_columns_is_refused(tmp_path: Path) -> None:

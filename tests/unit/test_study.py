@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import inspect
 import re
+import tomllib
 from dataclasses import replace
 from pathlib import Path
 
@@ -158,6 +159,17 @@ def test_misspelt_names_are_refused_with_what_was_meant(settings: dict[str, str]
     with pytest.raises(StudyError) as error:
         Study((PartyEntry(), PartyEntry()), 1, **settings)
     assert meant in str(error.value)
+
+
+@pytest.mark.parametrize("path", ["engine", "protocol", "rows.missing", "rows.encode", "rows.x", "precision.x", "x"])
+def test_a_value_is_not_quoted_whole_where_it_is_long(tmp_path: Path, path: str) -> None:
+    content, long = tomllib.loads(study_file.render(Study(TWO, rank=1))), "no such thing" * 9999
+    section, _, name = path.rpartition(".")
+    at = content.setdefault(section, {}) if section else content
+    at[long if name == "x" else name] = long
+    with pytest.raises(StudyError) as caught:
+        study_file.parse(content)
+    assert len(str(caught.value)) < 1500
 
 
 def test_program_of_the_paper_where_it_exists() -> None:

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from pdml_spdz.algorithms.krylov import SETTLED
 from pdml_spdz.algorithms.krylov_state import facts
 from pdml_spdz.algorithms.rayleigh_ritz import Next, Product, Ritz, beyond, groups, product_of, ritz, ritz_basis
 from pdml_spdz.algorithms.shown import Sines, davis_kahan
@@ -23,7 +24,6 @@ LESS = 0.5  # noise that has shrunk to this, or below, since the iteration befor
 STRIKES = 3  # a column that shows nothing but noise this many times in a row is dropped
 NOISY = 2.0**-20  # a bound above this is worth a warning, where tol was below it: by SLOW times, for V changes by less
 SLOW = 16.0  # than it is off
-SETTLED = 1e-2
 
 
 @dataclass(frozen=True)

@@ -73,7 +73,7 @@ def pd_krylov(fitting: Fitting, state: KrylovState, settings: SvdSettings) -> Sv
         with fitting.clock("local"):
             SV = fitting.S_m.times(state.V)
         columns = fitting.normed_sum(SV, state.V, state.lengths)
-        columns = columns if state.first is None else unwrapped(state.first, columns)
+        columns = columns if state.first is None else unwrapped(state, columns)
         with fitting.clock("local"):
             own = step(state, columns, settings)
         state = _next(state, own, columns, settings, fitting)
@@ -84,10 +84,13 @@ def pd_krylov(fitting: Fitting, state: KrylovState, settings: SvdSettings) -> Sv
 def step(state: KrylovState, columns: NormedColumns, settings: SvdSettings) -> KrylovState:
     """Steps 4 to 6 at one party; V is still the block that was opened. Pure, the same for every engine."""
     Y, errors = _opened(columns)
-    shown, doubt, own = state.shown.without(state.replaced), state.doubt, replace(state, t=state.t + 1)
+    shown, doubt, own = state.shown, state.doubt, replace(state, t=state.t + 1)
     if state.known is not None and columns.norms is None:
         s, error = ratio(state.known, Y, errors)
         shown, doubt = shown.scaled(s, error), s * doubt
+    if not _as_before(state, shown, columns, max(doubt, columns.doubt)):
+        return _again(own, columns)
+    shown = shown.without(state.replaced)
     new, doubt = shown.with_block(state.V, Y, errors), max(doubt, columns.doubt)
     new = replace(new, level=max(new.level, settings.off * new.largest))  # symmetric: nothing shows it
     off, allowed = new.asymmetry(state.V.shape[1])
@@ -105,6 +108,17 @@ def step(state: KrylovState, columns: NormedColumns, settings: SvdSettings) -> K
     own = replace(own, shown=new, levels=(least / ROUNDED, ROUNDED * most), before=before, doubt=doubt, first=None)
     own = replace(own, exact=columns.norms is not None, known=None, replaced=0, over=np.inf)
     return _bounded(own, found, settings)
+
+
+def _as_before(state: KrylovState, shown: Shown, columns: NormedColumns, doubt: float) -> bool:
+    """Whether what is opened in the place of columns that are known already is what was known of them, up to the noise
+    of both: once it has replaced them nothing else would show that a party has changed its input there.
+    """
+    (Y, errors), b = _opened(columns), min(state.replaced, state.V.shape[1])
+    expected = shown.C[:, :b] @ (shown.Q[:, :b].T @ state.V[:, :b])
+    known = shown.factors[0] * np.linalg.norm(shown.N[:b], axis=1)
+    allowed = errors[:b] + known + 8 * shown.rounding + (_rounding(state, columns, shown)[:b] if doubt > 0 else 0.0)
+    return bool(np.all(np.linalg.norm(Y[:, :b] - expected, axis=0) <= allowed))
 
 
 def _level(shown: Shown, off: Reals, allowed: Reals) -> float:
@@ -141,14 +155,18 @@ def _again(state: KrylovState, columns: NormedColumns) -> KrylovState:
     return replace(state, first=columns, lengths=np.maximum(state.lengths, state.shown.largest / ROOM))
 
 
-def unwrapped(first: NormedColumns, again: NormedColumns) -> NormedColumns:
-    """The first opening of V less its wraps, which the second one, coarser and without wraps, tells.
+def unwrapped(state: KrylovState, again: NormedColumns) -> NormedColumns:
+    """The first opening of V minus its wraps, which follow from the second one, coarser and without wraps.
 
     Numbers that were too large are off by whole periods. Where anything else is, beyond the noise of both, a party has
     given in one block at first and another one then: what it has added would be read from the difference, times c.
+    With a hidden mean rounding of it may be more than that noise.
     """
-    (Y, errors), (coarse, more) = _opened(first), _opened(again)
+    first = state.first
+    assert first is not None
     assert first.period is not None  # or it was not opened again
+    (Y, errors), (coarse, more) = _opened(first), _opened(again)
+    more = more + (_rounding(state, again, state.shown) if max(state.doubt, again.doubt) > 0 else 0.0)
     Y = Y - first.period * np.rint((Y - coarse) / first.period)
     if not np.all(np.linalg.norm(Y - coarse, axis=0) <= errors + more):
         raise _unfit("the same V gave two results")

@@ -7,8 +7,10 @@ from __future__ import annotations
 from collections.abc import Callable, Collection
 from dataclasses import dataclass
 
-from pdml_spdz.rows.suspects import CONSTANT_KIND, UNIT_ROWS, WHOLE_KIND, ZEROS_AND_ONES
+from pdml_spdz.rows.suspects import CONSTANT_KIND, EQUAL_SUMS, TWO_VALUES, UNIT_ROWS, WHOLE_KIND
 from pdml_spdz.study.model import Study
+
+CATEGORIES = "categories"  # that the study encodes: zeros and ones
 
 
 @dataclass(frozen=True)
@@ -33,15 +35,25 @@ FUNCTIONALS = (
     Functional("every feature has a sum of squares of n after --scale secsum", lambda s, kinds: s.scale == "secsum"),
     Functional("--variance opens some of its numbers", lambda s, kinds: s.variance),
     Functional(
-        "features of zeros and ones have sums of squares that follow from n and their mean",
-        lambda s, kinds: ZEROS_AND_ONES in kinds and _open_mean(s) and s.scale != "secsum",
+        "features of two values have sums of squares that follow from n and their mean",
+        lambda s, kinds: TWO_VALUES in kinds and _open_mean(s) and s.scale != "secsum",
     ),
     Functional(
         "features of whole numbers have whole products (n times that, around a mean), of which the ratios give c",
-        lambda s, kinds: bool({ZEROS_AND_ONES, WHOLE_KIND} & {*kinds}) and s.scale != "secsum",
+        lambda s, kinds: bool({CATEGORIES, WHOLE_KIND} & {*kinds}) and s.scale != "secsum",
     ),
-    Functional("a constant feature has n times its square", lambda s, k: CONSTANT_KIND in k and _uncentred(s)),
-    Functional("rows of one length have a trace of n times that", lambda s, k: UNIT_ROWS in k and _uncentred(s)),
+    Functional(
+        "rows of one length have a trace of n times its square, minus n times that of an open mean",
+        lambda s, kinds: UNIT_ROWS in kinds and (_uncentred(s) or _open_mean(s)) and s.scale != "secsum",
+    ),
+    Functional(
+        "with n, which may be known, a constant feature has n times its square",
+        lambda s, kinds: CONSTANT_KIND in kinds and _uncentred(s) and s.scale != "secsum",
+    ),
+    Functional(
+        "with n, which may be known, rows of one sum have n times its square as the sum of all numbers of S",
+        lambda s, kinds: EQUAL_SUMS in kinds and _uncentred(s) and s.scale != "secsum",
+    ),
 )
 
 
@@ -52,7 +64,7 @@ def follows(study: Study, kinds: Collection[str] = ()) -> list[str]:
     """
     if not study.on_shares or study.level.sealed or study.spec.vector:
         return []
-    all_kinds = {*kinds, *([ZEROS_AND_ONES] if study.rows.encode else [])}
+    all_kinds = {*kinds, *([TWO_VALUES, CATEGORIES] if study.rows.encode else [])}
     return [one.of for one in FUNCTIONALS if one.known(study, all_kinds)]
 
 

@@ -18,7 +18,16 @@ from pdml_spdz.primitives.bound import Bound
 from pdml_spdz.rows.base import Rows
 from pdml_spdz.rows.data import Data
 from pdml_spdz.rows.names import Names, positions
-from pdml_spdz.rows.suspects import dominant_column, identifiers, kinds, rounded_integers, values, zeros_as_missing
+from pdml_spdz.rows.suspects import (
+    TWO_VALUES,
+    WHOLE_KIND,
+    dominant_column,
+    identifiers,
+    kinds,
+    rounded_integers,
+    values,
+    zeros_as_missing,
+)
 from pdml_spdz.run.context import PartyRun
 from pdml_spdz.study.algorithm import GRAM
 from pdml_spdz.study.model import Study
@@ -120,7 +129,9 @@ def suspects(data: Data, rows: Data, study: Study | None) -> list[str]:
     dominant = [] if scaled else dominant_column(replace(rows, rows=rows.known), centred=centred)
     zeros = zeros_as_missing(data) if study is not None and study.nmf.weighted else []
     looked = [] if study is not None and (data.rows.lazy or data.rows.sparse) else values(data)
-    scale = suspected(study, kinds(data)) if study is not None else []
+    # Agreed scales and offsets are public: values that are whole, or two, before them give as much.
+    found = {*kinds(rows), *({TWO_VALUES, WHOLE_KIND} & kinds(data))}
+    scale = suspected(study, found) if study is not None else []
     return [*identifiers(replace(data, rows=data.known)), *looked, *rounded_integers(data), *dominant, *zeros, *scale]
 
 

@@ -33,7 +33,8 @@ def largest(link: Link, own: int, low: int, high: int, *, shift: int = 0, width:
     for the proof, and 544 to check each peer's.
     Ref: ElGamal, CRYPTO 1984; Brandt, "Efficient cryptographic protocol design based on distributed ElGamal", ICISC
     2005 (the zero test by a random multiple). Without the proofs the last to send could choose its key so that it alone
-    decrypts every party's exponent, and its share so that any result comes out.
+    decrypts every party's exponent, and its share so that any result comes out. Steps 2 to 4 have no proofs: a party
+    that sends other ciphertexts there has all parties decrypt others' exponents and the shift.
     """
     if not (low <= own < high and 0 <= shift < width):
         raise QuotaError(f"{own} is not between {low} and {high - 1}.", "a smaller number")
@@ -113,6 +114,12 @@ class CommonKey:
         """The sums over all parties, one for each of our ciphertexts."""
         flat = [point for c in own for point in c]
         sums = [group.added(column) for column in zip(flat, *self._exchange(step, flat), strict=True)]
+        if group.ZERO in sums:  # of honest addends one is, in 2^252
+            raise ProtocolError(
+                f"the ciphertexts of all parties at step '{self._what}:{step}' add up to zero.",
+                "parties that follow the protocol",
+                "a party made its ciphertexts of the others': compare the logs of all parties",
+            )
         return list(zip(sums[::2], sums[1::2], strict=True))
 
     def _exchange(self, step: str, points: Sequence[bytes]) -> list[list[bytes]]:

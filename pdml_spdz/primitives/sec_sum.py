@@ -188,10 +188,10 @@ class MaskedSum:
             sums = [(a + b) % (1 << bits) >> drop for a, b in zip(z, mask, strict=True)]
         own = b"".join(s.to_bytes(size, "little") for s in sums)
         own += secrets.token_bytes(NONCE) if committed else b""
-        hashes = self.link.all_to_all(f"commit:{purpose}", hashlib.sha256(own).digest()) if committed else {}
+        hashes = self.link.all_to_all(f"commit:{purpose}", _commitment(self.link.me, own)) if committed else {}
         for peer, data in self.link.all_to_all(f"sum:{purpose}", own).items():
             check_size(len(own), data.nbytes, peer)
-            if committed and hashlib.sha256(data).digest() != bytes(hashes[peer]):
+            if committed and _commitment(peer, data) != bytes(hashes[peer]):
                 raise ProtocolError(
                     f"P{peer} opened other numbers than it had committed itself to.",
                     "parties that follow the protocol",
@@ -274,6 +274,10 @@ def _check_positive(x: Reals) -> Reals:
             "scale the data",
         )
     return x
+
+
+def _commitment(party: int, addends: bytes | memoryview) -> bytes:
+    return hashlib.sha256(f"P{party} ".encode() + addends).digest()
 
 
 def _total(own: Ring, received: dict[int, memoryview], bits: int) -> Ring:

@@ -27,7 +27,7 @@ def is_one_of(link: Link, share: int, values: Sequence[int]) -> bool:
 
     Reveals: the result. Semi-honest, up to M - 1 colluding; decisional Diffie-Hellman in ristretto255. The proofs end a
     run with a party that chooses its key or its decryption share by those of others. No proof is made of step 3: a
-    party that mixes other ciphertexts than it was sent makes the result what it likes.
+    party that mixes other ciphertexts than it was sent makes the result what it likes, and a small x its own.
     Cost: M + 3 rounds; 64 bytes for each value and round. Ref: as `largest`.
     """
     keys = CommonKey(link, "zero")

@@ -27,7 +27,8 @@ ROUNDED = "may have been rounded as it was read: float64 has not all whole numbe
 CODE = "far from its other numbers: if that stands for a missing value, leave these cells empty"
 ZEROS = "are zero, and are taken as missing (--weighted)"
 # Kinds of columns, and of rows, from which the scale of level `normed` may follow.
-ZEROS_AND_ONES, WHOLE_KIND, CONSTANT_KIND, UNIT_ROWS = "zeros and ones", "whole", "constant", "rows of one length"
+TWO_VALUES, WHOLE_KIND, CONSTANT_KIND = "two values", "whole", "constant"
+UNIT_ROWS, EQUAL_SUMS = "rows of one length", "rows of one sum"
 MANY = 10**6  # numbers by which kinds are told
 ID = re.compile(r"(?:.*[\W_])?(?:id|ID|Id|iD)|.*[a-z](?:Id|ID)")
 
@@ -109,18 +110,20 @@ def _codes(data: Data, ends: Reals) -> list[str]:
 
 
 def kinds(data: Data) -> set[str]:
-    """Which kinds of columns there are, and whether rows have one length, by the first of the rows."""
+    """Which kinds of columns there are, and whether rows have one length or sum, by the first of the rows."""
     rows = data.rows.sample()[: max(LEAST_ROWS, MANY // data.d)].dense()
     if not len(rows):
         return set()
     whole = np.all((rows == np.rint(rows)) | np.isnan(rows), axis=0)
     least, most = np.fmin.reduce(rows, axis=0), np.fmax.reduce(rows, axis=0)
-    squares = np.sum(rows**2, axis=1)
+    two = np.all((rows == least) | (rows == most) | np.isnan(rows), axis=0)
+    squares, sums = np.sum(rows**2, axis=1), np.sum(rows, axis=1)
     found = {
         CONSTANT_KIND: np.any(least == most),
-        ZEROS_AND_ONES: np.any(whole & (least == 0) & (most == 1)),
+        TWO_VALUES: np.any(two & (least < most)),
         WHOLE_KIND: np.any(whole & (least < most)),
         UNIT_ROWS: len(rows) > 1 and np.allclose(squares, squares[0], rtol=1e-9, atol=0.0),
+        EQUAL_SUMS: len(rows) > 1 and sums[0] != 0 and np.allclose(sums, sums[0], rtol=1e-9, atol=0.0),
     }
     return {kind for kind, there in found.items() if there}
 

@@ -186,6 +186,12 @@ def parse(pem: bytes, path: Path) -> Certificate:
             "the common name P<i>",
             "make it with `pdml-spdz certs make --id I`",
         )
+    if not _is_alone(certificate, name := match[0]):
+        raise CertificateError(
+            f"{path} has other names than {name}.",
+            f"the common name {name}, once, and no DNS name or address but it",
+            "make it with `pdml-spdz certs make --id I`: MP-SPDZ takes a party for each name of its certificate",
+        )
     if not _is_strong(certificate):
         raise CertificateError(
             f"{path} has a key that is too weak, or of an unknown kind.",
@@ -201,6 +207,19 @@ def parse(pem: bytes, path: Path) -> Certificate:
     digest = certificate.fingerprint(hashes.SHA256()).hex()
     valid = certificate.not_valid_before_utc, certificate.not_valid_after_utc
     return Certificate(int(match[1]), digest, *valid, path, *_said(certificate))
+
+
+def _is_alone(certificate: x509.Certificate, name: str) -> bool:
+    """Whether nobody could take this certificate for that of another party."""
+    if [a.value for a in certificate.subject if a.oid == NameOID.COMMON_NAME] != [name]:
+        return False
+    try:
+        more = certificate.extensions.get_extension_for_class(x509.SubjectAlternativeName).value
+    except x509.ExtensionNotFound:
+        return True
+    except (x509.DuplicateExtension, x509.UnsupportedGeneralNameType, ValueError):
+        return False
+    return more.get_values_for_type(x509.DNSName) == [name] and not more.get_values_for_type(x509.IPAddress)
 
 
 def _may_issue(certificate: x509.Certificate) -> bool:

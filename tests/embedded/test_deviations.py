@@ -141,6 +141,30 @@ def test_a_party_that_takes_its_change_back_before_it_is_opened_knows_the_scale(
     assert result.report["singular_values"] is None
 
 
+@pytest.mark.parametrize("centre", ["none", "open"])
+def test_another_input_for_vectors_that_are_opened_again_ends_the_run(
+    centre: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """S_m + a V V^T is symmetric, and zero on all else that was opened: only what was known of V shows it."""
+    honest, seen, again = one_scale.FixedScale.__call__, [], []
+
+    def call(scale: Any, x: np.ndarray, g: np.ndarray, lengths: Any = None) -> Any:
+        if scale.runner.sec_sum.link.me != EVIL:
+            return honest(scale, x, g, lengths)
+        Q = np.hstack([np.zeros((D, 0)), *seen])
+        if seen and np.linalg.norm(g - Q @ (np.linalg.pinv(Q) @ g)) < 1e-6:
+            again.append(1)
+            x = x + np.linalg.norm(x, axis=0).max() * g
+        seen.append(g.copy())
+        return honest(scale, x, g, lengths)
+
+    monkeypatch.setattr(one_scale.FixedScale, "__call__", call)
+    settings: dict[str, Any] = {"rank": 3, "tol": 1e-10, "transport": "threads"}
+    with pytest.raises(ProtocolError, match=r"do not fit together(.|\n)*a party has changed its input"):
+        pdml_spdz.svd(TABLES, **settings) if centre == "none" else pdml_spdz.pca(TABLES, **settings)
+    assert again
+
+
 # ---- different things to different parties
 
 
@@ -337,7 +361,7 @@ def test_gate_commits_before_it_opens(bits: int) -> None:
         if link.me != EVIL:
             return sec_sum.wide([12345], "gate", bits, committed=True)
         size = -(-bits // 8)
-        link.all_to_all("commit:gate", hashlib.sha256(bytes(size)).digest())
+        link.all_to_all("commit:gate", hashlib.sha256(b"P1 " + bytes(size)).digest())
 
         def after(received: dict[int, memoryview]) -> bytes:
             others = sum(int.from_bytes(data[:size], "little") for data in received.values())

@@ -287,3 +287,22 @@ def test_no_party_can_issue_a_certificate_in_the_name_of_another(tmp_path: Path)
     assert accepted([*made[:2], authority], tmp_path / "forged.pem", tmp_path / "forged.key", "P1")
     with pytest.raises(CertificateError, match=r"could issue certificates(.|\n)*certs make --id I"):
         certs.add(tmp_path / "pinned", authority)
+
+
+@pytest.mark.parametrize(
+    ("names", "more", "fits"),
+    [(["P2"], ["P2"], True), (["P2"], ["P2", "P1"], False), (["P2"], ["P*"], False), (["P2", "P1"], ["P2"], False)],
+)
+def test_certificate_has_the_name_of_one_party_alone(
+    tmp_path: Path, names: list[str], more: list[str], fits: bool
+) -> None:
+    """With a second name its owner stood for another party at MP-SPDZ, which goes by names."""
+    key, now = ec.generate_private_key(ec.SECP256R1()), dt.datetime.now(dt.UTC)
+    subject = x509.Name([x509.NameAttribute(x509.NameOID.COMMON_NAME, name) for name in names])
+    builder = x509.CertificateBuilder(subject, subject, key.public_key(), x509.random_serial_number())
+    builder = builder.not_valid_before(now - dt.timedelta(days=1)).not_valid_after(now + dt.timedelta(days=1))
+    builder = builder.add_extension(NO_AUTHORITY, critical=True)
+    builder = builder.add_extension(x509.SubjectAlternativeName(list(map(x509.DNSName, more))), critical=False)
+    (tmp_path / "P2.pem").write_bytes(builder.sign(key, hashes.SHA256()).public_bytes(serialization.Encoding.PEM))
+    with nullcontext() if fits else pytest.raises(CertificateError, match=r"has other names than P2(.|\n)*certs make"):
+        assert certs.add(tmp_path / "pinned", tmp_path / "P2.pem").party == 2

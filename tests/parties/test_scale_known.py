@@ -16,7 +16,7 @@ from pdml_spdz.fits.functionals import follows, suspected
 from pdml_spdz.local.joint import local_study
 from pdml_spdz.rows.data import Data
 from pdml_spdz.rows.reading import RowSettings
-from pdml_spdz.rows.suspects import CONSTANT_KIND, UNIT_ROWS, WHOLE_KIND, ZEROS_AND_ONES, kinds
+from pdml_spdz.rows.suspects import CONSTANT_KIND, EQUAL_SUMS, TWO_VALUES, UNIT_ROWS, WHOLE_KIND, kinds
 
 RNG = np.random.default_rng(5)
 REAL = RNG.normal(size=(300, 6)) * [3, 2, 1.5, 1, 0.7, 0.5] + 1.0
@@ -65,11 +65,20 @@ def test_variance_gives_it(monkeypatch: pytest.MonkeyPatch) -> None:
     assert any("c, and so S and its singular values" in seen for seen in result.report["observables"])
 
 
-def test_zeros_and_ones_with_an_open_mean_give_it(monkeypatch: pytest.MonkeyPatch) -> None:
-    X = np.column_stack([REAL, RNG.random(300) < 0.3]).astype(float)
+@pytest.mark.parametrize(("a", "b"), [(0.0, 1.0), (-1.5, 2.25)])
+def test_two_values_with_an_open_mean_give_it(a: float, b: float, monkeypatch: pytest.MonkeyPatch) -> None:
+    X = np.column_stack([REAL, np.where(RNG.random(300) < 0.3, a, b)])
     cS, result = opened(monkeypatch, "pca", X)
-    n, p = result.report["rows_all"], result.mean[6]
-    assert_scale(cS[6, 6] / (n * p * (1 - p)), cS, centred(X))
+    n, mu = result.report["rows_all"], result.mean[6]
+    assert_scale(cS[6, 6] / (n * (b - mu) * (mu - a)), cS, centred(X))
+    assert TWO_VALUES in kinds(Data(X, None, "x"))
+
+
+def test_unit_rows_around_an_open_mean_give_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    X = REAL / np.linalg.norm(REAL, axis=1)[:, None]
+    cS, result = opened(monkeypatch, "pca", X)
+    n, mu = result.report["rows_all"], result.mean
+    assert_scale(float(np.trace(cS)) / (n * (1 - mu @ mu)), cS, centred(X))
 
 
 def test_whole_numbers_give_it(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -81,12 +90,15 @@ def test_whole_numbers_give_it(monkeypatch: pytest.MonkeyPatch) -> None:
     assert_scale(least / multiples[0], cS, X.T @ X)
 
 
-@pytest.mark.parametrize("kind", [CONSTANT_KIND, UNIT_ROWS])
+@pytest.mark.parametrize("kind", [CONSTANT_KIND, UNIT_ROWS, EQUAL_SUMS])
 def test_what_rows_have_in_common_gives_it(kind: str, monkeypatch: pytest.MonkeyPatch) -> None:
     X = np.column_stack([REAL, np.ones(300)])
-    X = X if kind == CONSTANT_KIND else X / np.linalg.norm(X, axis=1)[:, None]
+    X = {CONSTANT_KIND: X, UNIT_ROWS: X / np.linalg.norm(X, axis=1)[:, None]}.get(kind, np.abs(X))
+    X = X / X.sum(axis=1)[:, None] if kind == EQUAL_SUMS else X
     cS, _ = opened(monkeypatch, "svd", X)
-    assert_scale((cS[6, 6] if kind == CONSTANT_KIND else float(np.trace(cS))) / len(X), cS, X.T @ X)
+    of_S = {CONSTANT_KIND: cS[6, 6], UNIT_ROWS: np.trace(cS), EQUAL_SUMS: cS.sum()}
+    assert_scale(float(of_S[kind]) / len(X), cS, X.T @ X)
+    assert kind in kinds(Data(X, None, "x"))
 
 
 @pytest.mark.parametrize(
@@ -94,11 +106,14 @@ def test_what_rows_have_in_common_gives_it(kind: str, monkeypatch: pytest.Monkey
     [
         ({}, (), False),
         ({}, (WHOLE_KIND,), True),
-        ({}, (ZEROS_AND_ONES,), True),
-        ({}, (CONSTANT_KIND, UNIT_ROWS), False),  # around a mean nothing is left of a constant
+        ({}, (TWO_VALUES,), True),
+        ({}, (CONSTANT_KIND, EQUAL_SUMS), False),  # around a mean nothing is left of a constant
+        ({}, (UNIT_ROWS,), True),
+        ({"algorithm": "svd"}, (EQUAL_SUMS,), True),
         ({"algorithm": "svd"}, (CONSTANT_KIND,), True),
         ({"algorithm": "svd"}, (UNIT_ROWS,), True),
-        ({"centre": "hidden"}, (ZEROS_AND_ONES,), True),
+        ({"centre": "hidden"}, (WHOLE_KIND, TWO_VALUES), True),
+        ({"centre": "hidden"}, (TWO_VALUES, UNIT_ROWS), False),
         ({"centre": "hidden"}, (CONSTANT_KIND,), False),
         ({"scale": "secsum"}, (), True),
         ({"variance": True}, (), True),
@@ -116,7 +131,7 @@ def test_a_party_is_told_what_its_own_columns_mean_for_the_scale() -> None:
     study = local_study(3, algorithm="pca", rank=2, engine="embedded")
     (said,) = suspected(study, kinds(Data(np.column_stack([REAL, RNG.random(300) < 0.3]).astype(float), None, "x")))
     assert "level normed does not hide the scale" in said
-    assert "zeros and ones" in said
+    assert "features of two values" in said
     assert suspected(study, kinds(Data(REAL, None, "x"))) == []
     unit = Data(REAL / np.linalg.norm(REAL, axis=1)[:, None], None, "x")
     assert kinds(unit) == {UNIT_ROWS}

@@ -181,7 +181,7 @@ def finish(state: PowerState, settings: SvdSettings, agree: Agreement) -> SvdRes
 def _sines(found: Ritz, state: PowerState, settings: SvdSettings) -> Sines:
     """Davis and Kahan, as for krylov, of the V that was opened: that of the result is no further off, but that noise of
     a column is left in those that were made orthogonal to it. A bound above SETTLED is none: directions that have not
-    shown yet may be in V.
+    shown yet may be in V. Of one column it is no bound where the two largest eigenvalues are nearly equal.
     """
     theta, least = found.values, len(state.V) * EPS
     r, k = found.residual + (settings.off + least) * theta[0], int(state.alive.sum())
@@ -209,6 +209,12 @@ def _warnings(state: PowerState, settings: SvdSettings, found: Ritz) -> list[str
         warnings.append(
             f"stopped at a change of {state.change:.2e}, and {known}: what is opened of the sums shows no more, or the "
             "subspace changes slowly; agree on a smaller --bound, on more --bits, or on a smaller --tol"
+        )
+    if settings.k == 1 < len(state.V):
+        # Where they are, V is a mixture of both vectors, which S leaves as it is: nothing that was opened shows it.
+        warnings.append(
+            "the bound of V's error holds unless the two largest singular values are nearly equal, which one column of "
+            "the solver power cannot show; take the solver krylov, or --rank 2"
         )
     if not alive.all():
         warnings.append(

@@ -45,11 +45,14 @@ class SectionedCommand(click.Command):
     def invoke(self, ctx: click.Context) -> Any:
         written = [Path(os.path.realpath(path)) for name in WRITTEN if (path := ctx.params.get(name))]
         for name, value in ctx.params.items():
-            for path in value if isinstance(value, tuple) else (value,):
-                if name not in WRITTEN and isinstance(path, Path):
-                    place = Path(os.path.realpath(path))
-                    if place in written or (name in ROWS and any(place in out.parents for out in written)):
-                        raise InputError(f"what is to be written is {path} or in it, which is read.", "another file")
+            for given in value if isinstance(value, tuple) else (value,):
+                if name in WRITTEN or not isinstance(given, Path | str):
+                    continue
+                path = Path(given.rpartition("=")[2] if isinstance(given, str) else given)  # of a party: I=FILE
+                place = Path(os.path.realpath(path))
+                inside = [out for out in written if given and place in out.parents]
+                if place in written or (name in ROWS and inside) or (path.is_dir() and any(map(_of_a_run, inside))):
+                    raise InputError(f"what is to be written is {path} or in it, which is read.", "another file")
         return super().invoke(ctx)
 
     def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
@@ -62,6 +65,14 @@ class SectionedCommand(click.Command):
             if lines:
                 with formatter.section(section):
                     formatter.write_dl(lines)
+
+
+def _of_a_run(path: Path) -> bool:
+    """Whether it is there, and a file that runs have; a page may be made again."""
+    from pdml_spdz.study.algorithm import ALGORITHMS, PAGE
+
+    names = {"report.json", *(name for algorithm in ALGORITHMS.names() for name in ALGORITHMS[algorithm].files)}
+    return path.name in names - {PAGE} and path.is_file()
 
 
 class SectionedGroup(click.Group):

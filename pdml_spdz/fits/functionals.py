@@ -39,7 +39,7 @@ FUNCTIONALS = (
         lambda s, kinds: TWO_VALUES in kinds and _open_mean(s) and s.scale != "secsum",
     ),
     Functional(
-        "features of whole numbers have whole products (n times that, around a mean), of which the ratios give c",
+        "features of whole numbers, or few decimals, have products on a grid (n times finer around a mean), and give c",
         lambda s, kinds: bool({CATEGORIES, WHOLE_KIND} & {*kinds}) and s.scale != "secsum",
     ),
     Functional(

@@ -8,6 +8,7 @@ from collections.abc import Iterable
 from dataclasses import replace
 
 import numpy as np
+from numpy.typing import NDArray
 
 from pdml_spdz.errors import SCALE
 from pdml_spdz.numerics.fixedpoint import Reals
@@ -30,6 +31,7 @@ ZEROS = "are zero, and are taken as missing (--weighted)"
 TWO_VALUES, WHOLE_KIND, CONSTANT_KIND = "two values", "whole", "constant"
 UNIT_ROWS, EQUAL_SUMS = "rows of one length", "rows of one sum"
 MANY = 10**6  # numbers by which kinds are told
+PARTS = 1, 2, 3, 4, 5, 10, 100, 1000  # numbers with few decimals are whole as often as that
 ID = re.compile(r"(?:.*[\W_])?(?:id|ID|Id|iD)|.*[a-z](?:Id|ID)")
 
 
@@ -114,7 +116,7 @@ def kinds(data: Data) -> set[str]:
     rows = data.rows.sample()[: max(LEAST_ROWS, MANY // data.d)].dense()
     if not len(rows):
         return set()
-    whole = np.all((rows == np.rint(rows)) | np.isnan(rows), axis=0)
+    whole = np.any([np.all(_near_whole(rows * m) | np.isnan(rows), axis=0) for m in PARTS], axis=0)
     least, most = np.fmin.reduce(rows, axis=0), np.fmax.reduce(rows, axis=0)
     two = np.all((rows == least) | (rows == most) | np.isnan(rows), axis=0)
     squares, sums = np.sum(rows**2, axis=1), np.sum(rows, axis=1)
@@ -126,6 +128,11 @@ def kinds(data: Data) -> set[str]:
         EQUAL_SUMS: len(rows) > 1 and sums[0] != 0 and np.allclose(sums, sums[0], rtol=1e-9, atol=0.0),
     }
     return {kind for kind, there in found.items() if there}
+
+
+def _near_whole(x: Reals) -> NDArray[np.bool_]:
+    near: NDArray[np.bool_] = np.abs(x - np.rint(x)) <= 1e-6
+    return near
 
 
 def warn_of_columns(said: Iterable[str], caller: int) -> None:

@@ -233,6 +233,9 @@ def test_biplot_is_on_a_page_for_its_owner(runs: Path) -> None:
         "regress run targets.csv --target target --test test.csv --out test.csv",
         "documents targets.csv --hashed 4 --out out.npz --words targets.csv",
         "project run parts --out parts/0.csv",
+        "project run rows.csv --out run/V.npy",
+        "project run rows.csv --out run/party-0/report.json",
+        "project run rows.csv --exclude 0=targets.csv --out targets.csv",
     ],
 )
 def test_what_a_command_reads_is_not_written_over(tmp_path: Path, words: str, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -245,11 +248,11 @@ def test_what_a_command_reads_is_not_written_over(tmp_path: Path, words: str, mo
         table.to_csv(name, index=False)
     for name in ("targets.csv", "test.csv"):
         table.assign(target=range(len(table))).to_csv(name, index=False)
-    before = {path: path.read_bytes() for path in tmp_path.rglob("*.csv")}
+    before = {path: path.read_bytes() for path in tmp_path.rglob("*.*") if path.is_file()}
     asked = CliRunner().invoke(cli, words.split())
     assert isinstance(asked.exception, InputError)
     assert "which is read" in str(asked.exception)
-    assert {path: path.read_bytes() for path in tmp_path.rglob("*.csv")} == before
+    assert {path: path.read_bytes() for path in tmp_path.rglob("*.*") if path.is_file()} == before
     Path("there.csv").symlink_to("scores.csv")
     assert CliRunner().invoke(cli, ["project", "run", "rows.csv", "--out", "there.csv"]).exit_code == 0
     assert Path("there.csv").is_symlink()

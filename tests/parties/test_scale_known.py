@@ -133,5 +133,7 @@ def test_a_party_is_told_what_its_own_columns_mean_for_the_scale() -> None:
     assert "level normed does not hide the scale" in said
     assert "features of two values" in said
     assert suspected(study, kinds(Data(REAL, None, "x"))) == []
+    for values in (np.arange(300) % 7 / 2, np.arange(300) % 11 / 10):  # half stars, one decimal
+        assert WHOLE_KIND in kinds(Data(np.column_stack([REAL, values]), None, "x"))
     unit = Data(REAL / np.linalg.norm(REAL, axis=1)[:, None], None, "x")
     assert kinds(unit) == {UNIT_ROWS}

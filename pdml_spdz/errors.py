@@ -12,7 +12,7 @@ from collections.abc import Iterable, Sequence
 LONGEST_NAME = 64  # characters of an organisation's name
 INTERRUPTED = 130
 SCALE = "scale the features (--scale secsum; in Python scale='secsum')"
-LONG = re.compile(r"((?<![\w/.])['`][^\n'`]{200})[^\n'`]+")  # a value that is quoted
+LONG = re.compile(r"((?<![\w/.])['`](?!pdml-spdz )[^\n'`]{200})[^\n'`]+")  # a value that is quoted, but no command
 RESUME = "`--resume` at all parties goes on from the last finished iteration"
 
 

@@ -86,14 +86,15 @@ def agreed_vectors(found: RitzVectors, U: Reals, agree: Agreement) -> Reals:
     return agree.offered(U, (), right)[0]
 
 
-def ratio(known: Reals, Y: Reals, errors: Reals) -> tuple[float, float]:
+def ratio(known: Reals, noise: Reals, Y: Reals, errors: Reals) -> tuple[float, float]:
     """A run that goes on has another secret c: how many times as large, by columns whose c S v was known; and how far
     off that may be.
 
     Least squares: of columns whose entries are off by deviations s_j it is off by 1/sqrt(sum_j ||known_j||^2 / s_j^2).
-    An error, sqrt d + 4 deviations, stands for s_j, which allows for more than the noise of `known`.
+    An error, sqrt d + 4 deviations, stands for s_j: that of Y, and that of what was known (`noise`), s times as large.
     """
-    weight = 1.0 / errors**2
+    s = float(np.sum(known * Y)) / max(float(np.sum(known**2)), EPS**8)
+    weight = 1.0 / (errors**2 + (s * noise) ** 2)
     size = float(np.sum(weight * np.sum(known**2, axis=0)))
     s = float(np.sum(weight * np.sum(known * Y, axis=0))) / size
     if not s > 0:

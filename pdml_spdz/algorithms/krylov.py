@@ -86,7 +86,7 @@ def step(state: KrylovState, columns: NormedColumns, settings: SvdSettings) -> K
     Y, errors = _opened(columns)
     shown, doubt, own = state.shown, state.doubt, replace(state, t=state.t + 1)
     if state.known is not None and columns.norms is None:
-        s, error = ratio(state.known, Y, errors)
+        s, error = ratio(state.known, shown.lengths_of_noise(state.known.shape[1]), Y, errors)
         shown, doubt = shown.scaled(s, error), s * doubt
     if not _as_before(state, shown, columns, max(doubt, columns.doubt)):
         return _again(own, columns)
@@ -116,8 +116,12 @@ def _as_before(state: KrylovState, shown: Shown, columns: NormedColumns, doubt: 
     """
     (Y, errors), b = _opened(columns), min(state.replaced, state.V.shape[1])
     expected = shown.C[:, :b] @ (shown.Q[:, :b].T @ state.V[:, :b])
-    known = shown.factors[0] * np.linalg.norm(shown.N[:b], axis=1)
-    allowed = errors[:b] + known + 8 * shown.rounding + (_rounding(state, columns, shown)[:b] if doubt > 0 else 0.0)
+    allowed = (
+        errors[:b]
+        + shown.lengths_of_noise(b)
+        + 8 * shown.rounding
+        + (_rounding(state, columns, shown)[:b] if doubt > 0 else 0.0)
+    )
     return bool(np.all(np.linalg.norm(Y[:, :b] - expected, axis=0) <= allowed))
 
 

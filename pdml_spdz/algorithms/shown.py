@@ -68,6 +68,11 @@ class Shown:
         unit = np.sqrt(d) + TAIL
         return float((unit + np.sqrt(r)) / unit), float((np.sqrt(min(m, d)) + np.sqrt(r) + TAIL) / unit)
 
+    def lengths_of_noise(self, b: int) -> Reals:
+        """(b,), how long the noise of each of the first b columns may be, also of columns that depend on it."""
+        lengths: Reals = self.factors[0] * self.errors[:b]
+        return lengths
+
     def with_block(self, V: Reals, Y: Reals, errors: Reals) -> Shown:
         """After Y = c S V, each column off by at most its error, was opened."""
         (m, r), b = self.N.shape, V.shape[1]

@@ -49,6 +49,8 @@ class SectionedCommand(click.Command):
                 if name in WRITTEN or not isinstance(given, Path | str):
                     continue
                 path = Path(given.rpartition("=")[2] if isinstance(given, str) else given)  # of a party: I=FILE
+                if isinstance(given, str) and not _is_file(path):
+                    continue  # no path, but a word
                 place = Path(os.path.realpath(path))
                 inside = [out for out in written if given and place in out.parents]
                 if place in written or (name in ROWS and inside) or (path.is_dir() and any(map(_of_a_run, inside))):
@@ -65,6 +67,13 @@ class SectionedCommand(click.Command):
             if lines:
                 with formatter.section(section):
                     formatter.write_dl(lines)
+
+
+def _is_file(path: Path) -> bool:
+    try:
+        return path.is_file()
+    except OSError:  # too long for a name
+        return False
 
 
 def _of_a_run(path: Path) -> bool:

@@ -253,6 +253,10 @@ def test_what_a_command_reads_is_not_written_over(tmp_path: Path, words: str, mo
     assert isinstance(asked.exception, InputError)
     assert "which is read" in str(asked.exception)
     assert {path: path.read_bytes() for path in tmp_path.rglob("*.*") if path.is_file()} == before
+    long = ",".join(f"c{i}" for i in range(200))  # no name of a file, and no trace
+    assert isinstance(
+        CliRunner().invoke(cli, ["check", "rows.csv", "--columns", long]).exception, InputError | SystemExit
+    )
     Path("there.csv").symlink_to("scores.csv")
     assert CliRunner().invoke(cli, ["project", "run", "rows.csv", "--out", "there.csv"]).exit_code == 0
     assert Path("there.csv").is_symlink()

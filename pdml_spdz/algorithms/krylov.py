@@ -111,8 +111,8 @@ def step(state: KrylovState, columns: NormedColumns, settings: SvdSettings) -> K
 
 
 def _as_before(state: KrylovState, shown: Shown, columns: NormedColumns, doubt: float) -> bool:
-    """Whether what is opened in the place of columns that are known already is what was known of them, up to the noise
-    of both: once it has replaced them nothing else would show that a party has changed its input there.
+    """Whether columns that are opened again are as they were known, up to the noise of both: once they are replaced,
+    nothing else would show that a party has changed its input there.
     """
     (Y, errors), b = _opened(columns), min(state.replaced, state.V.shape[1])
     expected = shown.C[:, :b] @ (shown.Q[:, :b].T @ state.V[:, :b])
